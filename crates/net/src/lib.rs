@@ -1,0 +1,13 @@
+//! What a network is: units, ids, topologies and paths.
+//!
+//! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
+
+pub mod routes;
+pub mod topology;
+pub mod units;
+
+pub use routes::Routes;
+pub use topology::{
+    HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError,
+};
+pub use units::{Bandwidth, Bytes, Time, UnitError};

@@ -1,0 +1,289 @@
+//! Equal-cost shortest paths to every destination, as next-hop sets.
+//!
+//! Destinations are grouped into classes: hosts behind one switch share a class (the switch), so the
+//! tables grow with the number of racks, not of hosts. A host with several links is its own class.
+
+use crate::topology::{HostIx, LinkIx, NodeIx, NodeKind, Topology};
+
+/// Index of a destination class; see [`Routes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClassIx(pub u32);
+
+/// The shortest-path (by hops) DAG towards each destination class over the links that are alive.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    class_count: usize,
+    /// Destination node of each class: a switch for single-homed hosts, else the host itself.
+    class_node: Vec<NodeIx>,
+    /// Class of each host.
+    host_class: Vec<ClassIx>,
+    /// Last link to each host where its class is a switch.
+    host_link: Vec<Option<LinkIx>>,
+    /// `(node, class)` -> range in `hops`.
+    table: Vec<(u32, u32)>,
+    hops: Vec<LinkIx>,
+    /// `(node, class)` -> number of equal-cost paths, saturating; 0 if unreachable.
+    counts: Vec<u32>,
+    distance: Vec<u16>,
+}
+
+impl Routes {
+    /// Computes the tables. `alive[link]` says which directed links may be used; next hops are in port order.
+    ///
+    /// Classes depend on the topology only, never on `alive`, so they stay comparable across failures.
+    pub fn new(topology: &Topology, alive: &[bool]) -> Routes {
+        let (class_node, host_class, host_link) = classes(topology);
+        let (nodes, class_count) = (topology.nodes().len(), class_node.len());
+        let mut routes = Routes {
+            class_count,
+            class_node,
+            host_class,
+            host_link,
+            table: vec![(0, 0); nodes * class_count],
+            hops: Vec::new(),
+            counts: vec![0; nodes * class_count],
+            distance: vec![u16::MAX; nodes * class_count],
+        };
+        // The table repeats few distinct sets; share them.
+        let mut shared = std::collections::BTreeMap::new();
+        for class in 0..class_count {
+            routes.fill_class(topology, alive, class, &mut shared);
+        }
+        routes
+    }
+
+    /// Tables with every link alive.
+    pub fn intact(topology: &Topology) -> Routes {
+        Routes::new(topology, &vec![true; topology.links().len()])
+    }
+
+    /// Number of destination classes.
+    pub fn class_count(&self) -> usize {
+        self.class_count
+    }
+    /// The class of a host.
+    pub fn class_of(&self, host: HostIx) -> ClassIx {
+        self.host_class[host.ix()]
+    }
+    /// The node all members of a class are reached through: their switch, or the host itself.
+    pub fn class_node(&self, class: ClassIx) -> NodeIx {
+        self.class_node[class.0 as usize]
+    }
+    /// The class whose node is `node`, if any.
+    pub fn class_at(&self, node: NodeIx) -> Option<ClassIx> {
+        self.class_node
+            .iter()
+            .position(|n| *n == node)
+            .map(|class| ClassIx(class as u32))
+    }
+    /// The link from the class node down to the host; `None` where the class is the host itself.
+    pub fn last_link(&self, host: HostIx) -> Option<LinkIx> {
+        self.host_link[host.ix()]
+    }
+    /// The equal-cost next hops of `node` towards `class`, in port order; empty at the class node itself
+    /// and where there is no path.
+    pub fn next_hops(&self, node: NodeIx, class: ClassIx) -> &[LinkIx] {
+        let (start, end) = self.table[self.slot(node, class)];
+        &self.hops[start as usize..end as usize]
+    }
+    /// Number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 where there is none.
+    pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
+        self.counts[self.slot(node, class)]
+    }
+    /// Number of links from `node` to the class node; `None` where there is no path.
+    pub fn distance(&self, node: NodeIx, class: ClassIx) -> Option<u16> {
+        Some(self.distance[self.slot(node, class)]).filter(|distance| *distance != u16::MAX)
+    }
+
+    /// The links of path number `rank` (0 .. `path_count`) from `node` to `class`. Ranks count the paths
+    /// of the DAG depth first in port order, so a rank is the same as the list of ports taken.
+    ///
+    /// Answers an empty path if `rank` is out of range.
+    pub fn path(
+        &self,
+        topology: &Topology,
+        node: NodeIx,
+        class: ClassIx,
+        rank: u32,
+    ) -> Vec<LinkIx> {
+        let (mut at, mut rank, mut path) = (node, rank, Vec::new());
+        while at != self.class_node(class) {
+            let Some((link, rest)) = self.step(topology, at, class, rank) else {
+                return Vec::new();
+            };
+            path.push(link);
+            at = topology.link(link).to;
+            rank = rest;
+        }
+        path
+    }
+
+    /// The next link of path number `rank` at `node`, and the rank to continue with at its far end.
+    pub fn step(
+        &self,
+        topology: &Topology,
+        node: NodeIx,
+        class: ClassIx,
+        rank: u32,
+    ) -> Option<(LinkIx, u32)> {
+        let mut rest = rank;
+        for link in self.next_hops(node, class) {
+            let beyond = self.path_count(topology.link(*link).to, class);
+            if rest < beyond {
+                return Some((*link, rest));
+            }
+            rest -= beyond;
+        }
+        None
+    }
+
+    fn slot(&self, node: NodeIx, class: ClassIx) -> usize {
+        node.ix() * self.class_count + class.0 as usize
+    }
+
+    fn fill_class(
+        &mut self,
+        topology: &Topology,
+        alive: &[bool],
+        class: usize,
+        shared: &mut std::collections::BTreeMap<Vec<LinkIx>, (u32, u32)>,
+    ) {
+        let target = self.class_node[class];
+        let (distance, order) = distances_to(topology, alive, target);
+        self.counts[target.ix() * self.class_count + class] = 1;
+        for node in order {
+            let slot = node.ix() * self.class_count + class;
+            self.distance[slot] = distance[node.ix()];
+            if node == target {
+                continue;
+            }
+            let closer = |link: &LinkIx| {
+                let to = topology.link(*link).to;
+                alive[link.ix()]
+                    && (to == target || topology.node(to).forwards)
+                    && distance[to.ix()] != u16::MAX
+                    && distance[to.ix()] + 1 == distance[node.ix()]
+            };
+            let hops: Vec<LinkIx> = topology
+                .out_links(node)
+                .iter()
+                .copied()
+                .filter(closer)
+                .collect();
+            let count = hops.iter().fold(0u32, |sum, link| {
+                sum.saturating_add(
+                    self.counts[topology.link(*link).to.ix() * self.class_count + class],
+                )
+            });
+            self.counts[slot] = count;
+            self.table[slot] = *shared.entry(hops).or_insert_with_key(|hops| {
+                let start = self.hops.len() as u32;
+                self.hops.extend_from_slice(hops);
+                (start, self.hops.len() as u32)
+            });
+        }
+    }
+}
+
+/// Class node of every class, class of every host, last link to every single-homed host.
+fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx>>) {
+    let mut class_node: Vec<NodeIx> = Vec::new();
+    let mut class_of_node = vec![u32::MAX; topology.nodes().len()];
+    let mut host_class = Vec::with_capacity(topology.hosts().len());
+    let mut host_link = Vec::with_capacity(topology.hosts().len());
+    for host in topology.hosts() {
+        let single = match topology.out_links(*host) {
+            [up] if topology.node(topology.link(*up).to).kind == NodeKind::Switch => Some(*up),
+            _ => None,
+        };
+        let node = single.map_or(*host, |up| topology.link(up).to);
+        if class_of_node[node.ix()] == u32::MAX {
+            class_of_node[node.ix()] = class_node.len() as u32;
+            class_node.push(node);
+        }
+        host_class.push(ClassIx(class_of_node[node.ix()]));
+        host_link.push(single.map(LinkIx::reverse));
+    }
+    (class_node, host_class, host_link)
+}
+
+/// Hop distance of every node to `target` (`u16::MAX` if none), and the reachable nodes nearest first.
+fn distances_to(topology: &Topology, alive: &[bool], target: NodeIx) -> (Vec<u16>, Vec<NodeIx>) {
+    let mut distance = vec![u16::MAX; topology.nodes().len()];
+    let mut order = vec![target];
+    distance[target.ix()] = 0;
+    let mut next = 0;
+    while next < order.len() {
+        let node = order[next];
+        next += 1;
+        if node != target && !topology.node(node).forwards {
+            continue;
+        }
+        for out in topology.out_links(node) {
+            // Walk cables backwards: the link we would use is the reverse direction.
+            let (toward, from) = (out.reverse(), topology.link(*out).to);
+            if alive[toward.ix()] && distance[from.ix()] == u16::MAX {
+                distance[from.ix()] = distance[node.ix()] + 1;
+                order.push(from);
+            }
+        }
+    }
+    (distance, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::TopologyBuilder;
+    use crate::units::{Bandwidth, Time};
+
+    /// 2 leaves, 2 spines, one host per leaf.
+    fn leaf_spine() -> Topology {
+        let mut b = TopologyBuilder::new("2x2");
+        let (rate, delay) = (Bandwidth::from_gbps(10), Time::from_us(1));
+        let leaves = [b.switch("l0", 1, None), b.switch("l1", 1, None)];
+        let spines = [b.switch("s0", 2, None), b.switch("s1", 2, None)];
+        for (i, leaf) in leaves.iter().enumerate() {
+            let host = b.host(format!("h{i}"), i as u32, None);
+            b.connect(host, *leaf, rate, delay);
+            for spine in spines {
+                b.connect(*leaf, spine, rate, delay);
+            }
+        }
+        b.build().unwrap()
+    }
+
+    #[test]
+    fn ranks_name_each_path_once() {
+        let t = leaf_spine();
+        let r = Routes::intact(&t);
+        let (from, class) = (NodeIx(0), r.class_of(HostIx(1)));
+        assert_eq!(r.path_count(from, class), 2);
+        assert_eq!(r.distance(from, class), Some(2));
+        let paths: Vec<_> = (0..2).map(|rank| r.path(&t, from, class, rank)).collect();
+        assert_ne!(paths[0], paths[1]);
+        assert!(paths.iter().all(|path| path.len() == 2));
+        assert!(r.path(&t, from, class, 2).is_empty());
+        assert_eq!(
+            t.link(r.last_link(HostIx(1)).unwrap()).to,
+            t.host(HostIx(1))
+        );
+    }
+
+    #[test]
+    fn a_dead_link_leaves_the_other_path() {
+        let t = leaf_spine();
+        let mut alive = vec![true; t.links().len()];
+        let first_uplink = t
+            .out_links(NodeIx(0))
+            .iter()
+            .copied()
+            .find(|l| t.is_upward(*l))
+            .unwrap();
+        alive[first_uplink.ix()] = false;
+        let r = Routes::new(&t, &alive);
+        assert_eq!(r.path_count(NodeIx(0), r.class_of(HostIx(1))), 1);
+        // The other direction of the cable still carries traffic towards leaf 0.
+        assert_eq!(r.path_count(NodeIx(1), r.class_of(HostIx(0))), 2);
+    }
+}

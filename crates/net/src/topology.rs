@@ -1,0 +1,443 @@
+//! Nodes and directed links: the graph every other crate refers to by index.
+
+use crate::units::{Bandwidth, Time};
+
+/// Index of a node (host or switch) in [`Topology::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIx(pub u32);
+
+/// Index of a directed link in [`Topology::links`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkIx(pub u32);
+
+/// Index of a host in [`Topology::hosts`]: the numbering traffic patterns use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostIx(pub u32);
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Sends and receives traffic; forwards others' packets only if [`Node::forwards`] says so.
+    Host,
+    /// Forwards traffic.
+    Switch,
+}
+
+/// Height of a node: 0 for hosts, 1 for the switches next to them (edge, leaf, ToR), and up.
+/// In networks without tiers (WANs, tori) every switch has tier 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tier(pub u8);
+
+/// A host or switch.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique name, as reports print it.
+    pub name: String,
+    /// Host or switch.
+    pub kind: NodeKind,
+    /// Height above the hosts.
+    pub tier: Tier,
+    /// Whether it passes on packets of others. True for switches, and for the servers of BCube and CamCube.
+    pub forwards: bool,
+    /// The pod (fat-tree, VL2) or rack group it belongs to, where there is one.
+    pub pod: Option<u32>,
+    /// The rack a host is in: hosts with the same number share their first switch. `None` for switches.
+    pub rack: Option<u32>,
+}
+
+/// One direction of a cable.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Sending end.
+    pub from: NodeIx,
+    /// Receiving end.
+    pub to: NodeIx,
+    /// Transmission rate.
+    pub rate: Bandwidth,
+    /// Propagation delay.
+    pub delay: Time,
+}
+
+impl LinkIx {
+    /// The other direction of the same cable. Cables are stored as neighbours: 2i and 2i+1.
+    pub const fn reverse(self) -> LinkIx {
+        LinkIx(self.0 ^ 1)
+    }
+    /// As an array index.
+    pub const fn ix(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl NodeIx {
+    /// As an array index.
+    pub const fn ix(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl HostIx {
+    /// As an array index.
+    pub const fn ix(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A network: connected, with at least one host, every rate above zero. Built by [`TopologyBuilder`].
+#[derive(Clone, Debug)]
+pub struct Topology {
+    name: String,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    hosts: Vec<NodeIx>,
+    out_start: Vec<u32>,
+    out_links: Vec<LinkIx>,
+}
+
+/// Why a topology cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// Nothing can send or receive.
+    #[error("topology `{0}` has no hosts")]
+    NoHosts(String),
+    /// A link that could never send a bit.
+    #[error("link {from} -> {to} has rate 0; give it a rate above zero, or leave the link out")]
+    ZeroRate {
+        /// Name of the sending end.
+        from: String,
+        /// Name of the receiving end.
+        to: String,
+    },
+    /// A cable from a node to itself.
+    #[error("node `{0}` is linked to itself")]
+    SelfLoop(String),
+    /// Two nodes with one name.
+    #[error("two nodes are called `{0}`")]
+    DuplicateName(String),
+    /// Some hosts cannot reach each other.
+    #[error("the topology is disconnected: `{unreachable}` cannot be reached from `{from}`")]
+    Disconnected {
+        /// A host.
+        from: String,
+        /// A node without a path from it.
+        unreachable: String,
+    },
+    /// A parameter of a builder outside its range.
+    #[error("{family}: {parameter} = {value}: {reason}")]
+    Parameter {
+        /// The builder, such as `fat-tree`.
+        family: &'static str,
+        /// Its parameter.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong and what would do.
+        reason: String,
+    },
+}
+
+impl Topology {
+    /// Name given by its builder, such as `fat-tree:k=8`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// All nodes, by [`NodeIx`].
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+    /// One node.
+    pub fn node(&self, node: NodeIx) -> &Node {
+        &self.nodes[node.ix()]
+    }
+    /// All directed links, by [`LinkIx`]; the two directions of a cable are neighbours.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+    /// One directed link.
+    pub fn link(&self, link: LinkIx) -> &Link {
+        &self.links[link.ix()]
+    }
+    /// The hosts, by [`HostIx`].
+    pub fn hosts(&self) -> &[NodeIx] {
+        &self.hosts
+    }
+    /// The node of a host.
+    pub fn host(&self, host: HostIx) -> NodeIx {
+        self.hosts[host.ix()]
+    }
+    /// The links leaving `node`, in the order they were added: a port number is a position in this slice.
+    pub fn out_links(&self, node: NodeIx) -> &[LinkIx] {
+        let (start, end) = (self.out_start[node.ix()], self.out_start[node.ix() + 1]);
+        &self.out_links[start as usize..end as usize]
+    }
+    /// `from -> to`, for messages and reports.
+    pub fn link_name(&self, link: LinkIx) -> String {
+        let link = self.link(link);
+        format!(
+            "{} -> {}",
+            self.node(link.from).name,
+            self.node(link.to).name
+        )
+    }
+    /// Height of a cable: the tier of its upper end. Host links have tier 1.
+    pub fn link_tier(&self, link: LinkIx) -> Tier {
+        let link = self.link(link);
+        self.node(link.from).tier.max(self.node(link.to).tier)
+    }
+    /// Whether the link leads away from the hosts.
+    pub fn is_upward(&self, link: LinkIx) -> bool {
+        let link = self.link(link);
+        self.node(link.from).tier < self.node(link.to).tier
+    }
+    /// Whether a host is at either end.
+    pub fn is_host_link(&self, link: LinkIx) -> bool {
+        let link = self.link(link);
+        self.node(link.from).kind == NodeKind::Host || self.node(link.to).kind == NodeKind::Host
+    }
+    /// The highest tier of any node.
+    pub fn top_tier(&self) -> Tier {
+        self.nodes
+            .iter()
+            .map(|node| node.tier)
+            .max()
+            .unwrap_or(Tier(0))
+    }
+    /// The same graph with other rates or delays; `change` sees every directed link.
+    /// Rates must stay above zero (asserted).
+    pub fn with_links_changed(&self, mut change: impl FnMut(LinkIx, &mut Link)) -> Topology {
+        let mut changed = self.clone();
+        for (ix, link) in changed.links.iter_mut().enumerate() {
+            change(LinkIx(ix as u32), link);
+            assert!(link.rate.as_bps() > 0, "a rate was changed to zero");
+        }
+        changed
+    }
+}
+
+/// Collects nodes and cables, then checks the whole.
+#[derive(Clone, Debug)]
+pub struct TopologyBuilder {
+    name: String,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    hosts: Vec<NodeIx>,
+}
+
+impl TopologyBuilder {
+    /// Starts an empty network.
+    pub fn new(name: impl Into<String>) -> TopologyBuilder {
+        TopologyBuilder {
+            name: name.into(),
+            nodes: Vec::new(),
+            links: Vec::new(),
+            hosts: Vec::new(),
+        }
+    }
+    /// Adds a node as given; hosts are numbered in the order they are added.
+    pub fn add(&mut self, node: Node) -> NodeIx {
+        let ix = NodeIx(self.nodes.len() as u32);
+        if node.kind == NodeKind::Host {
+            self.hosts.push(ix);
+        }
+        self.nodes.push(node);
+        ix
+    }
+    /// Adds a host of a rack that does not forward.
+    pub fn host(&mut self, name: impl Into<String>, rack: u32, pod: Option<u32>) -> NodeIx {
+        self.add(Node {
+            name: name.into(),
+            kind: NodeKind::Host,
+            tier: Tier(0),
+            forwards: false,
+            pod,
+            rack: Some(rack),
+        })
+    }
+    /// Adds a switch.
+    pub fn switch(&mut self, name: impl Into<String>, tier: u8, pod: Option<u32>) -> NodeIx {
+        let tier = Tier(tier);
+        self.add(Node {
+            name: name.into(),
+            kind: NodeKind::Switch,
+            tier,
+            forwards: true,
+            pod,
+            rack: None,
+        })
+    }
+    /// Adds a cable with the same rate and delay both ways; answers the direction `a -> b`.
+    pub fn connect(&mut self, a: NodeIx, b: NodeIx, rate: Bandwidth, delay: Time) -> LinkIx {
+        self.connect_asymmetric(a, b, rate, rate, delay)
+    }
+    /// Adds a cable with a rate for each direction; answers the direction `a -> b`.
+    pub fn connect_asymmetric(
+        &mut self,
+        a: NodeIx,
+        b: NodeIx,
+        ab: Bandwidth,
+        ba: Bandwidth,
+        delay: Time,
+    ) -> LinkIx {
+        let ix = LinkIx(self.links.len() as u32);
+        self.links.push(Link {
+            from: a,
+            to: b,
+            rate: ab,
+            delay,
+        });
+        self.links.push(Link {
+            from: b,
+            to: a,
+            rate: ba,
+            delay,
+        });
+        ix
+    }
+    /// Checks and finishes.
+    ///
+    /// # Errors
+    /// No hosts, a zero rate, a self-loop, a repeated name, or a node that cannot be reached.
+    pub fn build(self) -> Result<Topology, TopologyError> {
+        let TopologyBuilder {
+            name,
+            nodes,
+            links,
+            hosts,
+        } = self;
+        if hosts.is_empty() {
+            return Err(TopologyError::NoHosts(name));
+        }
+        let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(TopologyError::DuplicateName(pair[0].to_owned()));
+        }
+        for link in &links {
+            let (from, to) = (&nodes[link.from.ix()].name, &nodes[link.to.ix()].name);
+            if link.from == link.to {
+                return Err(TopologyError::SelfLoop(from.clone()));
+            }
+            if link.rate.as_bps() == 0 {
+                return Err(TopologyError::ZeroRate {
+                    from: from.clone(),
+                    to: to.clone(),
+                });
+            }
+        }
+        let (out_start, out_links) = adjacency(nodes.len(), &links);
+        let topology = Topology {
+            name,
+            nodes,
+            links,
+            hosts,
+            out_start,
+            out_links,
+        };
+        match topology.first_unreachable() {
+            None => Ok(topology),
+            Some((from, unreachable)) => Err(TopologyError::Disconnected {
+                from: topology.node(from).name.clone(),
+                unreachable: topology.node(unreachable).name.clone(),
+            }),
+        }
+    }
+}
+
+impl Topology {
+    /// A host and a node it has no path to (hosts that do not forward are no transit).
+    fn first_unreachable(&self) -> Option<(NodeIx, NodeIx)> {
+        let from = self.hosts[0];
+        let mut seen = vec![false; self.nodes.len()];
+        let mut queue = std::collections::VecDeque::from([from]);
+        seen[from.ix()] = true;
+        while let Some(node) = queue.pop_front() {
+            if node != from && !self.node(node).forwards {
+                continue;
+            }
+            for link in self.out_links(node) {
+                let to = self.link(*link).to;
+                if !seen[to.ix()] {
+                    seen[to.ix()] = true;
+                    queue.push_back(to);
+                }
+            }
+        }
+        seen.iter()
+            .position(|seen| !seen)
+            .map(|node| (from, NodeIx(node as u32)))
+    }
+}
+
+/// Out-links of every node in compressed form: `start` has one entry more than there are nodes.
+fn adjacency(node_count: usize, links: &[Link]) -> (Vec<u32>, Vec<LinkIx>) {
+    let mut start = vec![0u32; node_count + 1];
+    for link in links {
+        start[link.from.ix() + 1] += 1;
+    }
+    for node in 0..node_count {
+        start[node + 1] += start[node];
+    }
+    let mut next = start.clone();
+    let mut out = vec![LinkIx(0); links.len()];
+    for (ix, link) in links.iter().enumerate() {
+        let slot = &mut next[link.from.ix()];
+        out[*slot as usize] = LinkIx(ix as u32);
+        *slot += 1;
+    }
+    (start, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_hosts() -> (TopologyBuilder, NodeIx, NodeIx, NodeIx) {
+        let mut b = TopologyBuilder::new("test");
+        let (h0, h1) = (b.host("h0", 0, None), b.host("h1", 0, None));
+        let s = b.switch("s", 1, None);
+        (b, h0, h1, s)
+    }
+
+    #[test]
+    fn ports_are_in_the_order_of_cables() {
+        let (mut b, h0, h1, s) = two_hosts();
+        let up0 = b.connect(h0, s, Bandwidth::from_gbps(10), Time::from_us(1));
+        let up1 = b.connect(h1, s, Bandwidth::from_gbps(10), Time::from_us(1));
+        let t = b.build().unwrap();
+        assert_eq!(t.out_links(s), &[up0.reverse(), up1.reverse()]);
+        assert_eq!(t.out_links(h0), &[up0]);
+        assert!(t.is_upward(up0) && !t.is_upward(up1.reverse()));
+        assert_eq!(t.link_name(up1), "h1 -> s");
+    }
+
+    #[test]
+    fn broken_networks_are_refused() {
+        let (mut b, h0, _, s) = two_hosts();
+        b.connect(h0, s, Bandwidth::from_gbps(10), Time::ZERO);
+        assert!(
+            matches!(b.clone().build(), Err(TopologyError::Disconnected { unreachable, .. }) if unreachable == "h1")
+        );
+        b.connect(h0, h0, Bandwidth::from_gbps(10), Time::ZERO);
+        assert!(matches!(b.build(), Err(TopologyError::SelfLoop(_))));
+        let (mut b, h0, _, s) = two_hosts();
+        b.connect(h0, s, Bandwidth::from_bps(0), Time::ZERO);
+        assert!(matches!(b.build(), Err(TopologyError::ZeroRate { .. })));
+        assert!(matches!(
+            TopologyBuilder::new("empty").build(),
+            Err(TopologyError::NoHosts(_))
+        ));
+    }
+
+    #[test]
+    fn hosts_that_do_not_forward_are_no_transit() {
+        let mut b = TopologyBuilder::new("dumbbell through a host");
+        let (a, m, z) = (
+            b.host("a", 0, None),
+            b.host("m", 0, None),
+            b.host("z", 0, None),
+        );
+        b.connect(a, m, Bandwidth::from_gbps(1), Time::ZERO);
+        b.connect(m, z, Bandwidth::from_gbps(1), Time::ZERO);
+        assert!(matches!(b.build(), Err(TopologyError::Disconnected { .. })));
+    }
+}
