@@ -2,10 +2,12 @@
 //!
 //! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
 
+pub mod random;
 pub mod routes;
 pub mod topology;
 pub mod units;
 
+pub use random::Stream;
 pub use routes::Routes;
 pub use topology::{
     HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError,
