@@ -1,1 +1,15 @@
-//! x
+//! The load balancers: each one file of pure logic plus one line in a registry.
+//!
+//! A balancer sees facts of the network in the field's terms. It never sees a socket, an OpenFlow message,
+//! a clock or an event queue; time, randomness and state reach it through its arguments.
+
+pub mod dataplane;
+pub mod hash;
+pub mod params;
+pub mod registry;
+
+pub use dataplane::{
+    Cx, EdgeBalancer, EdgeEnv, Members, PacketView, PathFeedback, Paths, PortTelemetry, SwitchBalancer, SwitchEnv,
+};
+pub use params::{Param, ParamKind, Params};
+pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};

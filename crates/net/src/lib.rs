@@ -9,7 +9,5 @@ pub mod units;
 
 pub use random::Stream;
 pub use routes::Routes;
-pub use topology::{
-    HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError,
-};
+pub use topology::{HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 pub use units::{Bandwidth, Bytes, Time, UnitError};

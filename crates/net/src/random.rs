@@ -11,9 +11,7 @@ pub struct Stream(Xoshiro256PlusPlus);
 impl Stream {
     /// The stream `name` of experiment seed `seed`.
     pub fn new(seed: u64, name: &str) -> Stream {
-        Stream(Xoshiro256PlusPlus::seed_from_u64(
-            xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed),
-        ))
+        Stream(Xoshiro256PlusPlus::seed_from_u64(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed)))
     }
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {

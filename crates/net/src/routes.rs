@@ -71,10 +71,7 @@ impl Routes {
     }
     /// The class whose node is `node`, if any.
     pub fn class_at(&self, node: NodeIx) -> Option<ClassIx> {
-        self.class_node
-            .iter()
-            .position(|n| *n == node)
-            .map(|class| ClassIx(class as u32))
+        self.class_node.iter().position(|n| *n == node).map(|class| ClassIx(class as u32))
     }
     /// The link from the class node down to the host; `None` where the class is the host itself.
     pub fn last_link(&self, host: HostIx) -> Option<LinkIx> {
@@ -99,13 +96,7 @@ impl Routes {
     /// of the DAG depth first in port order, so a rank is the same as the list of ports taken.
     ///
     /// Answers an empty path if `rank` is out of range.
-    pub fn path(
-        &self,
-        topology: &Topology,
-        node: NodeIx,
-        class: ClassIx,
-        rank: u32,
-    ) -> Vec<LinkIx> {
+    pub fn path(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Vec<LinkIx> {
         let (mut at, mut rank, mut path) = (node, rank, Vec::new());
         while at != self.class_node(class) {
             let Some((link, rest)) = self.step(topology, at, class, rank) else {
@@ -119,13 +110,7 @@ impl Routes {
     }
 
     /// The next link of path number `rank` at `node`, and the rank to continue with at its far end.
-    pub fn step(
-        &self,
-        topology: &Topology,
-        node: NodeIx,
-        class: ClassIx,
-        rank: u32,
-    ) -> Option<(LinkIx, u32)> {
+    pub fn step(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
         let mut rest = rank;
         for link in self.next_hops(node, class) {
             let beyond = self.path_count(topology.link(*link).to, class);
@@ -164,16 +149,9 @@ impl Routes {
                     && distance[to.ix()] != u16::MAX
                     && distance[to.ix()] + 1 == distance[node.ix()]
             };
-            let hops: Vec<LinkIx> = topology
-                .out_links(node)
-                .iter()
-                .copied()
-                .filter(closer)
-                .collect();
+            let hops: Vec<LinkIx> = topology.out_links(node).iter().copied().filter(closer).collect();
             let count = hops.iter().fold(0u32, |sum, link| {
-                sum.saturating_add(
-                    self.counts[topology.link(*link).to.ix() * self.class_count + class],
-                )
+                sum.saturating_add(self.counts[topology.link(*link).to.ix() * self.class_count + class])
             });
             self.counts[slot] = count;
             self.table[slot] = *shared.entry(hops).or_insert_with_key(|hops| {
@@ -264,22 +242,14 @@ mod tests {
         assert_ne!(paths[0], paths[1]);
         assert!(paths.iter().all(|path| path.len() == 2));
         assert!(r.path(&t, from, class, 2).is_empty());
-        assert_eq!(
-            t.link(r.last_link(HostIx(1)).unwrap()).to,
-            t.host(HostIx(1))
-        );
+        assert_eq!(t.link(r.last_link(HostIx(1)).unwrap()).to, t.host(HostIx(1)));
     }
 
     #[test]
     fn a_dead_link_leaves_the_other_path() {
         let t = leaf_spine();
         let mut alive = vec![true; t.links().len()];
-        let first_uplink = t
-            .out_links(NodeIx(0))
-            .iter()
-            .copied()
-            .find(|l| t.is_upward(*l))
-            .unwrap();
+        let first_uplink = t.out_links(NodeIx(0)).iter().copied().find(|l| t.is_upward(*l)).unwrap();
         alive[first_uplink.ix()] = false;
         let r = Routes::new(&t, &alive);
         assert_eq!(r.path_count(NodeIx(0), r.class_of(HostIx(1))), 1);

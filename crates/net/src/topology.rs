@@ -173,11 +173,7 @@ impl Topology {
     /// `from -> to`, for messages and reports.
     pub fn link_name(&self, link: LinkIx) -> String {
         let link = self.link(link);
-        format!(
-            "{} -> {}",
-            self.node(link.from).name,
-            self.node(link.to).name
-        )
+        format!("{} -> {}", self.node(link.from).name, self.node(link.to).name)
     }
     /// Height of a cable: the tier of its upper end. Host links have tier 1.
     pub fn link_tier(&self, link: LinkIx) -> Tier {
@@ -196,11 +192,7 @@ impl Topology {
     }
     /// The highest tier of any node.
     pub fn top_tier(&self) -> Tier {
-        self.nodes
-            .iter()
-            .map(|node| node.tier)
-            .max()
-            .unwrap_or(Tier(0))
+        self.nodes.iter().map(|node| node.tier).max().unwrap_or(Tier(0))
     }
     /// The same graph with other rates or delays; `change` sees every directed link.
     /// Rates must stay above zero (asserted).
@@ -226,12 +218,7 @@ pub struct TopologyBuilder {
 impl TopologyBuilder {
     /// Starts an empty network.
     pub fn new(name: impl Into<String>) -> TopologyBuilder {
-        TopologyBuilder {
-            name: name.into(),
-            nodes: Vec::new(),
-            links: Vec::new(),
-            hosts: Vec::new(),
-        }
+        TopologyBuilder { name: name.into(), nodes: Vec::new(), links: Vec::new(), hosts: Vec::new() }
     }
     /// Adds a node as given; hosts are numbered in the order they are added.
     pub fn add(&mut self, node: Node) -> NodeIx {
@@ -256,41 +243,17 @@ impl TopologyBuilder {
     /// Adds a switch.
     pub fn switch(&mut self, name: impl Into<String>, tier: u8, pod: Option<u32>) -> NodeIx {
         let tier = Tier(tier);
-        self.add(Node {
-            name: name.into(),
-            kind: NodeKind::Switch,
-            tier,
-            forwards: true,
-            pod,
-            rack: None,
-        })
+        self.add(Node { name: name.into(), kind: NodeKind::Switch, tier, forwards: true, pod, rack: None })
     }
     /// Adds a cable with the same rate and delay both ways; answers the direction `a -> b`.
     pub fn connect(&mut self, a: NodeIx, b: NodeIx, rate: Bandwidth, delay: Time) -> LinkIx {
         self.connect_asymmetric(a, b, rate, rate, delay)
     }
     /// Adds a cable with a rate for each direction; answers the direction `a -> b`.
-    pub fn connect_asymmetric(
-        &mut self,
-        a: NodeIx,
-        b: NodeIx,
-        ab: Bandwidth,
-        ba: Bandwidth,
-        delay: Time,
-    ) -> LinkIx {
+    pub fn connect_asymmetric(&mut self, a: NodeIx, b: NodeIx, ab: Bandwidth, ba: Bandwidth, delay: Time) -> LinkIx {
         let ix = LinkIx(self.links.len() as u32);
-        self.links.push(Link {
-            from: a,
-            to: b,
-            rate: ab,
-            delay,
-        });
-        self.links.push(Link {
-            from: b,
-            to: a,
-            rate: ba,
-            delay,
-        });
+        self.links.push(Link { from: a, to: b, rate: ab, delay });
+        self.links.push(Link { from: b, to: a, rate: ba, delay });
         ix
     }
     /// Checks and finishes.
@@ -298,12 +261,7 @@ impl TopologyBuilder {
     /// # Errors
     /// No hosts, a zero rate, a self-loop, a repeated name, or a node that cannot be reached.
     pub fn build(self) -> Result<Topology, TopologyError> {
-        let TopologyBuilder {
-            name,
-            nodes,
-            links,
-            hosts,
-        } = self;
+        let TopologyBuilder { name, nodes, links, hosts } = self;
         if hosts.is_empty() {
             return Err(TopologyError::NoHosts(name));
         }
@@ -318,21 +276,11 @@ impl TopologyBuilder {
                 return Err(TopologyError::SelfLoop(from.clone()));
             }
             if link.rate.as_bps() == 0 {
-                return Err(TopologyError::ZeroRate {
-                    from: from.clone(),
-                    to: to.clone(),
-                });
+                return Err(TopologyError::ZeroRate { from: from.clone(), to: to.clone() });
             }
         }
         let (out_start, out_links) = adjacency(nodes.len(), &links);
-        let topology = Topology {
-            name,
-            nodes,
-            links,
-            hosts,
-            out_start,
-            out_links,
-        };
+        let topology = Topology { name, nodes, links, hosts, out_start, out_links };
         match topology.first_unreachable() {
             None => Ok(topology),
             Some((from, unreachable)) => Err(TopologyError::Disconnected {
@@ -362,9 +310,7 @@ impl Topology {
                 }
             }
         }
-        seen.iter()
-            .position(|seen| !seen)
-            .map(|node| (from, NodeIx(node as u32)))
+        seen.iter().position(|seen| !seen).map(|node| (from, NodeIx(node as u32)))
     }
 }
 
@@ -422,20 +368,13 @@ mod tests {
         let (mut b, h0, _, s) = two_hosts();
         b.connect(h0, s, Bandwidth::from_bps(0), Time::ZERO);
         assert!(matches!(b.build(), Err(TopologyError::ZeroRate { .. })));
-        assert!(matches!(
-            TopologyBuilder::new("empty").build(),
-            Err(TopologyError::NoHosts(_))
-        ));
+        assert!(matches!(TopologyBuilder::new("empty").build(), Err(TopologyError::NoHosts(_))));
     }
 
     #[test]
     fn hosts_that_do_not_forward_are_no_transit() {
         let mut b = TopologyBuilder::new("dumbbell through a host");
-        let (a, m, z) = (
-            b.host("a", 0, None),
-            b.host("m", 0, None),
-            b.host("z", 0, None),
-        );
+        let (a, m, z) = (b.host("a", 0, None), b.host("m", 0, None), b.host("z", 0, None));
         b.connect(a, m, Bandwidth::from_gbps(1), Time::ZERO);
         b.connect(m, z, Bandwidth::from_gbps(1), Time::ZERO);
         assert!(matches!(b.build(), Err(TopologyError::Disconnected { .. })));

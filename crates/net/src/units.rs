@@ -116,8 +116,7 @@ impl Bandwidth {
         if self.0 == 0 {
             return Time::MAX;
         }
-        let ps =
-            (u128::from(bytes) * 8_000_000_000_000 + u128::from(self.0 / 2)) / u128::from(self.0);
+        let ps = (u128::from(bytes) * 8_000_000_000_000 + u128::from(self.0 / 2)) / u128::from(self.0);
         Time(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 }
@@ -182,35 +181,18 @@ impl Sum for Bandwidth {
 /// Units of one quantity, largest first, with the number of base units in each.
 type Scale = &'static [(&'static str, u64)];
 
-const TIME_UNITS: Scale = &[
-    ("s", 1_000_000_000_000),
-    ("ms", 1_000_000_000),
-    ("us", 1_000_000),
-    ("ns", 1_000),
-    ("ps", 1),
-];
-const RATE_UNITS: Scale = &[
-    ("Tbps", 1_000_000_000_000),
-    ("Gbps", 1_000_000_000),
-    ("Mbps", 1_000_000),
-    ("kbps", 1_000),
-    ("bps", 1),
-];
-const SIZE_UNITS: Scale = &[
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("KB", 1_000),
-    ("B", 1),
-];
+const TIME_UNITS: Scale =
+    &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
+const RATE_UNITS: Scale =
+    &[("Tbps", 1_000_000_000_000), ("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1)];
+const SIZE_UNITS: Scale = &[("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)];
 const SIZE_UNITS_BINARY: Scale = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 fn print(value: u64, units: Scale, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // The largest unit that shows the value exactly with at most three decimals.
     let (name, scale) = units
         .iter()
-        .find(|(_, scale)| {
-            value >= *scale && (*scale < 1_000 || value.is_multiple_of(scale / 1_000))
-        })
+        .find(|(_, scale)| value >= *scale && (*scale < 1_000 || value.is_multiple_of(scale / 1_000)))
         .or(units.last())
         .expect("a scale has at least one unit");
     let (whole, rest) = (value / scale, value % scale);
@@ -221,22 +203,10 @@ fn print(value: u64, units: Scale, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{whole}.{}{name}", decimals.trim_end_matches('0'))
 }
 
-fn parse(
-    text: &str,
-    quantity: &'static str,
-    example: &'static str,
-    units: &[Scale],
-) -> Result<u64, UnitError> {
-    let fail = |reason| UnitError {
-        text: text.to_owned(),
-        quantity,
-        reason,
-        example,
-    };
+fn parse(text: &str, quantity: &'static str, example: &'static str, units: &[Scale]) -> Result<u64, UnitError> {
+    let fail = |reason| UnitError { text: text.to_owned(), quantity, reason, example };
     let trimmed = text.trim();
-    let split = trimmed
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(trimmed.len());
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
     let (number, unit) = (trimmed[..split].replace('_', ""), trimmed[split..].trim());
     if number.is_empty() {
         return Err(fail("there is no number in front"));
@@ -252,23 +222,13 @@ fn parse(
         .map(|(_, scale)| *scale)
         .ok_or_else(|| fail("the unit is unknown"))?;
     let (whole, decimals) = number.split_once('.').unwrap_or((&number, ""));
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().map_err(|_| fail("the number is too large"))?
-    };
-    let mut value = whole
-        .checked_mul(scale)
-        .ok_or_else(|| fail("the number is too large"))?;
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| fail("the number is too large"))? };
+    let mut value = whole.checked_mul(scale).ok_or_else(|| fail("the number is too large"))?;
     let mut place = scale;
     for digit in decimals.chars() {
-        let digit = digit
-            .to_digit(10)
-            .ok_or_else(|| fail("there are two decimal points"))?;
+        let digit = digit.to_digit(10).ok_or_else(|| fail("there are two decimal points"))?;
         place /= 10;
-        value = value
-            .checked_add(place * u64::from(digit))
-            .ok_or_else(|| fail("the number is too large"))?;
+        value = value.checked_add(place * u64::from(digit)).ok_or_else(|| fail("the number is too large"))?;
     }
     Ok(value)
 }
@@ -306,20 +266,8 @@ macro_rules! text_form {
 }
 
 text_form!(Time, "time", "`50us`", TIME_UNITS, &[TIME_UNITS]);
-text_form!(
-    Bandwidth,
-    "bandwidth",
-    "`10Gbps`",
-    RATE_UNITS,
-    &[RATE_UNITS]
-);
-text_form!(
-    Bytes,
-    "size",
-    "`100KB`",
-    SIZE_UNITS,
-    &[SIZE_UNITS, SIZE_UNITS_BINARY]
-);
+text_form!(Bandwidth, "bandwidth", "`10Gbps`", RATE_UNITS, &[RATE_UNITS]);
+text_form!(Bytes, "size", "`100KB`", SIZE_UNITS, &[SIZE_UNITS, SIZE_UNITS_BINARY]);
 
 #[cfg(test)]
 mod tests {
@@ -349,11 +297,7 @@ mod tests {
             ("99999999999999999999bps", "the number is too large"),
             ("99999999999Tbps", "the number is too large"),
         ] {
-            assert_eq!(
-                text.parse::<Bandwidth>().unwrap_err().reason,
-                reason,
-                "{text}"
-            );
+            assert_eq!(text.parse::<Bandwidth>().unwrap_err().reason, reason, "{text}");
         }
         assert!("-5us".parse::<Time>().is_err());
     }

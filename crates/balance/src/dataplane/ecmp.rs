@@ -1,0 +1,209 @@
+//! Equal-cost multi-path: a hash of the five-tuple picks the next hop of each flow (mechanisms.md P02,
+//! RFC 2992).
+//!
+//! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)² paths
+//! are used. The five rules differ in how many flows move when a next hop disappears.
+
+use net::LinkIx;
+
+use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer, SwitchEnv};
+use crate::hash::{combine, mix, reduce};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "ecmp",
+    title: "ECMP",
+    summary: "Hashes each flow onto one of the equal-cost next hops at every switch.",
+    source: "P02; RFC 2992; F0, F2, F3",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[
+        Param {
+            name: "hash",
+            kind: ParamKind::Choice(&["modulo", "threshold", "rendezvous", "resilient"]),
+            default: "modulo",
+            unit: "",
+            doc: "How the hash selects: modulo N, equal regions (RFC 2992), highest random weight, or a resilient bucket table.",
+        },
+        Param {
+            name: "seeds",
+            kind: ParamKind::Choice(&["per-switch", "none"]),
+            default: "per-switch",
+            unit: "",
+            doc: "Independent hash seeds per switch, or the same hash everywhere (shows polarisation).",
+        },
+        Param {
+            name: "buckets",
+            kind: ParamKind::Count { min: 2, max: 4096 },
+            default: "256",
+            unit: "",
+            doc: "Table size of the resilient rule.",
+        },
+    ],
+    example: "ecmp:hash=resilient,buckets=64",
+    build: Build::Switch(|env, params| match params.text("hash") {
+        "threshold" => Box::new(Hashed { seed: seed(env, params), rule: Threshold }),
+        "rendezvous" => Box::new(Hashed { seed: seed(env, params), rule: Rendezvous }),
+        "resilient" => Box::new(Hashed { seed: seed(env, params), rule: Resilient::new(env, params) }),
+        _ => Box::new(Hashed { seed: seed(env, params), rule: Modulo }),
+    }),
+};
+
+/// The hash seed of a switch.
+pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
+    match params.text("seeds") {
+        "none" => 0,
+        _ => combine(mix(env.seed), u64::from(env.switch.0)),
+    }
+}
+
+/// A way to get from a hash to a member.
+trait Rule: Send {
+    fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize;
+}
+
+struct Hashed<R> {
+    seed: u64,
+    rule: R,
+}
+
+impl<R: Rule> SwitchBalancer for Hashed<R> {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+        self.rule.select(mix(packet.hash ^ self.seed), packet, members.links)
+    }
+}
+
+struct Modulo;
+impl Rule for Modulo {
+    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
+        // 32 bits suffice for at most a few hundred ports and divide several times faster than 64.
+        (hash as u32 % links.len() as u32) as usize
+    }
+}
+
+struct Threshold;
+impl Rule for Threshold {
+    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
+        reduce(hash, links.len())
+    }
+}
+
+struct Rendezvous;
+impl Rule for Rendezvous {
+    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
+        let weight = |link: &LinkIx| combine(hash, u64::from(link.0));
+        (0..links.len()).max_by_key(|i| weight(&links[*i])).expect("a group has members")
+    }
+}
+
+/// A table of buckets per destination class; when members change, only buckets that pointed at a member
+/// now gone are refilled, so flows elsewhere stay. Members that return win back their share of buckets.
+struct Resilient {
+    bucket_count: usize,
+    tables: Vec<Table>,
+}
+
+#[derive(Clone, Default)]
+struct Table {
+    members: Vec<LinkIx>,
+    buckets: Vec<LinkIx>,
+}
+
+impl Resilient {
+    fn new(env: &SwitchEnv<'_>, params: &Params) -> Resilient {
+        Resilient { bucket_count: params.count("buckets") as usize, tables: vec![Table::default(); env.class_count] }
+    }
+}
+
+impl Table {
+    fn refill(&mut self, bucket_count: usize, links: &[LinkIx]) {
+        let fill = |bucket: usize| links[reduce(mix(bucket as u64 + 1), links.len())];
+        if self.buckets.is_empty() {
+            self.buckets = (0..bucket_count).map(|bucket| links[bucket % links.len()]).collect();
+        } else if links.len() > self.members.len() {
+            // Back from a failure: the original layout returns.
+            for (bucket, link) in self.buckets.iter_mut().enumerate() {
+                let original = links[bucket % links.len()];
+                if !self.members.contains(&original) || !links.contains(link) {
+                    *link = original;
+                }
+            }
+        } else {
+            for (bucket, link) in self.buckets.iter_mut().enumerate() {
+                if !links.contains(link) {
+                    *link = fill(bucket);
+                }
+            }
+        }
+        self.members.clear();
+        self.members.extend_from_slice(links);
+    }
+}
+
+impl Rule for Resilient {
+    fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize {
+        let table = &mut self.tables[packet.to.0 as usize];
+        if table.members != links {
+            table.refill(self.bucket_count, links);
+        }
+        let link = table.buckets[reduce(hash, self.bucket_count)];
+        links.iter().position(|l| *l == link).expect("refill leaves only live members")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, packet};
+
+    /// Fraction of flows whose next hop changes when member `gone` of four disappears.
+    fn disruption(spec: &str, gone: usize) -> f64 {
+        let mut bench = Bench::switch(spec, 4);
+        let flows = 40_000;
+        let before: Vec<_> = (0..flows).map(|flow| bench.choose_link(&packet(flow))).collect();
+        bench.remove(gone);
+        let moved = (0..flows).filter(|flow| bench.choose_link(&packet(*flow)) != before[*flow as usize]).count();
+        moved as f64 / f64::from(flows)
+    }
+
+    #[test]
+    fn disruption_matches_rfc_2992_and_the_minimum() {
+        // mechanisms.md §10 oracle 6, N = 4.
+        for (spec, gone, expected) in [
+            ("ecmp:hash=modulo", 1, 3.0 / 4.0),
+            ("ecmp:hash=threshold", 0, 1.0 / 2.0),
+            ("ecmp:hash=threshold", 3, 1.0 / 2.0),
+            ("ecmp:hash=threshold", 1, 1.0 / 3.0),
+            ("ecmp:hash=rendezvous", 2, 1.0 / 4.0),
+            ("ecmp:hash=resilient,buckets=256", 1, 1.0 / 4.0),
+        ] {
+            let moved = disruption(spec, gone);
+            assert!((moved - expected).abs() < 0.01, "{spec} without {gone}: {moved}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn every_rule_spreads_evenly() {
+        for rule in ["modulo", "threshold", "rendezvous", "resilient"] {
+            let mut bench = Bench::switch(&format!("ecmp:hash={rule}"), 4);
+            let mut hits = [0u32; 4];
+            for flow in 0..40_000 {
+                hits[bench.choose(&packet(flow))] += 1;
+            }
+            assert!(hits.iter().all(|n| (9_400..10_600).contains(n)), "{rule}: {hits:?}");
+        }
+    }
+
+    #[test]
+    fn a_returning_member_restores_the_resilient_layout() {
+        let mut bench = Bench::switch("ecmp:hash=resilient", 4);
+        let before: Vec<_> = (0..1000).map(|flow| bench.choose_link(&packet(flow))).collect();
+        let gone = bench.remove(2);
+        (0..1000).for_each(|flow| assert_ne!(bench.choose_link(&packet(flow)), gone));
+        bench.restore(2, gone);
+        assert_eq!(before, (0..1000).map(|flow| bench.choose_link(&packet(flow))).collect::<Vec<_>>());
+    }
+}

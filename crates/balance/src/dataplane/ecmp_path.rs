@@ -1,0 +1,63 @@
+//! Source-routed ECMP: one hash at the first switch picks the whole path, as htsim and the ns-3 peer
+//! program of this repository do. Where `ecmp` draws a next hop at every tier, this draws one of all paths.
+
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
+use crate::hash::mix;
+use crate::params::{Param, ParamKind};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "ecmp-path",
+    title: "ECMP by path",
+    summary: "Hashes each flow once onto one of all equal-cost paths.",
+    source: "P02 at path granularity; csg-htsim's per-flow path choice",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator],
+    params: &[Param {
+        name: "key",
+        kind: ParamKind::Choice(&["five-tuple", "hosts"]),
+        default: "five-tuple",
+        unit: "",
+        doc: "What is hashed; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the peer programs.",
+    }],
+    example: "ecmp-path:key=hosts",
+    build: Build::Edge(|_, params| Box::new(EcmpPath { hosts_only: params.text("key") == "hosts" })),
+};
+
+struct EcmpPath {
+    hosts_only: bool,
+}
+
+impl EdgeBalancer for EcmpPath {
+    fn choose_path(&mut self, _: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let hash = if self.hosts_only {
+            let pair = u64::from(packet.src.0) << 20 | u64::from(packet.dst.0);
+            mix(pair.wrapping_add(0x9e37_79b9_7f4a_7c15))
+        } else {
+            mix(packet.hash)
+        };
+        paths.live[(hash % paths.live.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn flows_of_one_host_pair_share_a_path_only_if_asked_to() {
+        let mut hosts = Bench::edge("ecmp-path:key=hosts", 16);
+        let mut tuple = Bench::edge("ecmp-path", 16);
+        let distinct = |bench: &mut Bench| {
+            let mut paths: Vec<_> = (0..200).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+            paths.sort_unstable();
+            paths.dedup();
+            paths.len()
+        };
+        assert_eq!(distinct(&mut hosts), 1);
+        assert_eq!(distinct(&mut tuple), 16);
+    }
+}

@@ -1,0 +1,157 @@
+//! The reduced Hermes of F3: paths are classed by round-trip time alone, without probes or ECN
+//! (mechanisms.md P13.2; full Hermes is SIGCOMM 2017).
+//!
+//! A path is good below `good` × base RTT, congested from `congested` × base RTT on, gray between. Every
+//! packet is judged, but stays on its flow's path while that is good or never measured. The source leaves
+//! three points open; the readings here: up to `good` × base counts as good; with no good path take one
+//! never measured, then the fastest; judge per packet with stickiness.
+
+use net::{Stream, Time};
+
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "hermes-rtt",
+    title: "Hermes (RTT only)",
+    summary: "Keeps each flow on its path while the path's round-trip time is good, else moves it to a better one.",
+    source: "P13.2; F3 section 3.2.1; after Hermes, SIGCOMM 2017",
+    granularity: Granularity::CautiousPacket,
+    reorders: Reorders::AtMoves,
+    senses: "round-trip times",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "good",
+            kind: ParamKind::Number { min: 1.0, max: 100.0 },
+            default: "1.5",
+            unit: "base RTTs",
+            doc: "A path is good below this multiple of the base RTT.",
+        },
+        Param {
+            name: "congested",
+            kind: ParamKind::Number { min: 1.0, max: 100.0 },
+            default: "2.0",
+            unit: "base RTTs",
+            doc: "A path is congested from this multiple on; between the two it is gray.",
+        },
+        Param {
+            name: "estimate",
+            kind: ParamKind::Choice(&["latest", "ewma"]),
+            default: "ewma",
+            unit: "",
+            doc: "Whether a path's RTT is its latest sample or an average with weight 1/8 for the newest.",
+        },
+    ],
+    example: "hermes-rtt:good=1.25",
+    build: Build::Edge(|env, params| Box::new(HermesRtt::new(env, params))),
+};
+
+/// RTT of a path never measured.
+const UNMEASURED: u64 = 0;
+
+struct HermesRtt {
+    smooth: bool,
+    /// First path of each destination class in `rtt_ps`.
+    first: Vec<u32>,
+    rtt_ps: Vec<u64>,
+    good_below_ps: Vec<u64>,
+    congested_from_ps: Vec<u64>,
+}
+
+impl HermesRtt {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> HermesRtt {
+        let mut first = Vec::with_capacity(env.path_counts.len());
+        let mut total = 0u32;
+        for count in env.path_counts {
+            first.push(total);
+            total += u32::from(*count);
+        }
+        let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
+        HermesRtt {
+            smooth: params.text("estimate") == "ewma",
+            first,
+            rtt_ps: vec![UNMEASURED; total as usize],
+            good_below_ps: scaled(params.number("good")),
+            congested_from_ps: scaled(params.number("congested")),
+        }
+    }
+
+    /// A random element of `live` that satisfies `wanted`.
+    fn random(live: &[u16], rng: &mut Stream, wanted: impl Fn(u16) -> bool) -> Option<u16> {
+        let count = live.iter().filter(|path| wanted(**path)).count() as u64;
+        if count == 0 {
+            return None;
+        }
+        let pick = rng.below(count) as usize;
+        live.iter().copied().filter(|path| wanted(*path)).nth(pick)
+    }
+}
+
+impl EdgeBalancer for HermesRtt {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let class = packet.to.0 as usize;
+        let rtt = |path: u16| self.rtt_ps[(self.first[class] + u32::from(path)) as usize];
+        let good = |path: u16| rtt(path) != UNMEASURED && rtt(path) < self.good_below_ps[class];
+        if let Some(current) = paths.current
+            && (good(current) || rtt(current) == UNMEASURED)
+        {
+            return current;
+        }
+        Self::random(paths.live, cx.rng, good)
+            .or_else(|| Self::random(paths.live, cx.rng, |path| rtt(path) == UNMEASURED))
+            .or_else(|| {
+                // Gray paths are below congested ones, so the fastest is of the better class.
+                let fastest = paths.live.iter().copied().min_by_key(|path| rtt(*path))?;
+                match paths.current {
+                    Some(current) if rtt(current) < self.congested_from_ps[class] && rtt(fastest) == rtt(current) => {
+                        Some(current)
+                    }
+                    _ => Some(fastest),
+                }
+            })
+            .unwrap_or(paths.live[0])
+    }
+
+    fn on_feedback(&mut self, _: Time, feedback: &PathFeedback) {
+        let slot = &mut self.rtt_ps[(self.first[feedback.to.0 as usize] + u32::from(feedback.path)) as usize];
+        let sample = feedback.rtt.as_ps().max(1);
+        *slot = if self.smooth && *slot != UNMEASURED { *slot - *slot / 8 + sample / 8 } else { sample };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn a_good_path_is_kept_and_a_bad_one_left() {
+        let mut bench = Bench::edge("hermes-rtt:estimate=latest", 4);
+        let p = packet(1);
+        let first = bench.choose_path(&p, None);
+        assert_eq!(bench.choose_path(&p, Some(first)), first, "an unmeasured current path is kept");
+        bench.feedback(first, 1.2);
+        assert_eq!(bench.choose_path(&p, Some(first)), first, "1.2 base RTTs is good");
+        bench.feedback(first, 1.7);
+        assert_ne!(bench.choose_path(&p, Some(first)), first, "gray is left while others are unmeasured");
+    }
+
+    #[test]
+    fn without_good_or_unmeasured_paths_the_fastest_wins() {
+        let mut bench = Bench::edge("hermes-rtt:estimate=latest", 4);
+        for (path, rtts) in [(0, 3.0), (1, 1.8), (2, 2.5), (3, 4.0)] {
+            bench.feedback(path, rtts);
+        }
+        assert_eq!(bench.choose_path(&packet(1), Some(0)), 1);
+    }
+
+    #[test]
+    fn it_sticks_to_a_good_path_and_never_discovers_others() {
+        // The WAN pathology F3 reports for 20 % load.
+        let mut bench = Bench::edge("hermes-rtt", 4);
+        bench.feedback(2, 1.0);
+        assert!((0..50).all(|flow| bench.choose_path(&packet(flow), None) == 2));
+    }
+}

@@ -1,0 +1,41 @@
+//! Random packet spraying, per-packet ECMP: every packet takes a random equal-cost next hop
+//! (mechanisms.md P03; Dixit et al., INFOCOM 2013; F3's per-packet ECMP).
+
+use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "spray",
+    title: "Packet spraying",
+    summary: "Sends every packet to an equal-cost next hop drawn at random.",
+    source: "P03 RPS; INFOCOM 2013; F2, F3",
+    granularity: Granularity::Packet,
+    reorders: Reorders::Always,
+    senses: "nothing",
+    worlds: &[World::Simulator],
+    params: &[],
+    example: "spray",
+    build: Build::Switch(|_, _| Box::new(Spray)),
+};
+
+struct Spray;
+
+impl SwitchBalancer for Spray {
+    fn choose(&mut self, cx: &mut Cx<'_>, _: &PacketView, members: Members<'_>) -> usize {
+        cx.rng.below(members.links.len() as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn packets_of_one_flow_use_every_port_evenly() {
+        let mut bench = Bench::switch("spray", 4);
+        let mut hits = [0u32; 4];
+        (0..40_000).for_each(|_| hits[bench.choose(&packet(1))] += 1);
+        assert!(hits.iter().all(|n| (9_500..10_500).contains(n)), "{hits:?}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Single shortest path: one path per key, chosen once. What the founding documents call "TCP" (F2) and,
+//! in F0, "ECMP" (mechanisms.md P01).
+//!
+//! The tie-break is what matters: `first` sends everything through the lowest-numbered port at every tie;
+//! `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination host one.
+
+use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer, SwitchEnv};
+use crate::hash::{combine, reduce};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "spt",
+    title: "SPT",
+    summary: "Sends everything for one destination along one shortest path.",
+    source: "P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst-tor)",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[Param {
+        name: "tie",
+        kind: ParamKind::Choice(&["first", "dst-tor", "dst-host"]),
+        default: "first",
+        unit: "",
+        doc: "Which key owns a path: all pairs (lowest port at every tie), the destination rack, or the destination host.",
+    }],
+    example: "spt:tie=dst-tor",
+    build: Build::Switch(|env, params| Box::new(Spt::new(env, params))),
+};
+
+enum Tie {
+    First,
+    DstTor,
+    DstHost,
+}
+
+struct Spt {
+    tie: Tie,
+    /// Same on all switches of a tier, so that a key owns one (aggregation, core) everywhere.
+    tier_seed: u64,
+}
+
+impl Spt {
+    fn new(env: &SwitchEnv<'_>, params: &Params) -> Spt {
+        let tie = match params.text("tie") {
+            "dst-tor" => Tie::DstTor,
+            "dst-host" => Tie::DstHost,
+            _ => Tie::First,
+        };
+        Spt { tie, tier_seed: combine(env.seed, u64::from(env.tier.0)) }
+    }
+}
+
+impl SwitchBalancer for Spt {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+        let key = match self.tie {
+            Tie::First => return 0,
+            Tie::DstTor => u64::from(packet.to.0),
+            Tie::DstHost => u64::from(packet.dst.0) | 1 << 40,
+        };
+        reduce(combine(self.tier_seed, key), members.links.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn first_takes_the_lowest_port() {
+        let mut bench = Bench::switch("spt", 4);
+        assert!((0..100).all(|flow| bench.choose(&packet(flow)) == 0));
+    }
+
+    #[test]
+    fn dst_tor_is_one_choice_per_rack_and_spreads_over_racks() {
+        let mut bench = Bench::switch("spt:tie=dst-tor", 4);
+        let mut seen = [false; 4];
+        for rack in 0..64 {
+            let mut a = packet(1);
+            a.to.0 = rack;
+            let first = bench.choose(&a);
+            a.hash = 99;
+            a.dst.0 = 7;
+            assert_eq!(bench.choose(&a), first);
+            seen[first] = true;
+        }
+        assert_eq!(seen, [true; 4]);
+    }
+}

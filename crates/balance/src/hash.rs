@@ -1,0 +1,55 @@
+//! The hash of a switch: a good 64-bit mixer, and the flow key it is fed.
+
+use net::HostIx;
+
+/// A bijective 64-bit mixer (the finaliser of SplitMix64, Steele et al. 2014): every output bit depends
+/// on every input bit.
+#[inline]
+pub const fn mix(mut z: u64) -> u64 {
+    z ^= z >> 30;
+    z = z.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^= z >> 27;
+    z = z.wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Mixes a second value into a hash.
+#[inline]
+pub const fn combine(hash: u64, value: u64) -> u64 {
+    mix(hash ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// Hash of the five-tuple a switch would see (mechanisms.md §1.1): addresses, protocol and ports.
+/// Forward and reverse direction of a connection hash differently, as on real switches.
+pub fn flow_key(src: HostIx, dst: HostIx, protocol: u8, src_port: u16, dst_port: u16) -> u64 {
+    let addresses = u64::from(src.0) << 32 | u64::from(dst.0);
+    let rest = u64::from(protocol) << 32 | u64::from(src_port) << 16 | u64::from(dst_port);
+    combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
+}
+
+/// Reduces a hash to 0 .. `n` by its high bits (multiply-shift). `n` must not be 0.
+#[inline]
+pub const fn reduce(hash: u64, n: usize) -> usize {
+    ((hash as u128 * n as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_and_ports_hash_apart() {
+        let (a, b) = (HostIx(1), HostIx(2));
+        let keys = [flow_key(a, b, 6, 1000, 80), flow_key(b, a, 6, 80, 1000), flow_key(a, b, 6, 1001, 80)];
+        assert!(keys[0] != keys[1] && keys[0] != keys[2]);
+    }
+
+    #[test]
+    fn reduction_is_even() {
+        let mut hits = [0u32; 6];
+        for i in 0..60_000u64 {
+            hits[reduce(mix(i), 6)] += 1;
+        }
+        assert!(hits.iter().all(|n| (9_500..10_500).contains(n)), "{hits:?}");
+    }
+}

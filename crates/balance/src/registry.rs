@@ -1,0 +1,277 @@
+//! The list of balancers and how users name them: `ecmp`, `hermes-rtt:good=1.25`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::dataplane::{self, EdgeBalancer, EdgeEnv, SwitchBalancer, SwitchEnv};
+use crate::params::{Param, Params};
+
+/// How large a piece of traffic a decision covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Granularity {
+    /// Every packet anew.
+    Packet,
+    /// Whole flows: packets of one flow share a path while the network is intact.
+    Flow,
+    /// Every packet may move, but only when its path is judged bad.
+    CautiousPacket,
+}
+
+/// Whether packets of one flow can overtake each other in an intact network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reorders {
+    /// Never.
+    Never,
+    /// When a flow is moved.
+    AtMoves,
+    /// All the time: hosts need a resequencing buffer or a raised duplicate-ACK threshold.
+    Always,
+}
+
+/// A world a balancer can run in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum World {
+    /// The packet simulator.
+    Simulator,
+    /// Real OpenFlow switches, as select groups.
+    OpenFlow,
+}
+
+/// How an entry is instantiated.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// One instance on every switch; each decides its own next hop.
+    Switch(fn(&SwitchEnv<'_>, &Params) -> Box<dyn SwitchBalancer>),
+    /// One instance at every first switch (or multi-homed host); it decides whole paths.
+    Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
+}
+
+/// A balancer: what it is, what it takes, and how to make one.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Name as users write it.
+    pub name: &'static str,
+    /// Name as reports print it.
+    pub title: &'static str,
+    /// One sentence: what it does.
+    pub summary: &'static str,
+    /// Where it was published, and its id in the mechanism reference.
+    pub source: &'static str,
+    /// Size of a decision.
+    pub granularity: Granularity,
+    /// Reordering to expect.
+    pub reorders: Reorders,
+    /// What it reacts to: "nothing", or the signals.
+    pub senses: &'static str,
+    /// Worlds it runs in.
+    pub worlds: &'static [World],
+    /// Parameters with their published defaults.
+    pub params: &'static [Param],
+    /// A specification that runs.
+    pub example: &'static str,
+    /// Maker.
+    pub build: Build,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Every dataplane balancer. **A new one is its file and its line here.**
+pub static DATAPLANE: &[&Entry] = &[
+    &dataplane::spt::ENTRY,
+    &dataplane::ecmp::ENTRY,
+    &dataplane::wcmp::ENTRY,
+    &dataplane::ecmp_path::ENTRY,
+    &dataplane::spray::ENTRY,
+    &dataplane::spray_rr::ENTRY,
+    &dataplane::hermes_rtt::ENTRY,
+];
+
+/// A balancer chosen by name with all its parameters set.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Which one.
+    pub entry: &'static Entry,
+    /// Values of all its parameters.
+    pub params: Params,
+    /// What the user wrote beyond the name, in a fixed order; empty where nothing was.
+    pub given: BTreeMap<String, String>,
+}
+
+/// A specification that names no balancer, or a parameter it does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No such balancer.
+    #[error("there is no balancer `{name}`{}", hint(.nearest))]
+    UnknownBalancer {
+        /// What was asked for.
+        name: String,
+        /// The most similar name.
+        nearest: Option<&'static str>,
+    },
+    /// No such parameter.
+    #[error("balancer `{balancer}` has no parameter `{name}`{}", hint(.nearest))]
+    UnknownParameter {
+        /// The balancer.
+        balancer: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The most similar name.
+        nearest: Option<&'static str>,
+    },
+    /// A value outside what the parameter takes.
+    #[error("balancer `{balancer}`: {name} = `{value}` is not possible: {allowed}")]
+    Value {
+        /// The balancer.
+        balancer: &'static str,
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// Not of the form `name:key=value,key=value`.
+    #[error("`{0}` is not a balancer specification (write `name` or `name:key=value,key=value`)")]
+    Form(String),
+}
+
+fn hint(nearest: &Option<&'static str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+/// The candidate most like `name`, if any is near.
+pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Finds a balancer by name.
+///
+/// # Errors
+/// [`SpecError::UnknownBalancer`] with the nearest name.
+pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
+    DATAPLANE.iter().copied().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
+        name: name.to_owned(),
+        nearest: nearest(name, DATAPLANE.iter().map(|entry| entry.name)),
+    })
+}
+
+impl Spec {
+    /// From a name and parameter values.
+    ///
+    /// # Errors
+    /// Unknown balancer, unknown parameter, impossible value.
+    pub fn new(name: &str, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
+        let entry = find(name)?;
+        for (key, value) in &given {
+            let param = entry.params.iter().find(|p| p.name == key).ok_or_else(|| SpecError::UnknownParameter {
+                balancer: entry.name,
+                name: key.clone(),
+                nearest: nearest(key, entry.params.iter().map(|p| p.name)),
+            })?;
+            param.check(value).map_err(|allowed| SpecError::Value {
+                balancer: entry.name,
+                name: key.clone(),
+                value: value.clone(),
+                allowed,
+            })?;
+        }
+        Ok(Spec { entry, params: Params::with_defaults(entry.params, &given), given })
+    }
+
+    /// From text: `ecmp` or `ecmp:hash=threshold,seeds=none`.
+    ///
+    /// # Errors
+    /// As [`Spec::new`], or a text of another form.
+    pub fn parse(text: &str) -> Result<Spec, SpecError> {
+        let form = || SpecError::Form(text.to_owned());
+        let (name, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        let mut given = BTreeMap::new();
+        for pair in rest.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(form)?;
+            given.insert(key.trim().to_owned(), value.trim().to_owned());
+        }
+        if name.is_empty() {
+            return Err(form());
+        }
+        Spec::new(name, given)
+    }
+
+    /// From a comma-separated list. A piece with `=` but without a name continues the piece before it, so
+    /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
+    ///
+    /// # Errors
+    /// As [`Spec::parse`], for the first wrong piece.
+    pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
+        let mut pieces: Vec<String> = Vec::new();
+        for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
+            let continues = piece.contains('=') && !piece.contains(':');
+            match pieces.last_mut() {
+                Some(last) if continues => {
+                    last.push(',');
+                    last.push_str(piece);
+                }
+                _ => pieces.push(piece.to_owned()),
+            }
+        }
+        pieces.iter().map(|piece| Spec::parse(piece)).collect()
+    }
+
+    /// The name, with what the user set: unique within a comparison that makes sense.
+    pub fn label(&self) -> String {
+        if self.given.is_empty() {
+            return self.entry.name.to_owned();
+        }
+        let pairs: Vec<String> = self.given.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!("{}:{}", self.entry.name, pairs.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specifications_are_read() {
+        let specs = Spec::parse_list("ecmp:hash=threshold,seeds=none,spray").unwrap();
+        assert_eq!(specs.iter().map(Spec::label).collect::<Vec<_>>(), ["ecmp:hash=threshold,seeds=none", "spray"]);
+        assert_eq!(specs[0].params.text("hash"), "threshold");
+    }
+
+    #[test]
+    fn mistakes_name_the_nearest_thing() {
+        let message = |text| Spec::parse(text).unwrap_err().to_string();
+        assert_eq!(message("ecpm"), "there is no balancer `ecpm`; did you mean `ecmp`?");
+        assert_eq!(message("ecmp:seed=none"), "balancer `ecmp` has no parameter `seed`; did you mean `seeds`?");
+        assert!(message("ecmp:seeds=maybe").contains("it is one of per-switch, none"));
+        assert!(message("ecmp:seeds").contains("write `name`"));
+    }
+
+    #[test]
+    fn every_entry_is_well_formed() {
+        let mut names: Vec<&str> = DATAPLANE.iter().map(|entry| entry.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DATAPLANE.len(), "two balancers share a name");
+        for entry in DATAPLANE {
+            assert!(
+                entry.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{}",
+                entry.name
+            );
+            assert!(entry.summary.ends_with('.') && !entry.source.is_empty(), "{}", entry.name);
+            for param in entry.params {
+                assert_eq!(param.check(param.default), Ok(()), "{}.{}", entry.name, param.name);
+            }
+            let example = Spec::parse(entry.example).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+            assert_eq!(example.entry.name, entry.name);
+        }
+    }
+}
