@@ -1,0 +1,210 @@
+//! What a run answers: a record per flow, books that balance, and what the probes saw.
+
+use net::Time;
+
+/// How a flow ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowEnd {
+    /// Every byte arrived (UDP: every packet arrived or was lost).
+    Completed,
+    /// The sender gave up after too many time-outs, or there was no route.
+    Failed,
+    /// The run stopped first: a censored observation.
+    Running,
+    /// Its start time or its trigger was never reached.
+    NotStarted,
+}
+
+/// One flow's fate. Times are spans from its start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowRecord {
+    /// How it ended.
+    pub end: FlowEnd,
+    /// When its first byte was offered (absolute); zero if never.
+    pub started: Time,
+    /// Last byte received − first byte offered. For running flows: their age at the end of the run.
+    pub fct: Time,
+    /// Last byte acknowledged at the sender − first byte offered; zero where that did not happen.
+    pub sender_fct: Time,
+    /// Lower bound: alone in an empty network, no window limit.
+    pub ideal: Time,
+    /// Payload bytes delivered in order to the receiver (UDP: delivered).
+    pub delivered_bytes: u64,
+    /// Data packets sent, retransmissions included.
+    pub packets_sent: u32,
+    /// Data packets sent again.
+    pub retransmitted: u32,
+    /// Retransmissions of something the receiver already had.
+    pub spurious: u32,
+    /// Retransmission time-outs.
+    pub timeouts: u32,
+    /// Fast retransmits.
+    pub fast_retransmits: u32,
+    /// Data packets that arrived below the highest sequence seen, retransmissions excluded.
+    pub reordered: u32,
+    /// Largest extent of such a packet: how many later packets overtook it (RFC 4737).
+    pub reorder_extent: u32,
+    /// Times the path changed between consecutive data packets (edge balancers only).
+    pub path_changes: u32,
+}
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// A switch queue was full.
+    pub queue: u64,
+    /// A host interface was full (UDP only).
+    pub host_queue: u64,
+    /// On, or queued for, a link that went down.
+    pub link_down: u64,
+    /// Silent random loss.
+    pub random: u64,
+    /// Silent loss of a (source, destination) pair.
+    pub blackhole: u64,
+    /// No route to the destination.
+    pub no_route: u64,
+}
+
+impl Drops {
+    /// All causes together.
+    pub fn total(&self) -> u64 {
+        self.queue + self.host_queue + self.link_down + self.random + self.blackhole + self.no_route
+    }
+}
+
+/// The books: started = completed + failed + running, and sent = delivered + dropped + in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Flows in the list.
+    pub flows_listed: u64,
+    /// Flows that began.
+    pub flows_started: u64,
+    /// Flows that completed.
+    pub flows_completed: u64,
+    /// Flows that failed.
+    pub flows_failed: u64,
+    /// Flows still running at the end.
+    pub flows_running: u64,
+    /// Packets handed to host interfaces: data, ACKs, handshakes.
+    pub packets_sent: u64,
+    /// Packets received by their destination host.
+    pub packets_delivered: u64,
+    /// Packets lost, by cause.
+    pub dropped: Drops,
+    /// Packets in queues and on wires at the end.
+    pub packets_in_flight: u64,
+}
+
+impl Books {
+    /// Checks both equations.
+    ///
+    /// # Errors
+    /// A sentence with the numbers that do not add up.
+    pub fn check(&self) -> Result<(), String> {
+        let flows = self.flows_completed + self.flows_failed + self.flows_running;
+        if self.flows_started != flows {
+            return Err(format!("flows started {} != completed + failed + running {flows}", self.flows_started));
+        }
+        let packets = self.packets_delivered + self.dropped.total() + self.packets_in_flight;
+        if self.packets_sent != packets {
+            return Err(format!("packets sent {} != delivered + dropped + in flight {packets}", self.packets_sent));
+        }
+        Ok(())
+    }
+}
+
+/// One directed link over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// Bytes carried to the far end.
+    pub bytes: u64,
+    /// Packets carried to the far end.
+    pub packets: u64,
+    /// Packets dropped at its queue (all causes).
+    pub drops: u64,
+    /// ECN marks set at its queue.
+    pub marks: u64,
+}
+
+/// Bytes per link and time bin, fabric links only.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Width of a bin.
+    pub bin: Time,
+    /// Number of bins.
+    pub bins: usize,
+    /// The directed links covered, as indices into [`net::Topology::links`].
+    pub links: Vec<u32>,
+    /// Bytes, link-major: `bytes[position in links * bins + bin]`.
+    pub bytes: Vec<u64>,
+}
+
+/// What arriving packets found queued before them at one kind of port.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueRecord {
+    /// Which ports: for example `tier 2 up` (edge to aggregation), `tier 1 down` (to hosts).
+    pub tier: u8,
+    /// Away from the hosts?
+    pub up: bool,
+    /// Packets observed.
+    pub count: u64,
+    /// Median, bytes (upper edge of a histogram bucket, within 1/8).
+    pub p50_bytes: u64,
+    /// 99th percentile, bytes.
+    pub p99_bytes: u64,
+    /// Largest, bytes.
+    pub max_bytes: u64,
+    /// Packets that found the marking threshold reached.
+    pub marked: u64,
+}
+
+/// Packets held by resequencing buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResequencingRecord {
+    /// Whether buffers were on.
+    pub active: bool,
+    /// Packets ever held.
+    pub held: u64,
+    /// Most packets held at once for one flow.
+    pub max_held: u32,
+    /// Sum of hold times, for the mean.
+    pub hold_time_total: Time,
+    /// Releases because of the timeout or a full buffer.
+    pub forced_releases: u64,
+}
+
+/// What the engine did, for performance and sanity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineRecord {
+    /// Events handled.
+    pub events: u64,
+    /// Packets that crossed a link, data and ACKs.
+    pub packet_hops: u64,
+    /// Most packets alive at once.
+    pub peak_packets: u64,
+    /// Most flows active at once.
+    pub peak_flows: u64,
+}
+
+/// The answer of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Simulated time at the end.
+    pub end: Time,
+    /// One record per flow of the list, in its order.
+    pub flows: Vec<FlowRecord>,
+    /// The books, checked.
+    pub books: Books,
+    /// One record per directed link of the topology.
+    pub links: Vec<LinkRecord>,
+    /// Link load over time.
+    pub series: Series,
+    /// Queues by tier and direction.
+    pub queues: Vec<QueueRecord>,
+    /// Resequencing buffers.
+    pub resequencing: ResequencingRecord,
+    /// Receive window in force, packets.
+    pub max_window_packets: u32,
+    /// Engine counters.
+    pub engine: EngineRecord,
+}

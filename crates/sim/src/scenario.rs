@@ -1,0 +1,279 @@
+//! What to simulate: everything a run depends on, as plain values.
+
+use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
+use traffic::FlowList;
+
+/// One run: a network, what is sent over it, how it is balanced, and a seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario<'a> {
+    /// The network.
+    pub topology: &'a Topology,
+    /// The flows.
+    pub flows: &'a FlowList,
+    /// The balancer with its parameters.
+    pub balancer: &'a balance::Spec,
+    /// Seed of every random draw the run makes itself (hash seeds, spraying, RED, random loss).
+    pub seed: u64,
+    /// Transport, queues, faults, probes and the stop rule.
+    pub config: &'a SimConfig,
+}
+
+/// Everything of a run except network, flows, balancer and seed. `Default` is the project's default.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SimConfig {
+    /// How hosts send.
+    pub transport: TransportConfig,
+    /// Host interfaces and receive side.
+    pub host: HostConfig,
+    /// Switch queues.
+    pub switch: QueueConfig,
+    /// Faults, in any order.
+    pub failures: Vec<Failure>,
+    /// What to record beside flows and books.
+    pub probes: ProbeConfig,
+    /// When to stop.
+    pub stop: StopRule,
+}
+
+/// Congestion control, or the lack of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TransportKind {
+    /// TCP NewReno (RFC 5681, RFC 6582): slow start, congestion avoidance, fast retransmit, partial-ACK
+    /// recovery, retransmission timer. No SACK.
+    NewReno,
+    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces in proportion to the share of marked bytes.
+    Dctcp {
+        /// Gain of the marked-fraction average; 1/16 as published.
+        gain: f64,
+    },
+    /// UDP: no reaction to anything.
+    Udp(UdpRate),
+}
+
+/// Sending rate of UDP flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UdpRate {
+    /// Bits per second on the wire, evenly spaced.
+    Constant(Bandwidth),
+    /// For every packet a rate drawn uniformly from this range, as D-ITG's uniform option does.
+    UniformPackets {
+        /// Least packets per second.
+        min_per_s: f64,
+        /// Most packets per second.
+        max_per_s: f64,
+    },
+}
+
+/// Transport parameters; each is printed in reports because each changes results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransportConfig {
+    /// Which transport.
+    pub kind: TransportKind,
+    /// Payload of a full packet, bytes.
+    pub mss_bytes: u32,
+    /// Headers on the wire of a data packet, bytes.
+    pub header_bytes: u32,
+    /// A bare ACK on the wire, bytes.
+    pub ack_bytes: u32,
+    /// Initial congestion window, packets.
+    pub initial_window_packets: u32,
+    /// Receive window, packets; `None` scales with the network: twice the largest bandwidth-delay product plus
+    /// one switch queue.
+    pub max_window_packets: Option<u32>,
+    /// Least retransmission time-out.
+    pub min_rto: Time,
+    /// Duplicate ACKs that trigger a fast retransmit.
+    pub dup_ack_threshold: u32,
+    /// The receiver acknowledges every n-th in-order packet; 1 turns delayed ACKs off.
+    pub ack_every: u32,
+    /// Longest a delayed ACK waits.
+    pub ack_timeout: Time,
+    /// Whether a flow begins with SYN and SYN-ACK (one round trip inside its completion time).
+    pub handshake: bool,
+    /// Consecutive time-outs after which a flow has failed (Linux `tcp_retries2` is 15).
+    pub max_timeouts: u32,
+}
+
+/// Whether hosts hold back packets that arrive early until the gap before them is filled (mechanisms.md §1.7).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Resequencing {
+    /// On for balancers that always reorder, off for the others.
+    Auto,
+    /// Never.
+    Off,
+    /// Always, with these bounds.
+    On(ResequencingBounds),
+}
+
+/// When held packets are released although the gap is still open.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResequencingBounds {
+    /// Time since the gap appeared; `None` scales with the network: one base round-trip time plus the time
+    /// a full switch queue takes to drain.
+    pub timeout: Option<Time>,
+    /// Packets held per flow; `None` bounds by the receive window alone.
+    pub packets: Option<u32>,
+}
+
+/// Host side of the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostConfig {
+    /// Packets a host interface queues before UDP packets are dropped there. TCP is bounded by its window.
+    pub queue_packets: u32,
+    /// Resequencing buffer.
+    pub resequencing: Resequencing,
+}
+
+/// Size limit of a switch queue; the packet in transmission counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// So many packets.
+    Packets(u32),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// ECN marking at a switch queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Marking {
+    /// None.
+    Off,
+    /// DCTCP's step: mark a packet that finds this much queued or more.
+    Step(QueueLimit),
+    /// RED-style on the instantaneous queue in bytes: probability rises linearly from 0 at `min` to `max_probability` at
+    /// `max`, and is 1 above.
+    Ramp {
+        /// No marking below, bytes.
+        min_bytes: u64,
+        /// Always above, bytes.
+        max_bytes: u64,
+        /// Probability just below `max_bytes`.
+        max_probability: f64,
+    },
+}
+
+/// Every switch egress queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueConfig {
+    /// Drop-tail limit.
+    pub limit: QueueLimit,
+    /// Marking.
+    pub marking: Marking,
+}
+
+/// Something that goes wrong, perhaps for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// When.
+    pub at: Time,
+    /// When it is over; `None` for never.
+    pub until: Option<Time>,
+    /// How long routing takes to notice the beginning and the end of a dead link or switch.
+    pub detection: Time,
+    /// What.
+    pub kind: FailureKind,
+}
+
+/// What goes wrong (mechanisms.md §1.9).
+#[derive(Clone, Debug, PartialEq)]
+pub enum FailureKind {
+    /// A cable is cut: both directions; what is queued or on the wire is lost.
+    LinkDown(LinkIx),
+    /// A cable runs at this fraction of its rate, both directions.
+    LinkRate {
+        /// Either direction of the cable.
+        link: LinkIx,
+        /// Between 0 and 1, not 0.
+        fraction: f64,
+    },
+    /// One direction silently loses packets at random.
+    RandomDrop {
+        /// The direction.
+        link: LinkIx,
+        /// Probability per packet.
+        probability: f64,
+    },
+    /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
+    Blackhole {
+        /// The switch.
+        node: NodeIx,
+        /// Share of pairs lost.
+        fraction: f64,
+    },
+    /// A switch dies with all its cables.
+    SwitchDown(NodeIx),
+}
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeConfig {
+    /// Bytes per fabric link and time bin. Off saves memory in the largest runs.
+    pub series: bool,
+    /// First bin width; widths double whenever `max_bins` is reached.
+    pub bin: Time,
+    /// Most bins kept.
+    pub max_bins: u32,
+    /// Keep `bin` as it is and never merge (for metrics with a published window, such as F0's 10 s).
+    pub fixed_bins: bool,
+}
+
+/// When a run ends: at `until`, or when every flow has ended, whichever is first.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct StopRule {
+    /// Latest simulated time.
+    pub until: Option<Time>,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        TransportConfig {
+            kind: TransportKind::Dctcp { gain: 1.0 / 16.0 },
+            mss_bytes: 1460,
+            header_bytes: 40,
+            ack_bytes: 40,
+            initial_window_packets: 10,
+            max_window_packets: None,
+            min_rto: Time::from_ms(5),
+            dup_ack_threshold: 3,
+            ack_every: 1,
+            ack_timeout: Time::from_us(500),
+            handshake: false,
+            max_timeouts: 15,
+        }
+    }
+}
+
+impl TransportConfig {
+    /// TCP NewReno with the other defaults.
+    pub fn new_reno() -> TransportConfig {
+        TransportConfig { kind: TransportKind::NewReno, ..TransportConfig::default() }
+    }
+    /// Wire size of a full data packet, bytes.
+    pub fn packet_bytes(&self) -> u32 {
+        self.mss_bytes + self.header_bytes
+    }
+    /// Whether data packets are ECN-capable.
+    pub fn is_ecn_capable(&self) -> bool {
+        matches!(self.kind, TransportKind::Dctcp { .. })
+    }
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto }
+    }
+}
+
+impl Default for QueueConfig {
+    /// 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as most of the
+    /// literature has it.
+    fn default() -> Self {
+        QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Step(QueueLimit::Packets(20)) }
+    }
+}
+
+impl Default for ProbeConfig {
+    fn default() -> Self {
+        ProbeConfig { series: true, bin: Time::from_us(10), max_bins: 128, fixed_bins: false }
+    }
+}
