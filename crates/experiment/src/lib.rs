@@ -1,1 +1,3 @@
-//! x
+//! Experiment files to plans, plans to runs, runs to records, records to statistics and reports.
+
+pub mod summary;

@@ -1,0 +1,358 @@
+//! The documented results schema: `summary.json`, and one line of `runs.jsonl` per run.
+//!
+//! Times are microseconds, sizes bytes, shares and slowdowns plain ratios. Fields are only ever added;
+//! a change of meaning raises [`SCHEMA_VERSION`].
+
+use serde::{Deserialize, Serialize};
+
+/// Version of this schema, written into every file.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// `summary.json`: what was asked, every run, and the statistics over seeds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Summary {
+    /// [`SCHEMA_VERSION`].
+    pub schema: u32,
+    /// Version of anabranch that ran it.
+    pub anabranch: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The experiment file in full: running it again gives this summary again.
+    pub file: String,
+    /// What each run shares: topology, traffic, transport and queue settings in words, for people.
+    pub setting: Vec<(String, String)>,
+    /// Warnings about the experiment (load of 1 or more, and the like).
+    pub warnings: Vec<String>,
+    /// One entry per run, ordered by variant, load, balancer, seed.
+    pub runs: Vec<RunSummary>,
+    /// Statistics over seeds, one entry per (variant, load, balancer).
+    pub points: Vec<Point>,
+    /// Who won at each (variant, load).
+    pub verdicts: Vec<Verdict>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct RunSummary {
+    /// Balancer as the user wrote it, such as `ecmp:hash=threshold`.
+    pub balancer: String,
+    /// `sim` or `testbed`.
+    pub world: String,
+    /// Seed.
+    pub seed: u64,
+    /// Offered load, where the experiment has one.
+    pub load: Option<f64>,
+    /// Values of any further sweep axes (and the failure scenario), as `key=value` joined by `, `; empty if there are none.
+    pub variant: String,
+    /// All parameters of the balancer.
+    pub parameters: Vec<(String, String)>,
+    /// Flow books.
+    pub flows: FlowCounts,
+    /// Packet books.
+    pub packets: PacketCounts,
+    /// Completion times of completed flows (receiver side), microseconds.
+    pub fct_us: Quantiles,
+    /// The same at the sender (last byte acknowledged), mean only, microseconds.
+    pub sender_fct_mean_us: f64,
+    /// Completion times by size bucket.
+    pub fct_us_by_size: Vec<SizeBucket>,
+    /// FCT / ideal FCT of completed flows.
+    pub slowdown: Quantiles,
+    /// Least slowdown of any completed flow; below 1 would be a defect.
+    pub slowdown_min: f64,
+    /// Delivered payload of all flows / (simulated time × sum of host link rates).
+    pub throughput_share: f64,
+    /// Fairness of flow rates.
+    pub fairness: Fairness,
+    /// Balance of the top-tier links.
+    pub core: CoreBalance,
+    /// Reordering seen by receivers.
+    pub reordering: Reordering,
+    /// Losses and repairs.
+    pub loss: Loss,
+    /// Queues by tier.
+    pub queues: Vec<Queue>,
+    /// Control messages; all zero for dataplane balancers.
+    pub control: Control,
+    /// Engine figures. `wall_s` and `peak_rss_bytes` are timings: they differ between repeats and are left
+    /// out when runs are compared.
+    pub engine: Engine,
+    /// Simulated time at the end, microseconds.
+    pub end_us: f64,
+}
+
+/// started = completed + failed + running.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct FlowCounts {
+    /// Flows in the list.
+    pub listed: u64,
+    /// Flows that began.
+    pub started: u64,
+    /// Flows that completed.
+    pub completed: u64,
+    /// Flows that gave up.
+    pub failed: u64,
+    /// Flows cut off by the end of the run: censored, never averaged in.
+    pub running: u64,
+}
+
+/// sent = delivered + dropped + in flight.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct PacketCounts {
+    /// Handed to host interfaces.
+    pub sent: u64,
+    /// Received by their destination.
+    pub delivered: u64,
+    /// Lost, by cause; causes without losses are listed as 0.
+    pub dropped: std::collections::BTreeMap<String, u64>,
+    /// In queues and on wires at the end.
+    pub in_flight: u64,
+}
+
+/// Mean and quantiles of one quantity; all 0 when `count` is 0.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Quantiles {
+    /// Observations.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Flows of one size range (mechanisms.md §7).
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct SizeBucket {
+    /// Name such as `(10KB, 100KB]`.
+    pub bucket: String,
+    /// Largest size in it, bytes; `u64::MAX` for the last.
+    pub max_bytes: u64,
+    /// Completion times, microseconds.
+    pub fct_us: Quantiles,
+    /// Slowdowns.
+    pub slowdown: Quantiles,
+    /// Flows of this size that did not complete.
+    pub unfinished: u64,
+}
+
+/// Fairness of delivered rates over flows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Fairness {
+    /// Jain's index of (delivered / active time / ideal rate).
+    pub jain: f64,
+    /// Least of these ratios.
+    pub min: f64,
+}
+
+/// F0's metrics (mechanisms.md §7): means over the bins in which core links carried traffic.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct CoreBalance {
+    /// max / mean load of links into the top tier.
+    pub cllbl_rx: f64,
+    /// The same for links out of the top tier.
+    pub cllbl_tx: f64,
+    /// Mean utilisation of links into the top tier.
+    pub bb_rx: f64,
+    /// Mean utilisation of links out of the top tier.
+    pub bb_tx: f64,
+}
+
+/// Reordering (RFC 4737) and resequencing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Reordering {
+    /// Share of first-sent data packets that arrived below the highest sequence seen.
+    pub fraction: f64,
+    /// Largest extent, packets.
+    pub max_extent: u32,
+    /// Whether hosts resequenced.
+    pub resequencing: bool,
+    /// Most packets one flow had held.
+    pub max_held: u32,
+    /// Mean hold time of held packets, microseconds.
+    pub mean_hold_us: f64,
+    /// Path changes per completed flow (edge balancers).
+    pub path_changes_per_flow: f64,
+}
+
+/// Losses and repairs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Loss {
+    /// Data packets sent again / data packets sent.
+    pub retransmitted_share: f64,
+    /// Retransmissions of data the receiver already had.
+    pub spurious: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
+}
+
+/// What packets found queued before them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Queue {
+    /// Such as `edge→agg`, `host↓` (made from tier and direction).
+    pub port: String,
+    /// Tier of the cable (1 = host links).
+    pub tier: u8,
+    /// Away from hosts?
+    pub up: bool,
+    /// Median, bytes.
+    pub p50_bytes: u64,
+    /// 99th percentile, bytes.
+    pub p99_bytes: u64,
+    /// Largest, bytes.
+    pub max_bytes: u64,
+    /// Share of packets that found the marking threshold reached.
+    pub above_mark_share: f64,
+}
+
+/// Control-plane cost; filled by central balancers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Control {
+    /// Messages both ways.
+    pub messages: u64,
+    /// Bytes both ways.
+    pub bytes: u64,
+}
+
+/// Engine figures.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Engine {
+    /// Events handled.
+    pub events: u64,
+    /// Packets that crossed a link.
+    pub packet_hops: u64,
+    /// Wall-clock seconds of this run.
+    pub wall_s: f64,
+    /// Peak resident set of the process at the end of this run, bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// A quantity over seeds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Stat {
+    /// Mean over seeds.
+    pub mean: f64,
+    /// Sample standard deviation; 0 with one seed.
+    pub sd: f64,
+    /// Half width of the 95 % interval of the mean (Student t); 0 with one seed.
+    pub ci95: f64,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// Statistics over the seeds of one (variant, load, balancer).
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Point {
+    /// As in the runs.
+    pub variant: String,
+    /// As in the runs.
+    pub load: Option<f64>,
+    /// As in the runs.
+    pub balancer: String,
+    /// Number of seeds.
+    pub seeds: u32,
+    /// Flows that started, over all seeds.
+    pub flows_started: u64,
+    /// Flows that completed, over all seeds.
+    pub flows_completed: u64,
+    /// Mean FCT, microseconds.
+    pub fct_mean_us: Stat,
+    /// Median FCT, microseconds.
+    pub fct_p50_us: Stat,
+    /// 99th percentile FCT, microseconds.
+    pub fct_p99_us: Stat,
+    /// Mean slowdown.
+    pub slowdown_mean: Stat,
+    /// 99th percentile slowdown.
+    pub slowdown_p99: Stat,
+    /// Mean FCT of flows up to 100 KB, microseconds.
+    pub small_fct_mean_us: Stat,
+    /// Mean FCT of flows above 1 MB, microseconds.
+    pub large_fct_mean_us: Stat,
+    /// Packets dropped / packets sent.
+    pub drop_share: Stat,
+    /// Throughput share.
+    pub throughput_share: Stat,
+}
+
+/// The comparison at one (variant, load), by mean slowdown, on common random numbers.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Verdict {
+    /// As in the runs.
+    pub variant: String,
+    /// As in the runs.
+    pub load: Option<f64>,
+    /// Balancer with the least mean slowdown.
+    pub best: String,
+    /// Balancers not distinguishable from it: the 95 % interval of the paired difference over seeds
+    /// contains 0. With one seed nothing can be told apart statistically and this lists those within 2 %.
+    pub tied: Vec<String>,
+    /// One sentence for people.
+    pub sentence: String,
+}
+
+/// What the report needs of a run beside its summary.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct RunDetail {
+    /// FCT of completed flows at 0, 0.5, 1, … 100 % (201 values), microseconds.
+    pub fct_quantiles_us: Vec<f64>,
+    /// Slowdown at the same quantiles.
+    pub slowdown_quantiles: Vec<f64>,
+    /// Width of a time bin, microseconds.
+    pub bin_us: f64,
+    /// Load over time by tier and direction.
+    pub tiers: Vec<TierSeries>,
+    /// Load of every fabric link over time, rows ordered by tier then link; only kept for the first seed.
+    pub heat: Option<Heat>,
+}
+
+/// Utilisation of one kind of link over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct TierSeries {
+    /// Such as `edge→agg`.
+    pub name: String,
+    /// Tier of the cable.
+    pub tier: u8,
+    /// Away from hosts?
+    pub up: bool,
+    /// Mean utilisation over its links, per bin (0..1).
+    pub mean: Vec<f32>,
+    /// Utilisation of the busiest link, per bin.
+    pub max: Vec<f32>,
+}
+
+/// Utilisation of single links over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Heat {
+    /// One row per link: its name.
+    pub links: Vec<String>,
+    /// Tier series (position in [`RunDetail::tiers`]) each row belongs to.
+    pub group: Vec<u16>,
+    /// Bins per row.
+    pub bins: usize,
+    /// Utilisation 0..1, row-major.
+    pub values: Vec<f32>,
+}
+
+/// One line of `runs.jsonl`, appended as the run ends: what a resumed sweep and the report read.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct RunRecord {
+    /// Fingerprint of everything the run depends on (experiment content, balancer, load, seed, version);
+    /// a resumed sweep skips runs whose fingerprint it finds.
+    pub fingerprint: String,
+    /// The summary.
+    pub summary: RunSummary,
+    /// The detail.
+    pub detail: RunDetail,
+}
