@@ -2,7 +2,9 @@
 //!
 //! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
 
+pub mod bisection;
 pub mod families;
+pub mod paths;
 pub mod random;
 pub mod routes;
 pub mod spec;
