@@ -158,9 +158,7 @@ impl Network {
     fn augment(&mut self) -> Option<u64> {
         let mut path: Vec<u32> = Vec::new();
         loop {
-            let at = path
-                .last()
-                .map_or(self.source, |arc| self.to[*arc as usize]);
+            let at = path.last().map_or(self.source, |arc| self.to[*arc as usize]);
             if at == self.sink {
                 break;
             }
@@ -210,39 +208,14 @@ mod tests {
     #[test]
     fn closed_forms_agree_with_all_halves() {
         let fat_tree = FatTree::default();
-        let thin = FatTree {
-            fabric_rate: gbps(4),
-            ..FatTree::default()
-        };
-        let leaf_spine = |leaves, spines, hosts_per_leaf| LeafSpine {
-            leaves,
-            spines,
-            hosts_per_leaf,
-            ..LeafSpine::default()
-        };
-        let bcube = |n, k| BCube {
-            n,
-            k,
-            ..BCube::default()
-        };
-        let butterfly = |k, n| FlattenedButterfly {
-            k,
-            n,
-            ..FlattenedButterfly::default()
-        };
-        let vl2 = Vl2 {
-            hosts_per_tor: Some(3),
-            host_rate: gbps(20),
-            ..Vl2::default()
-        };
-        let single = SingleSwitch {
-            hosts: 5,
-            ..SingleSwitch::default()
-        };
-        let dumbbell = Dumbbell {
-            n: 4,
-            ..Dumbbell::default()
-        };
+        let thin = FatTree { fabric_rate: gbps(4), ..FatTree::default() };
+        let leaf_spine =
+            |leaves, spines, hosts_per_leaf| LeafSpine { leaves, spines, hosts_per_leaf, ..LeafSpine::default() };
+        let bcube = |n, k| BCube { n, k, ..BCube::default() };
+        let butterfly = |k, n| FlattenedButterfly { k, n, ..FlattenedButterfly::default() };
+        let vl2 = Vl2 { hosts_per_tor: Some(3), host_rate: gbps(20), ..Vl2::default() };
+        let single = SingleSwitch { hosts: 5, ..SingleSwitch::default() };
+        let dumbbell = Dumbbell { n: 4, ..Dumbbell::default() };
         let diamond = Diamond::default();
         for (topology, closed) in [
             (fat_tree.build(), fat_tree.bisection()),
@@ -271,16 +244,10 @@ mod tests {
         // The plane across the last dimension: hosts 0 .. 32 against 32 .. 64.
         let cut = between(&topology, |host| host.0 < 32);
         assert_eq!((cut, cut), (cube.bisection(), gbps(2 * 16 * 10)));
-        let bcube = BCube {
-            k: 2,
-            ..BCube::default()
-        };
+        let bcube = BCube { k: 2, ..BCube::default() };
         let cut = between(&bcube.build().unwrap(), |host| host.0 < 32);
         assert_eq!(cut, bcube.bisection());
-        let tree = FatTree {
-            k: 8,
-            ..FatTree::default()
-        };
+        let tree = FatTree { k: 8, ..FatTree::default() };
         let cut = between(&tree.build().unwrap(), |host| host.0 < 64);
         assert_eq!((cut, cut), (tree.bisection(), gbps(8 * 8 * 8 / 8 * 10)));
     }
@@ -299,10 +266,7 @@ mod tests {
     #[test]
     fn what_cannot_be_enumerated_is_refused() {
         let net = |hosts| {
-            let net = SingleSwitch {
-                hosts,
-                ..SingleSwitch::default()
-            };
+            let net = SingleSwitch { hosts, ..SingleSwitch::default() };
             exact(&net.build().unwrap())
         };
         assert_eq!(net(17), Err(BisectionError::TooManyHosts { hosts: 17 }));

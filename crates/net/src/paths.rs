@@ -74,17 +74,9 @@ pub fn nodes(topology: &Topology, from: NodeIx, path: &[LinkIx]) -> Vec<NodeIx> 
 }
 
 /// The first `max_paths` equal-cost paths of the routing tables, by rank (see [`Routes::path`]).
-pub fn of_routes(
-    topology: &Topology,
-    routes: &Routes,
-    from: NodeIx,
-    class: ClassIx,
-    max_paths: u32,
-) -> Vec<Path> {
+pub fn of_routes(topology: &Topology, routes: &Routes, from: NodeIx, class: ClassIx, max_paths: u32) -> Vec<Path> {
     let count = routes.path_count(from, class).min(max_paths);
-    (0..count)
-        .map(|rank| routes.path(topology, from, class, rank))
-        .collect()
+    (0..count).map(|rank| routes.path(topology, from, class, rank)).collect()
 }
 
 /// The paths with the fewest links between any two nodes, at most `max_paths` of them.
@@ -98,15 +90,9 @@ pub fn equal_cost(
     let costs = costs_to(topology, to, Metric::Hops, &usable, &[]);
     let hops = |node: NodeIx| costs[node.ix()].map(|cost| cost.0);
     let Some(max_links) = hops(from) else {
-        return Found {
-            paths: Vec::new(),
-            truncated: false,
-        };
+        return Found { paths: Vec::new(), truncated: false };
     };
-    let limits = Limits {
-        max_links: max_links as usize,
-        max_paths,
-    };
+    let limits = Limits { max_links: max_links as usize, max_paths };
     walk(topology, from, to, limits, &usable, &|at, link| {
         let next = hops(topology.link(link).to);
         next.is_some_and(|next| hops(at) == Some(next + 1))
@@ -114,13 +100,7 @@ pub fn equal_cost(
 }
 
 /// All simple paths between two nodes within `limits`.
-pub fn simple(
-    topology: &Topology,
-    from: NodeIx,
-    to: NodeIx,
-    limits: Limits,
-    usable: impl Fn(LinkIx) -> bool,
-) -> Found {
+pub fn simple(topology: &Topology, from: NodeIx, to: NodeIx, limits: Limits, usable: impl Fn(LinkIx) -> bool) -> Found {
     walk(topology, from, to, limits, &usable, &|_, _| true)
 }
 
@@ -307,10 +287,7 @@ fn walk(
     usable: &impl Fn(LinkIx) -> bool,
     admits: &impl Fn(NodeIx, LinkIx) -> bool,
 ) -> Found {
-    let mut found = Found {
-        paths: Vec::new(),
-        truncated: false,
-    };
+    let mut found = Found { paths: Vec::new(), truncated: false };
     let mut visited = vec![false; topology.nodes().len()];
     visited[from.ix()] = true;
     let mut path: Path = Vec::new();
@@ -323,9 +300,7 @@ fn walk(
     while let Some(port) = ports.last_mut() {
         let at = path.last().map_or(from, |link| topology.link(*link).to);
         let out = topology.out_links(at);
-        let next = (path.len() < limits.max_links)
-            .then(|| out.get(*port))
-            .flatten();
+        let next = (path.len() < limits.max_links).then(|| out.get(*port)).flatten();
         let Some(link) = next.copied() else {
             ports.pop();
             if path.pop().is_some() {

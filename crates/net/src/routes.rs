@@ -137,9 +137,7 @@ impl Routes {
         order.sort_unstable();
         for (_, node) in order {
             let through = self.weights_from(topology, &capacities, node, class);
-            let sum = through
-                .iter()
-                .fold(0u64, |sum, weight| sum.saturating_add(weight.as_bps()));
+            let sum = through.iter().fold(0u64, |sum, weight| sum.saturating_add(weight.as_bps()));
             let unlimited = node == self.class_node(class);
             capacities[node.ix()] = Bandwidth::from_bps(if unlimited { u64::MAX } else { sum });
         }
@@ -147,12 +145,7 @@ impl Routes {
     }
     /// The WCMP weight of each next hop of `node` towards `class`, in the order of [`Routes::next_hops`]:
     /// the capacity reachable through it, `min(rate, cap(far end))`.
-    pub fn capacity_weights(
-        &self,
-        topology: &Topology,
-        node: NodeIx,
-        class: ClassIx,
-    ) -> Vec<Bandwidth> {
+    pub fn capacity_weights(&self, topology: &Topology, node: NodeIx, class: ClassIx) -> Vec<Bandwidth> {
         self.weights_from(topology, &self.capacities(topology, class), node, class)
     }
     /// [`Routes::capacity_weights`] from capacities computed before by [`Routes::capacities`].
@@ -318,10 +311,7 @@ mod tests {
         });
         let r = Routes::intact(&narrow);
         let class = r.class_of(HostIx(1));
-        assert_eq!(
-            r.capacity_weights(&narrow, NodeIx(0), class),
-            [gbps(3), gbps(10)]
-        );
+        assert_eq!(r.capacity_weights(&narrow, NodeIx(0), class), [gbps(3), gbps(10)]);
         let capacities = r.capacities(&narrow, class);
         assert_eq!(capacities[0], gbps(13));
         assert_eq!(capacities[r.class_node(class).ix()].as_bps(), u64::MAX);

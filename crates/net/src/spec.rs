@@ -54,47 +54,22 @@ pub struct Param {
 
 impl Param {
     /// Rate of host links.
-    pub const HOST_RATE: Param =
-        Param::new("host_rate", "10Gbps", "bandwidth", "rate of host links");
+    pub const HOST_RATE: Param = Param::new("host_rate", "10Gbps", "bandwidth", "rate of host links");
     /// Rate of links between switches.
-    pub const FABRIC_RATE: Param = Param::new(
-        "fabric_rate",
-        "10Gbps",
-        "bandwidth",
-        "rate of links between switches",
-    );
+    pub const FABRIC_RATE: Param = Param::new("fabric_rate", "10Gbps", "bandwidth", "rate of links between switches");
     /// Propagation delay of host links.
-    pub const HOST_DELAY: Param = Param::new(
-        "host_delay",
-        "1us",
-        "time",
-        "propagation delay of host links",
-    );
+    pub const HOST_DELAY: Param = Param::new("host_delay", "1us", "time", "propagation delay of host links");
     /// Propagation delay of links between switches.
-    pub const FABRIC_DELAY: Param = Param::new(
-        "fabric_delay",
-        "1us",
-        "time",
-        "propagation delay of links between switches",
-    );
+    pub const FABRIC_DELAY: Param =
+        Param::new("fabric_delay", "1us", "time", "propagation delay of links between switches");
     /// Rate of every link.
     pub const RATE: Param = Param::new("rate", "10Gbps", "bandwidth", "rate of every link");
     /// Propagation delay of every link.
     pub const DELAY: Param = Param::new("delay", "1us", "time", "propagation delay of every link");
 
     /// A row of a parameter table.
-    pub const fn new(
-        name: &'static str,
-        default: &'static str,
-        unit: &'static str,
-        doc: &'static str,
-    ) -> Param {
-        Param {
-            name,
-            default,
-            unit,
-            doc,
-        }
+    pub const fn new(name: &'static str, default: &'static str, unit: &'static str, doc: &'static str) -> Param {
+        Param { name, default, unit, doc }
     }
 }
 
@@ -175,16 +150,10 @@ pub fn parse(text: &str) -> Result<Topology, SpecError> {
     let mut given = BTreeMap::new();
     for part in rest.split(',').filter(|_| !rest.trim().is_empty()) {
         let Some((name, value)) = part.split_once('=') else {
-            return Err(SpecError::Syntax {
-                spec: text.to_owned(),
-                part: part.trim().to_owned(),
-            });
+            return Err(SpecError::Syntax { spec: text.to_owned(), part: part.trim().to_owned() });
         };
         if given.insert(name.trim(), value.trim()).is_some() {
-            return Err(SpecError::Repeated {
-                spec: text.to_owned(),
-                parameter: name.trim().to_owned(),
-            });
+            return Err(SpecError::Repeated { spec: text.to_owned(), parameter: name.trim().to_owned() });
         }
     }
     build_family(family.trim(), given)
@@ -195,9 +164,7 @@ pub fn parse(text: &str) -> Result<Topology, SpecError> {
 /// # Errors
 /// As [`parse`].
 pub fn build(family: &str, params: &BTreeMap<String, String>) -> Result<Topology, SpecError> {
-    let given = params
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.trim()));
+    let given = params.iter().map(|(name, value)| (name.as_str(), value.trim()));
     build_family(family, given.collect())
 }
 
@@ -230,9 +197,7 @@ fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, Spe
 /// "did you mean ...?" where a known name is close, otherwise the list of them.
 fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let closeness = |name: &str| strsim::jaro_winkler(&wrong.to_ascii_lowercase(), name);
-    let best = known
-        .clone()
-        .max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    let best = known.clone().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
     match best {
         Some(best) if closeness(best) > 0.75 => format!("did you mean `{best}`?"),
         _ => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
@@ -261,9 +226,7 @@ impl Values<'_> {
     /// As [`Values::count`].
     pub fn counts(&self, name: &str) -> Result<Vec<u32>, SpecError> {
         let items = self.text(name).split('/');
-        items
-            .map(|text| self.parse_count(name, text.trim()))
-            .collect()
+        items.map(|text| self.parse_count(name, text.trim())).collect()
     }
     /// A bandwidth.
     ///
@@ -312,9 +275,7 @@ impl Values<'_> {
     fn text(&self, name: &str) -> &str {
         let default = || {
             let param = self.family.params.iter().find(|param| param.name == name);
-            param
-                .expect("a family asks only for its own parameters")
-                .default
+            param.expect("a family asks only for its own parameters").default
         };
         self.given.get(name).copied().unwrap_or_else(default)
     }
@@ -334,12 +295,7 @@ impl Values<'_> {
         })
     }
     fn wrong(&self, name: &str, text: &str, reason: String) -> SpecError {
-        SpecError::Value {
-            family: self.family.name,
-            parameter: name.to_owned(),
-            value: text.to_owned(),
-            reason,
-        }
+        SpecError::Value { family: self.family.name, parameter: name.to_owned(), value: text.to_owned(), reason }
     }
 }
 
@@ -384,11 +340,7 @@ mod tests {
 
     #[test]
     fn names_of_topologies_build_them_again() {
-        for spec in [
-            "fat-tree:k=2,hosts_per_edge=3",
-            "multi-tier",
-            "diamond:form=migration",
-        ] {
+        for spec in ["fat-tree:k=2,hosts_per_edge=3", "multi-tier", "diamond:form=migration"] {
             let first = parse(spec).unwrap();
             assert_eq!(parse(first.name()).unwrap().name(), first.name());
         }
@@ -409,10 +361,7 @@ mod tests {
             ("fattree:k=4", "did you mean `fat-tree`?"),
             ("nonsense", "there are fat-tree, leaf-spine"),
             ("fat-tree:host_rat=1Gbps", "did you mean `host_rate`?"),
-            (
-                "fat-tree:k",
-                "`k` in topology `fat-tree:k` is not of the form",
-            ),
+            ("fat-tree:k", "`k` in topology `fat-tree:k` is not of the form"),
             ("fat-tree:k=4,", "is not of the form"),
             ("fat-tree:k=4,k=8", "given twice"),
             ("fat-tree:k=5", "k = 5: must be even"),
@@ -425,10 +374,7 @@ mod tests {
             ("fat-tree:host_delay=9999999s", "at most one hour"),
             ("multi-tier:switches=8//2", "switches = ``"),
             ("diamond:form=square", "there are two-paths, migration"),
-            (
-                "leaf-spine:leaves=1000,hosts_per_leaf=1000",
-                "at most 200000 and 2000000",
-            ),
+            ("leaf-spine:leaves=1000,hosts_per_leaf=1000", "at most 200000 and 2000000"),
         ] {
             let text = message(spec);
             assert!(text.contains(said), "{spec}: {text}");

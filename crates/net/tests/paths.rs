@@ -13,18 +13,11 @@ type Cables = Vec<(usize, usize, u64, u64, u64)>;
 fn network(parents: &[usize], extra: &Cables) -> Topology {
     let mut b = TopologyBuilder::new("random");
     let count = parents.len() + 1;
-    let switches: Vec<NodeIx> = (0..count)
-        .map(|i| b.switch(format!("s{i}"), 1, None))
-        .collect();
+    let switches: Vec<NodeIx> = (0..count).map(|i| b.switch(format!("s{i}"), 1, None)).collect();
     let gbps = Bandwidth::from_gbps;
     for (i, parent) in parents.iter().enumerate() {
         let (child, parent) = (switches[i + 1], switches[parent % (i + 1)]);
-        b.connect(
-            child,
-            parent,
-            gbps(1 + i as u64 % 3),
-            Time::from_us(1 + i as u64 % 2),
-        );
+        b.connect(child, parent, gbps(1 + i as u64 % 3), Time::from_us(1 + i as u64 % 2));
     }
     for (from, to, there, back, us) in extra {
         let (from, to) = (switches[from % count], switches[to % count]);
@@ -65,10 +58,7 @@ fn petgraph_of(topology: &Topology) -> petgraph::graph::DiGraph<(), u64> {
 
 fn all_simple(topology: &Topology) -> Vec<paths::Path> {
     let (from, to) = ends(topology);
-    let limits = Limits {
-        max_links: usize::MAX,
-        max_paths: usize::MAX,
-    };
+    let limits = Limits { max_links: usize::MAX, max_paths: usize::MAX };
     paths::simple(topology, from, to, limits, paths::every_link).paths
 }
 
@@ -167,15 +157,9 @@ proptest! {
 
 #[test]
 fn equal_cost_paths_agree_with_the_routing_tables() {
-    for topology in [
-        FatTree::default().build(),
-        BCube::default().build(),
-        CamCube {
-            k: 3,
-            ..CamCube::default()
-        }
-        .build(),
-    ] {
+    for topology in
+        [FatTree::default().build(), BCube::default().build(), CamCube { k: 3, ..CamCube::default() }.build()]
+    {
         let topology = topology.unwrap();
         let routes = Routes::intact(&topology);
         let from = topology.host(HostIx(0));
@@ -195,18 +179,12 @@ fn limits_cut_and_say_so() {
     let (from, to) = (topology.host(HostIx(0)), topology.host(HostIx(15)));
     let found = paths::equal_cost(&topology, from, to, 3, paths::every_link);
     assert_eq!((found.paths.len(), found.truncated), (3, true));
-    let limits = Limits {
-        max_links: 5,
-        max_paths: 10,
-    };
+    let limits = Limits { max_links: 5, max_paths: 10 };
     let found = paths::simple(&topology, from, to, limits, paths::every_link);
     assert_eq!((found.paths.len(), found.truncated), (0, false));
     assert!(paths::k_shortest(&topology, from, to, 0, Metric::Hops, paths::every_link).is_empty());
     assert!(paths::shortest(&topology, from, to, Metric::Hops, |_| false).is_none());
-    assert_eq!(
-        paths::shortest(&topology, from, from, Metric::Hops, |_| false),
-        Some(vec![])
-    );
+    assert_eq!(paths::shortest(&topology, from, from, Metric::Hops, |_| false), Some(vec![]));
 }
 
 fn named(topology: &Topology, name: &str) -> NodeIx {
@@ -236,16 +214,8 @@ fn geni_paths_are_those_of_the_published_table() {
             let wide = paths::widest(&topology, from, to, |l| Some(topology.link(l).rate)).unwrap();
             let expected = Bandwidth::from_bps(bottlenecks[i] * 1_000);
             assert_eq!(wide.bottleneck, expected, "{client} {server}");
-            let simple = paths::simple(
-                &topology,
-                from,
-                to,
-                Limits {
-                    max_links: 16,
-                    max_paths: 1_000,
-                },
-                paths::every_link,
-            );
+            let simple =
+                paths::simple(&topology, from, to, Limits { max_links: 16, max_paths: 1_000 }, paths::every_link);
             assert!((20..=33).contains(&simple.paths.len()), "{client} {server}");
         }
     }
@@ -258,24 +228,12 @@ fn the_two_geni_detours_are_the_published_ones() {
         let (from, to) = (named(&topology, from), named(&topology, "Server-3"));
         let wide = paths::widest(&topology, from, to, |l| Some(topology.link(l).rate)).unwrap();
         let visited = paths::nodes(&topology, from, &wide.path);
-        let names: Vec<String> = visited
-            .iter()
-            .map(|n| topology.node(*n).name.clone())
-            .collect();
+        let names: Vec<String> = visited.iter().map(|n| topology.node(*n).name.clone()).collect();
         (names.join(" "), paths::delay(&topology, &wide.path))
     };
     assert_eq!(
         widest("Client-1"),
-        (
-            "Client-1 Server-1 Client-2 Kentucky Client-4 Server-3".to_owned(),
-            Time::from_ms(55)
-        )
+        ("Client-1 Server-1 Client-2 Kentucky Client-4 Server-3".to_owned(), Time::from_ms(55))
     );
-    assert_eq!(
-        widest("Client-2"),
-        (
-            "Client-2 Server-2 Client-3 Client-4 Server-3".to_owned(),
-            Time::from_ms(33)
-        )
-    );
+    assert_eq!(widest("Client-2"), ("Client-2 Server-2 Client-3 Client-4 Server-3".to_owned(), Time::from_ms(33)));
 }

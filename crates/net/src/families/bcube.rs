@@ -1,8 +1,6 @@
 //! BCube(n, k): servers with k+1 ports that forward for each other over small switches.
 
-use super::{
-    DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product,
-};
+use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -27,12 +25,7 @@ pub struct BCube {
 
 impl Default for BCube {
     fn default() -> BCube {
-        BCube {
-            n: 4,
-            k: 1,
-            rate: DEFAULT_RATE,
-            delay: DEFAULT_DELAY,
-        }
+        BCube { n: 4, k: 1, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
     }
 }
 
@@ -41,11 +34,7 @@ impl BCube {
     pub fn size(&self) -> Size {
         let levels = u64::from(self.k) + 1;
         let hosts = power(self.n, self.k.saturating_add(1));
-        Size {
-            hosts,
-            switches: product([levels, power(self.n, self.k)]),
-            cables: product([levels, hosts]),
-        }
+        Size { hosts, switches: product([levels, power(self.n, self.k)]), cables: product([levels, hosts]) }
     }
     /// Number of digits in which two server addresses differ.
     pub fn hamming(&self, a: u32, b: u32) -> u32 {
@@ -122,12 +111,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn from_values(values: &Values) -> Result<BCube, SpecError> {
-    Ok(BCube {
-        n: values.count("n")?,
-        k: values.count("k")?,
-        rate: values.rate("rate")?,
-        delay: values.time("delay")?,
-    })
+    Ok(BCube { n: values.count("n")?, k: values.count("k")?, rate: values.rate("rate")?, delay: values.time("delay")? })
 }
 
 #[cfg(test)]
@@ -138,11 +122,7 @@ mod tests {
     #[test]
     fn counts_and_paths_agree_with_enumeration() {
         for (n, k) in [(4, 1), (4, 2), (2, 3), (3, 1)] {
-            let net = BCube {
-                n,
-                k,
-                ..BCube::default()
-            };
+            let net = BCube { n, k, ..BCube::default() };
             let topology = net.build().unwrap();
             assert_eq!(Size::of(&topology), net.size());
             for to in 1..net.size().hosts as u32 {
@@ -157,11 +137,7 @@ mod tests {
     #[test]
     fn absurd_sizes_are_refused_before_any_memory_is_taken() {
         for (n, k) in [(u32::MAX, 1), (2, u32::MAX), (2, 17)] {
-            let net = BCube {
-                n,
-                k,
-                ..BCube::default()
-            };
+            let net = BCube { n, k, ..BCube::default() };
             assert!(matches!(net.build(), Err(TopologyError::TooLarge { .. })));
         }
     }

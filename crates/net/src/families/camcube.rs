@@ -22,11 +22,7 @@ pub struct CamCube {
 
 impl Default for CamCube {
     fn default() -> CamCube {
-        CamCube {
-            k: 4,
-            rate: DEFAULT_RATE,
-            delay: DEFAULT_DELAY,
-        }
+        CamCube { k: 4, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
     }
 }
 
@@ -34,11 +30,7 @@ impl CamCube {
     /// k^3 servers, no switches, 3k^3 cables.
     pub fn size(&self) -> Size {
         let hosts = power(self.k, 3);
-        Size {
-            hosts,
-            switches: 0,
-            cables: hosts.saturating_mul(3),
-        }
+        Size { hosts, switches: 0, cables: hosts.saturating_mul(3) }
     }
     /// Steps between two servers in each dimension, the short way round.
     pub fn offsets(&self, a: u32, b: u32) -> [u32; 3] {
@@ -64,12 +56,8 @@ impl CamCube {
                 ways = ways.saturating_mul(steps) / i;
             }
         }
-        debug_assert!(
-            steps > 20 || ways * offsets.map(factorial).iter().product::<u64>() == factorial(steps)
-        );
-        let both_ways = offsets
-            .iter()
-            .filter(|offset| 2 * **offset == self.k.into());
+        debug_assert!(steps > 20 || ways * offsets.map(factorial).iter().product::<u64>() == factorial(steps));
+        let both_ways = offsets.iter().filter(|offset| 2 * **offset == self.k.into());
         ways.saturating_mul(1 << both_ways.count())
     }
     /// Most links on any shortest path: 3*floor(k/2).
@@ -120,20 +108,12 @@ pub const FAMILY: Family = Family {
     name: NAME,
     title: "CamCube: a 3D torus of servers that forward",
     source: "Abu-Libdeh et al.: Symbiotic Routing in Future Data Centers, SIGCOMM 2010",
-    params: &[
-        Param::new("k", "4", "servers", "servers along each side; at least 3"),
-        Param::RATE,
-        Param::DELAY,
-    ],
+    params: &[Param::new("k", "4", "servers", "servers along each side; at least 3"), Param::RATE, Param::DELAY],
     build: |values| Ok(from_values(values)?.build()?),
 };
 
 fn from_values(values: &Values) -> Result<CamCube, SpecError> {
-    Ok(CamCube {
-        k: values.count("k")?,
-        rate: values.rate("rate")?,
-        delay: values.time("delay")?,
-    })
+    Ok(CamCube { k: values.count("k")?, rate: values.rate("rate")?, delay: values.time("delay")? })
 }
 
 #[cfg(test)]
@@ -144,10 +124,7 @@ mod tests {
     #[test]
     fn counts_and_paths_agree_with_enumeration() {
         for k in [3, 4, 5] {
-            let net = CamCube {
-                k,
-                ..CamCube::default()
-            };
+            let net = CamCube { k, ..CamCube::default() };
             let topology = net.build().unwrap();
             assert_eq!(Size::of(&topology), net.size());
             assert!((0..k.pow(3)).all(|i| topology.out_links(crate::NodeIx(i)).len() == 6));
@@ -169,10 +146,7 @@ mod tests {
 
     #[test]
     fn a_side_of_two_is_refused() {
-        let net = CamCube {
-            k: 2,
-            ..CamCube::default()
-        };
+        let net = CamCube { k: 2, ..CamCube::default() };
         assert!(net.build().unwrap_err().to_string().contains("at least 3"));
     }
 }

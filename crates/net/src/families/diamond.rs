@@ -29,11 +29,7 @@ pub struct Diamond {
 
 impl Default for Diamond {
     fn default() -> Diamond {
-        Diamond {
-            form: DiamondForm::TwoPaths,
-            rate: None,
-            delay: super::DEFAULT_DELAY,
-        }
+        Diamond { form: DiamondForm::TwoPaths, rate: None, delay: super::DEFAULT_DELAY }
     }
 }
 
@@ -84,12 +80,7 @@ pub const FAMILY: Family = Family {
     source: "founding document 002: the two-path example (figure 2) and the migration testbed",
     params: &[
         Param::new("form", "two-paths", "name", "`two-paths` or `migration`"),
-        Param::new(
-            "rate",
-            "100Mbps, or 1Mbps for migration",
-            "bandwidth",
-            "rate of every link",
-        ),
+        Param::new("rate", "100Mbps, or 1Mbps for migration", "bandwidth", "rate of every link"),
         Param::DELAY,
     ],
     build: |values| Ok(from_values(values)?.build()?),

@@ -38,11 +38,7 @@ impl Dumbbell {
     /// 2n hosts, 2 switches, 2n + 1 cables.
     pub fn size(&self) -> Size {
         let hosts = product([2, self.n.into()]);
-        Size {
-            hosts,
-            switches: 2,
-            cables: hosts.saturating_add(1),
-        }
+        Size { hosts, switches: 2, cables: hosts.saturating_add(1) }
     }
     /// Least capacity between two halves of the hosts, one direction: the bottleneck, or n host links.
     pub fn bisection(&self) -> Bandwidth {
@@ -61,12 +57,7 @@ impl Dumbbell {
         self.size().check(NAME)?;
         let mut b = TopologyBuilder::new(format!("{NAME}:n={}", self.n));
         let sides = [b.switch("left", 1, None), b.switch("right", 1, None)];
-        b.connect(
-            sides[0],
-            sides[1],
-            self.bottleneck_rate,
-            self.bottleneck_delay,
-        );
+        b.connect(sides[0], sides[1], self.bottleneck_rate, self.bottleneck_delay);
         for (rack, side) in sides.into_iter().enumerate() {
             for i in 0..self.n {
                 let number = rack as u32 * self.n + i;
@@ -86,19 +77,9 @@ pub const FAMILY: Family = Family {
     params: &[
         Param::new("n", "2", "hosts", "senders, and as many receivers"),
         Param::HOST_RATE,
-        Param::new(
-            "bottleneck_rate",
-            "10Gbps",
-            "bandwidth",
-            "rate of the link in the middle",
-        ),
+        Param::new("bottleneck_rate", "10Gbps", "bandwidth", "rate of the link in the middle"),
         Param::HOST_DELAY,
-        Param::new(
-            "bottleneck_delay",
-            "1us",
-            "time",
-            "propagation delay of the link in the middle",
-        ),
+        Param::new("bottleneck_delay", "1us", "time", "propagation delay of the link in the middle"),
     ],
     build: |values| Ok(from_values(values)?.build()?),
 };

@@ -1,8 +1,6 @@
 //! Fat-tree(k): k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 cores.
 
-use super::{
-    DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of, power, product, refuse,
-};
+use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of, power, product, refuse};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -88,16 +86,11 @@ impl FatTree {
         self.check()?;
         let half = self.k / 2;
         let mut b = TopologyBuilder::new(self.name());
-        let cores: Vec<NodeIx> = (0..half * half)
-            .map(|core| b.switch(format!("core{core}"), 3, None))
-            .collect();
+        let cores: Vec<NodeIx> = (0..half * half).map(|core| b.switch(format!("core{core}"), 3, None)).collect();
         for pod in 0..self.k {
-            let aggregations: Vec<NodeIx> = (0..half)
-                .map(|i| b.switch(format!("pod{pod}/agg{i}"), 2, Some(pod)))
-                .collect();
-            let edges: Vec<NodeIx> = (0..half)
-                .map(|i| b.switch(format!("pod{pod}/edge{i}"), 1, Some(pod)))
-                .collect();
+            let aggregations: Vec<NodeIx> =
+                (0..half).map(|i| b.switch(format!("pod{pod}/agg{i}"), 2, Some(pod))).collect();
+            let edges: Vec<NodeIx> = (0..half).map(|i| b.switch(format!("pod{pod}/edge{i}"), 1, Some(pod))).collect();
             for (i, edge) in edges.iter().enumerate() {
                 self.add_hosts(&mut b, pod, pod * half + i as u32, *edge);
                 for aggregation in &aggregations {
@@ -124,10 +117,7 @@ impl FatTree {
     fn check(&self) -> Result<(), TopologyError> {
         if self.k < 2 || !self.k.is_multiple_of(2) {
             let near = (self.k / 2 * 2).max(2);
-            let reason = format!(
-                "must be even and at least 2; {near} or {} would do",
-                near + 2
-            );
+            let reason = format!("must be even and at least 2; {near} or {} would do", near + 2);
             return Err(refuse(NAME, "k", self.k, reason));
         }
         at_least(NAME, "hosts_per_edge", self.hosts_per_edge(), 1)?;
@@ -179,10 +169,7 @@ mod tests {
     #[test]
     fn counts_and_paths_agree_with_enumeration() {
         for (k, cables) in [(2u32, 6), (4, 48), (8, 384)] {
-            let tree = FatTree {
-                k,
-                ..FatTree::default()
-            };
+            let tree = FatTree { k, ..FatTree::default() };
             let topology = tree.build().unwrap();
             assert_eq!(Size::of(&topology), tree.size());
             assert_eq!(tree.size().hosts, power(k, 3) / 4);
@@ -202,18 +189,11 @@ mod tests {
         let topology = FatTree::default().build().unwrap();
         let names = |name: &str| -> Vec<&str> {
             let out = topology.out_links(node(&topology, name)).iter();
-            out.map(|link| topology.node(topology.link(*link).to).name.as_str())
-                .collect()
+            out.map(|link| topology.node(topology.link(*link).to).name.as_str()).collect()
         };
         assert_eq!(names("pod1/edge0"), ["h4", "h5", "pod1/agg0", "pod1/agg1"]);
-        assert_eq!(
-            names("pod1/agg1"),
-            ["pod1/edge0", "pod1/edge1", "core2", "core3"]
-        );
-        assert_eq!(
-            names("core1"),
-            ["pod0/agg0", "pod1/agg0", "pod2/agg0", "pod3/agg0"]
-        );
+        assert_eq!(names("pod1/agg1"), ["pod1/edge0", "pod1/edge1", "core2", "core3"]);
+        assert_eq!(names("core1"), ["pod0/agg0", "pod1/agg0", "pod2/agg0", "pod3/agg0"]);
     }
 
     #[test]
@@ -234,17 +214,11 @@ mod tests {
     #[test]
     fn wrong_parameters_name_themselves() {
         for k in [0, 1, 3, 5] {
-            let tree = FatTree {
-                k,
-                ..FatTree::default()
-            };
+            let tree = FatTree { k, ..FatTree::default() };
             let text = tree.build().unwrap_err().to_string();
             assert!(text.starts_with(&format!("fat-tree: k = {k}")), "{text}");
         }
-        let huge = FatTree {
-            k: u32::MAX - 1,
-            ..FatTree::default()
-        };
+        let huge = FatTree { k: u32::MAX - 1, ..FatTree::default() };
         assert!(matches!(huge.build(), Err(TopologyError::TooLarge { .. })));
     }
 }

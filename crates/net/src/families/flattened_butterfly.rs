@@ -1,8 +1,6 @@
 //! k-ary n-flat flattened butterfly: routers in n-1 dimensions, fully connected along each.
 
-use super::{
-    DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product,
-};
+use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -46,11 +44,7 @@ impl FlattenedButterfly {
         let switches = power(self.k, dimensions);
         let hosts = power(self.k, self.n);
         let neighbours = product([dimensions.into(), self.k.saturating_sub(1).into()]);
-        Size {
-            hosts,
-            switches,
-            cables: hosts.saturating_add(switches.saturating_mul(neighbours) / 2),
-        }
+        Size { hosts, switches, cables: hosts.saturating_add(switches.saturating_mul(neighbours) / 2) }
     }
     /// Number of dimensions in which two routers differ: the links between them.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
@@ -108,12 +102,7 @@ pub const FAMILY: Family = Family {
     title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",
     source: "Kim, Dally, Abts: Flattened Butterfly, ISCA 2007",
     params: &[
-        Param::new(
-            "k",
-            "8",
-            "routers",
-            "routers per dimension and hosts per router",
-        ),
+        Param::new("k", "8", "routers", "routers per dimension and hosts per router"),
         Param::new("n", "2", "flat", "dimensions plus one; at least 2"),
         Param::HOST_RATE,
         Param::FABRIC_RATE,
@@ -142,11 +131,7 @@ mod tests {
     #[test]
     fn counts_and_paths_agree_with_enumeration() {
         for (k, n) in [(8, 2), (4, 3), (2, 4)] {
-            let net = FlattenedButterfly {
-                k,
-                n,
-                ..FlattenedButterfly::default()
-            };
+            let net = FlattenedButterfly { k, n, ..FlattenedButterfly::default() };
             let topology = net.build().unwrap();
             assert_eq!(Size::of(&topology), net.size());
             let radix = topology.out_links(node(&topology, "router0")).len();

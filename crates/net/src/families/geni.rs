@@ -45,10 +45,7 @@ pub struct GeniWan {
 
 impl Default for GeniWan {
     fn default() -> GeniWan {
-        GeniWan {
-            host_rate: Bandwidth::from_gbps(100),
-            host_delay: Time::ZERO,
-        }
+        GeniWan { host_rate: Bandwidth::from_gbps(100), host_delay: Time::ZERO }
     }
 }
 
@@ -92,27 +89,14 @@ pub const FAMILY: Family = Family {
     title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",
     source: "founding document 001 (Semedo, University of Lisbon, 2014), table 4.3",
     params: &[
-        Param::new(
-            "host_rate",
-            "100Gbps",
-            "bandwidth",
-            "rate of the link between a site's host and switch",
-        ),
-        Param::new(
-            "host_delay",
-            "0ms",
-            "time",
-            "propagation delay of that link",
-        ),
+        Param::new("host_rate", "100Gbps", "bandwidth", "rate of the link between a site's host and switch"),
+        Param::new("host_delay", "0ms", "time", "propagation delay of that link"),
     ],
     build: |values| Ok(from_values(values)?.build()?),
 };
 
 fn from_values(values: &Values) -> Result<GeniWan, SpecError> {
-    Ok(GeniWan {
-        host_rate: values.rate("host_rate")?,
-        host_delay: values.time("host_delay")?,
-    })
+    Ok(GeniWan { host_rate: values.rate("host_rate")?, host_delay: values.time("host_delay")? })
 }
 
 #[cfg(test)]

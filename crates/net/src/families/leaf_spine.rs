@@ -91,9 +91,7 @@ impl LeafSpine {
             self.leaves, self.spines, self.hosts_per_leaf, self.parallel
         );
         let mut b = TopologyBuilder::new(name);
-        let spines: Vec<NodeIx> = (0..self.spines)
-            .map(|i| b.switch(format!("spine{i}"), 2, None))
-            .collect();
+        let spines: Vec<NodeIx> = (0..self.spines).map(|i| b.switch(format!("spine{i}"), 2, None)).collect();
         for rack in 0..self.leaves {
             let leaf = b.switch(format!("leaf{rack}"), 1, None);
             for position in 0..self.hosts_per_leaf {
@@ -130,12 +128,7 @@ pub const FAMILY: Family = Family {
         Param::new("leaves", "8", "switches", "leaf switches"),
         Param::new("spines", "8", "switches", "spine switches"),
         Param::new("hosts_per_leaf", "16", "hosts", "hosts per leaf"),
-        Param::new(
-            "parallel",
-            "1",
-            "links",
-            "links between each leaf and spine",
-        ),
+        Param::new("parallel", "1", "links", "links between each leaf and spine"),
         Param::HOST_RATE,
         Param::FABRIC_RATE,
         Param::HOST_DELAY,
@@ -164,37 +157,20 @@ mod tests {
 
     #[test]
     fn counts_and_paths_agree_with_enumeration() {
-        for (leaves, spines, hosts_per_leaf, parallel) in
-            [(8, 8, 16, 1), (2, 2, 4, 1), (2, 1, 1, 3), (4, 3, 2, 2)]
-        {
-            let net = LeafSpine {
-                leaves,
-                spines,
-                hosts_per_leaf,
-                parallel,
-                ..LeafSpine::default()
-            };
+        for (leaves, spines, hosts_per_leaf, parallel) in [(8, 8, 16, 1), (2, 2, 4, 1), (2, 1, 1, 3), (4, 3, 2, 2)] {
+            let net = LeafSpine { leaves, spines, hosts_per_leaf, parallel, ..LeafSpine::default() };
             let topology = net.build().unwrap();
             assert_eq!(Size::of(&topology), net.size());
             let counted = paths(&topology, "leaf0", "leaf1");
             assert_eq!(counted, (net.paths_between_leaves(), 2));
         }
         assert_eq!(LeafSpine::default().oversubscription(), 2.0);
-        assert_eq!(
-            LeafSpine::default().bisection(),
-            Bandwidth::from_gbps(8 * 8 * 10 / 2)
-        );
+        assert_eq!(LeafSpine::default().bisection(), Bandwidth::from_gbps(8 * 8 * 10 / 2));
     }
 
     #[test]
     fn zeroes_are_refused_by_name() {
-        let none = LeafSpine {
-            hosts_per_leaf: 0,
-            ..LeafSpine::default()
-        };
-        assert_eq!(
-            none.build().unwrap_err().to_string(),
-            "leaf-spine: hosts_per_leaf = 0: must be at least 1"
-        );
+        let none = LeafSpine { hosts_per_leaf: 0, ..LeafSpine::default() };
+        assert_eq!(none.build().unwrap_err().to_string(), "leaf-spine: hosts_per_leaf = 0: must be at least 1");
     }
 }

@@ -56,11 +56,7 @@ impl Size {
     /// The size of a topology by counting.
     pub fn of(topology: &Topology) -> Size {
         let hosts = topology.hosts().len() as u64;
-        Size {
-            hosts,
-            switches: topology.nodes().len() as u64 - hosts,
-            cables: topology.links().len() as u64 / 2,
-        }
+        Size { hosts, switches: topology.nodes().len() as u64 - hosts, cables: topology.links().len() as u64 / 2 }
     }
 
     /// Refuses what would only fill the memory.
@@ -70,11 +66,7 @@ impl Size {
     pub fn check(self, family: &'static str) -> Result<(), TopologyError> {
         let nodes = self.hosts.saturating_add(self.switches);
         if nodes > MAX_NODES || self.cables > MAX_CABLES {
-            return Err(TopologyError::TooLarge {
-                family,
-                nodes,
-                cables: self.cables,
-            });
+            return Err(TopologyError::TooLarge { family, nodes, cables: self.cables });
         }
         Ok(())
     }
@@ -108,12 +100,7 @@ pub(crate) fn refuse(
     value: impl ToString,
     reason: impl Into<String>,
 ) -> TopologyError {
-    TopologyError::Parameter {
-        family,
-        parameter,
-        value: value.to_string(),
-        reason: reason.into(),
-    }
+    TopologyError::Parameter { family, parameter, value: value.to_string(), reason: reason.into() }
 }
 
 /// Refuses a count below `least`.
@@ -131,11 +118,7 @@ pub(crate) fn at_least(
 }
 
 /// Refuses a rate of zero.
-pub(crate) fn above_zero(
-    family: &'static str,
-    parameter: &'static str,
-    rate: Bandwidth,
-) -> Result<(), TopologyError> {
+pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Bandwidth) -> Result<(), TopologyError> {
     if rate.as_bps() == 0 {
         let reason = "must be above zero, such as `10Gbps`";
         return Err(refuse(family, parameter, rate, reason));

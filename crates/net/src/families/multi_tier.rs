@@ -52,9 +52,7 @@ impl MultiTier {
         Size {
             hosts,
             switches: self.switches.iter().map(|n| u64::from(*n)).sum(),
-            cables: fabric
-                .map(|(n, up)| product([(*n).into(), (*up).into()]))
-                .fold(hosts, u64::saturating_add),
+            cables: fabric.map(|(n, up)| product([(*n).into(), (*up).into()])).fold(hosts, u64::saturating_add),
         }
     }
     /// Down bandwidth over up bandwidth of tier `tier` (0 = edge); `None` for the top tier and above.
@@ -64,15 +62,13 @@ impl MultiTier {
         let Some(below) = tier.checked_sub(1) else {
             return Some(f64::from(self.hosts_per_edge) * self.host_rate.as_bps_f64() / up);
         };
-        let downlinks = f64::from(self.switches[below]) * f64::from(self.uplinks[below])
-            / f64::from(self.switches[tier]);
+        let downlinks =
+            f64::from(self.switches[below]) * f64::from(self.uplinks[below]) / f64::from(self.switches[tier]);
         Some(downlinks * self.uplink_rate(below)?.as_bps_f64() / up)
     }
     /// The product over all tiers.
     pub fn end_to_end_oversubscription(&self) -> f64 {
-        (0..self.uplinks.len())
-            .filter_map(|tier| self.oversubscription(tier))
-            .product()
+        (0..self.uplinks.len()).filter_map(|tier| self.oversubscription(tier)).product()
     }
     /// Equal-cost paths between two edge switches that meet only in the top tier, where every edge switch
     /// reaches all top switches over equally many paths: the choices on the way up times those down.
@@ -109,9 +105,7 @@ impl MultiTier {
             let above = &tiers[tier + 1];
             for (i, switch) in tiers[tier].iter().enumerate() {
                 let first = i * *uplinks as usize;
-                let mut targets: Vec<usize> = (first..first + *uplinks as usize)
-                    .map(|j| j % above.len())
-                    .collect();
+                let mut targets: Vec<usize> = (first..first + *uplinks as usize).map(|j| j % above.len()).collect();
                 targets.sort_unstable();
                 for target in targets {
                     b.connect(*switch, above[target], rate, self.fabric_delay);
@@ -136,9 +130,7 @@ impl MultiTier {
         }
         let above = self.switches.len() - 1;
         if self.uplinks.len() != above || self.uplinks.contains(&0) {
-            let reason = format!(
-                "wants a number above zero for each of the {above} tiers below the top one"
-            );
+            let reason = format!("wants a number above zero for each of the {above} tiers below the top one");
             return Err(refuse(NAME, "uplinks", list(&self.uplinks), reason));
         }
         above_zero(NAME, "host_rate", self.host_rate)?;
@@ -176,25 +168,10 @@ pub const FAMILY: Family = Family {
     source: "generic; oversubscription as defined in Al-Fares et al., SIGCOMM 2008 (section 2.1)",
     params: &[
         Param::new("hosts_per_edge", "8", "hosts", "hosts per edge switch"),
-        Param::new(
-            "switches",
-            "8/4/2",
-            "switches",
-            "switches per tier, edge first",
-        ),
-        Param::new(
-            "uplinks",
-            "2/2",
-            "links",
-            "uplinks per switch, edge tier first",
-        ),
+        Param::new("switches", "8/4/2", "switches", "switches per tier, edge first"),
+        Param::new("uplinks", "2/2", "links", "uplinks per switch, edge tier first"),
         Param::HOST_RATE,
-        Param::new(
-            "uplink_rates",
-            "10Gbps",
-            "bandwidth",
-            "rate of the uplinks, one or one per tier",
-        ),
+        Param::new("uplink_rates", "10Gbps", "bandwidth", "rate of the uplinks, one or one per tier"),
         Param::HOST_DELAY,
         Param::FABRIC_DELAY,
     ],
@@ -231,18 +208,10 @@ mod tests {
 
     #[test]
     fn paths_agree_with_enumeration() {
-        for (switches, uplinks) in [
-            (vec![8, 4, 2], vec![2, 2]),
-            (vec![4, 4], vec![4]),
-            (vec![8, 8, 4], vec![2, 4]),
-            (vec![4, 2], vec![6]),
-        ] {
-            let net = MultiTier {
-                hosts_per_edge: 1,
-                switches,
-                uplinks,
-                ..MultiTier::default()
-            };
+        for (switches, uplinks) in
+            [(vec![8, 4, 2], vec![2, 2]), (vec![4, 4], vec![4]), (vec![8, 8, 4], vec![2, 4]), (vec![4, 2], vec![6])]
+        {
+            let net = MultiTier { hosts_per_edge: 1, switches, uplinks, ..MultiTier::default() };
             let topology = net.build().unwrap();
             let counted = paths(&topology, "tier1/switch0", "tier1/switch1");
             let links = 2 * net.uplinks.len() as u16;
@@ -258,34 +227,10 @@ mod tests {
         };
         let base = MultiTier::default;
         let (none, short, zero) = (vec![], vec![2], vec![8, 0, 2]);
-        assert_eq!(
-            wrong(MultiTier {
-                switches: none,
-                ..base()
-            }),
-            "switches"
-        );
-        assert_eq!(
-            wrong(MultiTier {
-                switches: zero,
-                ..base()
-            }),
-            "switches"
-        );
-        assert_eq!(
-            wrong(MultiTier {
-                uplinks: short,
-                ..base()
-            }),
-            "uplinks"
-        );
+        assert_eq!(wrong(MultiTier { switches: none, ..base() }), "switches");
+        assert_eq!(wrong(MultiTier { switches: zero, ..base() }), "switches");
+        assert_eq!(wrong(MultiTier { uplinks: short, ..base() }), "uplinks");
         let rates = vec![DEFAULT_RATE; 3];
-        assert_eq!(
-            wrong(MultiTier {
-                uplink_rates: rates,
-                ..base()
-            }),
-            "uplink_rates"
-        );
+        assert_eq!(wrong(MultiTier { uplink_rates: rates, ..base() }), "uplink_rates");
     }
 }

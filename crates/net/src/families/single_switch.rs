@@ -20,22 +20,14 @@ pub struct SingleSwitch {
 
 impl Default for SingleSwitch {
     fn default() -> SingleSwitch {
-        SingleSwitch {
-            hosts: 4,
-            rate: DEFAULT_RATE,
-            delay: DEFAULT_DELAY,
-        }
+        SingleSwitch { hosts: 4, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
     }
 }
 
 impl SingleSwitch {
     /// One switch, and one cable per host.
     pub fn size(&self) -> Size {
-        Size {
-            hosts: self.hosts.into(),
-            switches: 1,
-            cables: self.hosts.into(),
-        }
+        Size { hosts: self.hosts.into(), switches: 1, cables: self.hosts.into() }
     }
     /// Least capacity between two halves of the hosts, one direction: what the smaller half can send.
     pub fn bisection(&self) -> Bandwidth {
@@ -65,20 +57,12 @@ pub const FAMILY: Family = Family {
     name: NAME,
     title: "Single switch with all hosts behind it",
     source: "generic; the server bench of founding document 004",
-    params: &[
-        Param::new("hosts", "4", "hosts", "number of hosts"),
-        Param::RATE,
-        Param::DELAY,
-    ],
+    params: &[Param::new("hosts", "4", "hosts", "number of hosts"), Param::RATE, Param::DELAY],
     build: |values| Ok(from_values(values)?.build()?),
 };
 
 fn from_values(values: &Values) -> Result<SingleSwitch, SpecError> {
-    Ok(SingleSwitch {
-        hosts: values.count("hosts")?,
-        rate: values.rate("rate")?,
-        delay: values.time("delay")?,
-    })
+    Ok(SingleSwitch { hosts: values.count("hosts")?, rate: values.rate("rate")?, delay: values.time("delay")? })
 }
 
 #[cfg(test)]

@@ -93,12 +93,8 @@ impl Vl2 {
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check()?;
         let mut b = TopologyBuilder::new(self.name());
-        let intermediates: Vec<NodeIx> = (0..self.d1 / 2)
-            .map(|i| b.switch(format!("int{i}"), 3, None))
-            .collect();
-        let aggregations: Vec<NodeIx> = (0..self.d2)
-            .map(|i| b.switch(format!("agg{i}"), 2, self.pod(i)))
-            .collect();
+        let intermediates: Vec<NodeIx> = (0..self.d1 / 2).map(|i| b.switch(format!("int{i}"), 3, None)).collect();
+        let aggregations: Vec<NodeIx> = (0..self.d2).map(|i| b.switch(format!("agg{i}"), 2, self.pod(i))).collect();
         for rack in 0..self.tors() as u32 {
             let first = rack * self.d0 % self.d2;
             let tor = b.switch(format!("tor{rack}"), 1, self.pod(first));
@@ -116,12 +112,7 @@ impl Vl2 {
         }
         for aggregation in aggregations {
             for intermediate in &intermediates {
-                b.connect(
-                    aggregation,
-                    *intermediate,
-                    self.fabric_rate,
-                    self.fabric_delay,
-                );
+                b.connect(aggregation, *intermediate, self.fabric_rate, self.fabric_delay);
             }
         }
         b.build()
@@ -129,9 +120,7 @@ impl Vl2 {
 
     /// Racks under the same aggregations form a pod, where d0 divides d2.
     fn pod(&self, aggregation: u32) -> Option<u32> {
-        self.d2
-            .is_multiple_of(self.d0)
-            .then(|| aggregation / self.d0)
+        self.d2.is_multiple_of(self.d0).then(|| aggregation / self.d0)
     }
 
     fn check(&self) -> Result<(), TopologyError> {
@@ -139,12 +128,7 @@ impl Vl2 {
         at_least(NAME, "d1", self.d1, 2)?;
         at_least(NAME, "d2", self.d2, 1)?;
         if !self.d1.is_multiple_of(2) {
-            return Err(refuse(
-                NAME,
-                "d1",
-                self.d1,
-                "must be even: half up, half down",
-            ));
+            return Err(refuse(NAME, "d1", self.d1, "must be even: half up, half down"));
         }
         if self.d0 > self.d2 {
             let reason = format!("a rack has only {} aggregations (d2) to link to", self.d2);
@@ -221,13 +205,7 @@ mod tests {
     #[test]
     fn path_counts_agree_with_enumeration() {
         for (d0, d1, d2) in [(2, 6, 4), (3, 6, 6), (2, 4, 3), (4, 4, 6), (1, 2, 4)] {
-            let net = Vl2 {
-                d0,
-                d1,
-                d2,
-                hosts_per_tor: Some(1),
-                ..Vl2::default()
-            };
+            let net = Vl2 { d0, d1, d2, hosts_per_tor: Some(1), ..Vl2::default() };
             let topology = net.build().unwrap();
             assert_eq!(Size::of(&topology), net.size(), "{}", topology.name());
             for tor in 1..net.tors() as u32 {
@@ -240,17 +218,9 @@ mod tests {
     #[test]
     fn degrees_must_fit_together() {
         for (d0, d1, d2, wrong) in [(2, 3, 4, "d1"), (5, 4, 4, "d0"), (3, 4, 4, "d0")] {
-            let net = Vl2 {
-                d0,
-                d1,
-                d2,
-                ..Vl2::default()
-            };
+            let net = Vl2 { d0, d1, d2, ..Vl2::default() };
             let error = net.build().unwrap_err();
-            assert!(
-                matches!(error, TopologyError::Parameter { parameter, .. } if parameter == wrong),
-                "{error}"
-            );
+            assert!(matches!(error, TopologyError::Parameter { parameter, .. } if parameter == wrong), "{error}");
         }
     }
 }
