@@ -28,6 +28,7 @@ pub mod cdf;
 pub mod flow;
 pub mod generate;
 mod groups;
+pub mod import;
 pub mod patterns;
 pub mod samplers;
 pub mod sizes;
@@ -40,6 +41,10 @@ pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNor
 pub use cdf::{CdfError, CdfProblem, parse_cdf};
 pub use flow::{Flow, FlowList, Start};
 pub use generate::{TrafficError, TrafficSpec, Warning, generate};
+pub use import::coflow::{CoflowOptions, read_coflows};
+pub use import::csv::{read_csv, write_csv};
+pub use import::htsim::{ConnectionMatrix, StartUnit, read_cm};
+pub use import::{ImportError, ImportProblem};
 pub use patterns::{IncastTarget, PATTERNS, Pattern, PatternError, PatternInfo, PatternKind};
 pub use samplers::{LogNormal, Pareto};
 pub use sizes::{Interpolation, SizeDistribution, SizeError};

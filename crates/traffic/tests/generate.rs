@@ -2,7 +2,7 @@
 
 use anabranch_traffic::{
     Arrivals, Flow, FlowList, Load, Pattern, Start, TrafficError, TrafficSpec, Warning, generate,
-    parse_workload,
+    parse_workload, write_csv,
 };
 use net::{Bandwidth, Time, Topology, TopologyBuilder};
 
@@ -326,4 +326,36 @@ fn what_cannot_be_made_is_refused() {
         ..spec("fixed:size=1B", "stride:step=16", "all-at-once")
     };
     assert!(matches!(fail(&impossible), TrafficError::Pattern(_)));
+}
+
+/// A change of any draw changes every published result: this test is to be changed on purpose only.
+#[test]
+fn the_same_seed_gives_the_same_list_for_ever() {
+    let list = make(&loaded(0.5, "random-pairs", "poisson", 4));
+    assert_eq!(
+        write_csv(&list).lines().collect::<Vec<_>>(),
+        [
+            "# description: 4 flows: sizes bimodal-f3 (mean 24850 B), pattern random-pairs, arrivals poisson, load 0.5 of the host links (160Gbps), seed 7",
+            "id,src,dst,size_bytes,start_ps,after,group",
+            "0,15,10,10000,776062,,0",
+            "1,10,5,10000,5264896,,0",
+            "2,6,2,10000,5346053,,0",
+            "3,14,4,10000,5439276,,0",
+        ]
+    );
+    let list = make(&TrafficSpec {
+        flows: Some(4),
+        ..spec("web-search", "one-to-n:n=2", "on-off")
+    });
+    assert_eq!(
+        write_csv(&list).lines().collect::<Vec<_>>(),
+        [
+            "# description: 4 flows: sizes web-search (mean 1711250 B), pattern one-to-n:n=2, arrivals on-off:on=100ms,on_sigma=1,off=100ms,off_sigma=1,gap=10ms,gap_sigma=1, no set load, seed 7",
+            "id,src,dst,size_bytes,start_ps,after,group",
+            "0,3,6,67373,1033399162,,0",
+            "1,15,9,135334,1310470844,,0",
+            "2,15,1,141938,1377657079,,0",
+            "3,6,4,9748081,1408068915,,0",
+        ]
+    );
 }

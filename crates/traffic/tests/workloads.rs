@@ -1,6 +1,7 @@
 //! The built-in flow-size tables have the published statistics, and so has any other table in the same format.
 
 use anabranch_traffic::{SizeDistribution, WORKLOADS, parse_cdf, parse_workload};
+use std::io::Write as _;
 use std::path::Path;
 
 /// Name; mean, median, p99 and greatest size in bytes; percent of flows below 100 kB; percent of bytes in flows
@@ -142,7 +143,9 @@ fn names_are_unique_and_in_kebab_case() {
 #[test]
 fn tables_from_a_data_folder_have_the_published_statistics() {
     let Some(folder) = std::env::var_os("ANABRANCH_SHARED_DATA") else {
-        println!(
+        // Written past the test runner, which hides what passing tests print.
+        let _ = writeln!(
+            std::io::stderr(),
             "SKIPPED: {} tables that may not be copied are not checked; set ANABRANCH_SHARED_DATA to a folder holding workloads/*.cdf",
             SHARED.len()
         );
@@ -158,7 +161,11 @@ fn tables_from_a_data_folder_have_the_published_statistics() {
         });
         check(&sizes.unwrap_or_else(|cause| panic!("{cause}")), expected);
     }
-    println!("checked {} tables of the data folder", SHARED.len());
+    let _ = writeln!(
+        std::io::stderr(),
+        "checked {} tables of the data folder",
+        SHARED.len()
+    );
 }
 
 #[test]
