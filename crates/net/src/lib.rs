@@ -4,6 +4,7 @@
 
 pub mod bisection;
 pub mod families;
+pub mod import;
 pub mod paths;
 pub mod random;
 pub mod routes;

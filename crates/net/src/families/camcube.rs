@@ -69,7 +69,7 @@ impl CamCube {
         );
         let both_ways = offsets
             .iter()
-            .filter(|offset| 2 * **offset == self.k.into());
+            .filter(|offset| 2 * **offset == u64::from(self.k));
         ways.saturating_mul(1 << both_ways.count())
     }
     /// Most links on any shortest path: 3*floor(k/2).
