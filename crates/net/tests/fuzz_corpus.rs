@@ -52,12 +52,12 @@ fn the_committed_corpora_never_panic() {
 
 #[test]
 fn files_cut_anywhere_are_refused_with_their_last_line_or_so() {
-    for which in 0..VICTIMS.len() {
+    for (which, (_, file)) in VICTIMS.iter().enumerate() {
         let (extension, bytes) = victim(which);
         for end in 0..bytes.len() {
             let Err(error) = import_as(extension, &bytes[..end]) else {
                 // Only white space or the optional last lines of a `.topo` may be missing.
-                assert!(bytes.len() - end < 40, "{} at {end}", VICTIMS[which].1);
+                assert!(bytes.len() - end < 40, "{} at {end}", file);
                 continue;
             };
             // What is well-formed up to the cut must be complained about where it ends.
@@ -69,7 +69,7 @@ fn files_cut_anywhere_are_refused_with_their_last_line_or_so() {
                 ImportError::Text { line, .. } => {
                     assert!((1..=lines + 1).contains(&line), "line {line} of {lines}");
                 }
-                other => panic!("{} cut at {end}: no line in `{other}`", VICTIMS[which].1),
+                other => panic!("{} cut at {end}: no line in `{other}`", file),
             }
         }
     }
