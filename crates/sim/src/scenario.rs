@@ -122,6 +122,10 @@ pub struct HostConfig {
     pub queue_packets: u32,
     /// Resequencing buffer.
     pub resequencing: Resequencing,
+    /// Largest random extra gap a host leaves after a packet, drawn uniformly per packet. Zero is exact and
+    /// what other simulators do, but with drop-tail queues and equal link rates it lets one TCP flow lock
+    /// others out for good (phase effects, Floyd and Jacobson 1992); real hosts are never that regular.
+    pub jitter: Time,
 }
 
 /// Size limit of a switch queue; the packet in transmission counts.
@@ -260,7 +264,7 @@ impl TransportConfig {
 
 impl Default for HostConfig {
     fn default() -> Self {
-        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto }
+        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto, jitter: Time::ZERO }
     }
 }
 
