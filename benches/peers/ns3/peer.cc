@@ -465,6 +465,38 @@ class MarkingQueue : public Queue<Packet> {
     }
 };
 
+// A sender that survives a full window. When the data in flight equal the receive window exactly and a
+// duplicate ACK lets one more packet out, ns-3.37 asks its buffer for a segment of no bytes and dereferences
+// the null it gets. Saying that no window is left, unless a retransmission is due, is what it means to do.
+class Sender : public TcpSocketBase {
+  public:
+    static TypeId GetTypeId() {
+        static TypeId tid = TypeId("Sender").SetParent<TcpSocketBase>().AddConstructor<Sender>();
+        return tid;
+    }
+    uint32_t AvailableWindow() const override {
+        uint32_t outstanding = m_tcb->m_highTxMark.Get() - m_txBuffer->HeadSequence();
+        if (outstanding >= m_rWnd.Get()) {
+            SequenceNumber32 from, to;
+            if (!m_txBuffer->NextSeg(&from, &to, false) || from == to) return 0;
+        }
+        return TcpSocketBase::AvailableWindow();
+    }
+    // What TcpL4Protocol::CreateSocket does for the class it knows.
+    static Ptr<Socket> Create(Ptr<Node> node, TypeId congestion) {
+        Ptr<TcpL4Protocol> tcp = node->GetObject<TcpL4Protocol>();
+        Ptr<Sender> socket = CreateObject<Sender>();
+        socket->SetNode(node);
+        socket->SetTcp(tcp);
+        socket->SetRtt(CreateObject<RttMeanDeviation>());
+        socket->SetCongestionControlAlgorithm(ObjectFactory(congestion.GetName()).Create<TcpCongestionOps>());
+        socket->SetRecoveryAlgorithm(CreateObject<TcpClassicRecovery>());
+        tcp->AddSocket(socket);
+        return socket;
+    }
+};
+
+NS_OBJECT_ENSURE_REGISTERED(Sender);
 NS_OBJECT_ENSURE_REGISTERED(PathRouting);
 NS_OBJECT_ENSURE_REGISTERED(MarkingQueue);
 
@@ -538,6 +570,8 @@ class Run {
         return f.dataPacketsSent > needed ? f.dataPacketsSent - needed : 0;
     }
 
+    TypeId CongestionControl() const { return m_o.transport == "dctcp" ? TcpDctcp::GetTypeId() : TcpNewReno::GetTypeId(); }
+
     void SetDefaults() const {
         Time::SetResolution(Time::PS);
         std::map<std::string, std::string> schedulers = {{"map", "ns3::MapScheduler"},
@@ -547,8 +581,7 @@ class Run {
                                                          {"priority-queue", "ns3::PriorityQueueScheduler"}};
         if (!schedulers.count(m_o.scheduler)) Fail("unknown scheduler `" + m_o.scheduler + "`");
         GlobalValue::Bind("SchedulerType", StringValue(schedulers[m_o.scheduler]));
-        bool dctcp = m_o.transport == "dctcp";
-        Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(dctcp ? TcpDctcp::GetTypeId() : TcpNewReno::GetTypeId()));
+        Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(CongestionControl()));
         Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(TcpClassicRecovery::GetTypeId()));
         Config::SetDefault("ns3::TcpDctcp::DctcpAlphaOnInit", DoubleValue(m_o.dctcpAlpha));
         Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(false));
@@ -676,7 +709,7 @@ class Run {
 
     void ConnectFlow(uint32_t i) {
         Flow& f = m_flows[i];
-        f.sender = Socket::CreateSocket(m_nodes.Get(f.src), TcpSocketFactory::GetTypeId());
+        f.sender = Sender::Create(m_nodes.Get(f.src), CongestionControl());
         f.sender->SetConnectCallback(MakeCallback(&Run::Connected, this).Bind(i), MakeCallback(&Run::Refused, this).Bind(i));
         f.sender->SetSendCallback(MakeCallback(&Run::BufferFreed, this).Bind(i));
         f.sender->TraceConnectWithoutContext("Tx", MakeCallback(&Run::Transmitted, this).Bind(i));
