@@ -67,7 +67,7 @@ const char* const kUsage =
   --topology T        fat-tree:k=K | leaf-spine:leaves=L,spines=S,hosts=H | dumbbell:pairs=N
   --flows FILE        CSV with header, columns src,dst,size_bytes,start_ps        (scenario `file`)
   --out FILE          one CSV line per flow
-  --dump-flows FILE   write the flow list as such a CSV, and run (use with --until 0.000001 to stop early)
+  --dump-flows FILE   write the flow list as such a CSV and stop
   --rate R --delay D  of every link                                              [10Gbps, 1us]
   --queue N           packets a switch port holds, the one in service included   [100]
   --host-queue N      the same for host NICs                                     [100000]
@@ -89,6 +89,13 @@ const char* const kUsage =
   --packets N         packets per flow in S1, S3        --flow-count N   flows in S4
   --until SECONDS     stop then even if flows are running
 )";
+
+double Number(const std::string& value) {
+    char* end = nullptr;
+    double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != 0 || number < 0 || number > 4e9) Fail("`" + value + "` is not a number in range");
+    return number;
+}
 
 bool Flag(const std::string& value) {
     if (value == "1" || value == "true") return true;
@@ -130,7 +137,7 @@ Options Parse(int argc, char** argv) {
         Fail("unknown scenario `" + o.scenario + "`\n" + kUsage);
     }
     if (o.scenario != "file") o.minRto = "250ms";
-    auto number = [](const std::string& v) { return static_cast<uint32_t>(std::stoul(v)); };
+    auto number = [](const std::string& v) { return static_cast<uint32_t>(Number(v)); };
     for (auto& [name, value] : given) {
         if (name == "scenario") continue;
         else if (name == "topology") o.topology = value;
@@ -152,8 +159,8 @@ Options Parse(int argc, char** argv) {
         else if (name == "mss") o.mss = number(value);
         else if (name == "packets") o.packets = number(value);
         else if (name == "flow-count") o.flowCount = number(value);
-        else if (name == "dctcp-alpha") o.dctcpAlpha = std::stod(value);
-        else if (name == "until") o.until = std::stod(value);
+        else if (name == "dctcp-alpha") o.dctcpAlpha = Number(value);
+        else if (name == "until") o.until = Number(value);
         else if (name == "count") o.count = Flag(value);
         else if (name == "preconnect") o.preconnect = Flag(value);
         else if (name == "close") o.close = Flag(value);
@@ -206,7 +213,7 @@ std::map<std::string, uint32_t> Parameters(const std::string& text) {
     for (std::string item; std::getline(all, item, ',');) {
         auto eq = item.find('=');
         if (eq == std::string::npos) Fail("topology: `" + item + "` is not key=value");
-        out[item.substr(0, eq)] = static_cast<uint32_t>(std::stoul(item.substr(eq + 1)));
+        out[item.substr(0, eq)] = static_cast<uint32_t>(Number(item.substr(eq + 1)));
     }
     return out;
 }
@@ -512,8 +519,9 @@ class Run {
         m_flows = BuildFlows(m_o, m_fabric.hosts);
         for (auto& f : m_flows)
             if (f.src >= m_fabric.hosts || f.dst >= m_fabric.hosts) Fail("a flow names a host outside the topology");
-        if (!m_o.dumpFlows.empty()) DumpFlows(m_o.dumpFlows, m_flows);
     }
+
+    const std::vector<Flow>& Flows() const { return m_flows; }
 
     void Execute() {
         SetDefaults();
@@ -819,7 +827,12 @@ class Run {
 } // namespace
 
 int main(int argc, char** argv) {
-    Run run(Parse(argc, argv));
+    Options options = Parse(argc, argv);
+    Run run(options);
+    if (!options.dumpFlows.empty()) {
+        DumpFlows(options.dumpFlows, run.Flows());
+        return 0;
+    }
     run.Execute();
     run.Report();
     // Tearing the object graph down serves nothing here and is no part of the figures.
