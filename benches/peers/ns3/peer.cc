@@ -53,6 +53,7 @@ struct Options {
     uint32_t mss = 1460;
     uint32_t packets = 0;   // packets per flow of S1 and S3; 0 = the scenario's own
     uint32_t flowCount = 0; // flows of S4; 0 = the scenario's own
+    uint32_t dctcpMinWindow = 2;
     double dctcpAlpha = 1.0;
     double until = 0; // s; 0 = until every flow has completed
     bool count = false;
@@ -80,6 +81,7 @@ const char* const kUsage =
   --min-rto T         also SYN timeout                                           [5ms; 250ms in S1, S3, S4]
   --clock-granularity T   lower bound of 4*rttvar                                [1us]
   --dctcp-alpha A     initial alpha                                              [1]
+  --dctcp-min-window N    packets; 0 = TcpDctcp as it is                         [2]
   --limited-transmit 0|1                                                         [0]
   --preconnect 0|1    connect every flow before time 0: no handshake in any FCT  [0]
   --close 0|1         exchange FINs once a flow has completed                    [0]
@@ -160,6 +162,7 @@ Options Parse(int argc, char** argv) {
         else if (name == "packets") o.packets = number(value);
         else if (name == "flow-count") o.flowCount = number(value);
         else if (name == "dctcp-alpha") o.dctcpAlpha = Number(value);
+        else if (name == "dctcp-min-window") o.dctcpMinWindow = number(value);
         else if (name == "until") o.until = Number(value);
         else if (name == "count") o.count = Flag(value);
         else if (name == "preconnect") o.preconnect = Flag(value);
@@ -472,6 +475,24 @@ class MarkingQueue : public Queue<Packet> {
     }
 };
 
+// DCTCP with a smallest window, as in Linux. TcpDctcp has none: marks can shrink the window below one packet,
+// and such a flow sends nothing until its retransmission timer happens to expire.
+uint32_t g_minWindowPackets = 2;
+
+class Dctcp : public TcpDctcp {
+  public:
+    static TypeId GetTypeId() {
+        static TypeId tid = TypeId("Dctcp").SetParent<TcpDctcp>().AddConstructor<Dctcp>();
+        return tid;
+    }
+    uint32_t GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t bytesInFlight) override {
+        return std::max(g_minWindowPackets * tcb->m_segmentSize, TcpDctcp::GetSsThresh(tcb, bytesInFlight));
+    }
+    Ptr<TcpCongestionOps> Fork() override { return CopyObject<Dctcp>(this); }
+};
+
+NS_OBJECT_ENSURE_REGISTERED(Dctcp);
+
 // A sender that survives a full window. When the data in flight equal the receive window exactly and a
 // duplicate ACK lets one more packet out, ns-3.37 asks its buffer for a segment of no bytes and dereferences
 // the null it gets. Saying that no window is left, unless a retransmission is due, is what it means to do.
@@ -578,10 +599,11 @@ class Run {
         return f.dataPacketsSent > needed ? f.dataPacketsSent - needed : 0;
     }
 
-    TypeId CongestionControl() const { return m_o.transport == "dctcp" ? TcpDctcp::GetTypeId() : TcpNewReno::GetTypeId(); }
+    TypeId CongestionControl() const { return m_o.transport == "dctcp" ? Dctcp::GetTypeId() : TcpNewReno::GetTypeId(); }
 
     void SetDefaults() const {
         Time::SetResolution(Time::PS);
+        g_minWindowPackets = m_o.dctcpMinWindow;
         std::map<std::string, std::string> schedulers = {{"map", "ns3::MapScheduler"},
                                                          {"heap", "ns3::HeapScheduler"},
                                                          {"list", "ns3::ListScheduler"},

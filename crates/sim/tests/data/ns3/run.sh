@@ -23,3 +23,4 @@ one dumbbell-no-loss dumbbell-flows.csv --topology dumbbell:pairs=4 --queue 5000
 one fat-tree fat-tree-flows.csv --topology fat-tree:k=4 --queue 100
 one fat-tree-no-loss fat-tree-flows.csv --topology fat-tree:k=4 --queue 5000
 one fat-tree-dctcp fat-tree-flows.csv --topology fat-tree:k=4 --queue 100 --transport dctcp --mark 20
+one fat-tree-dctcp-no-loss fat-tree-flows.csv --topology fat-tree:k=4 --queue 5000 --transport dctcp --mark 20
