@@ -39,6 +39,7 @@ struct Options {
     std::string out;
     std::string dumpFlows;
     std::string rate = "10Gbps";
+    std::string hostRate;  // Empty: as `rate`.
     std::string delay = "1us";
     std::string transport = "newreno";
     std::string minRto = "5ms";
@@ -70,6 +71,7 @@ const char* const kUsage =
   --out FILE          one CSV line per flow
   --dump-flows FILE   write the flow list as such a CSV and stop
   --rate R --delay D  of every link                                              [10Gbps, 1us]
+  --host-rate R       of links to hosts                                          [as --rate]
   --queue N           packets a switch port holds, the one in service included   [100]
   --host-queue N      the same for host NICs                                     [100000]
   --transport T       newreno | dctcp                                            [newreno]
@@ -147,6 +149,7 @@ Options Parse(int argc, char** argv) {
         else if (name == "out") o.out = value;
         else if (name == "dump-flows") o.dumpFlows = value;
         else if (name == "rate") o.rate = value;
+        else if (name == "host-rate") o.hostRate = value;
         else if (name == "delay") o.delay = value;
         else if (name == "transport") o.transport = value;
         else if (name == "min-rto") o.minRto = value;
@@ -644,21 +647,24 @@ class Run {
         for (uint32_t n = 0; n < m_nodes.GetN(); ++n) RoutingOf(n)->Configure(&m_fabric, n);
         // A byte time twice is what the PPP header takes. Taking it off the gap between packets and off the
         // delay leaves a wire on which a full packet is mss + 40 bytes long.
-        Time ppp = m_o.ppp ? Time(0) : DataRate(m_o.rate).CalculateBytesTxTime(2);
-        for (auto [a, b] : m_fabric.cables) Connect(a, b, ppp);
+        for (auto [a, b] : m_fabric.cables) {
+            bool host = a < m_fabric.hosts && !m_o.hostRate.empty();
+            DataRate rate(host ? m_o.hostRate : m_o.rate);
+            Connect(a, b, rate, m_o.ppp ? Time(0) : rate.CalculateBytesTxTime(2));
+        }
     }
 
     Ptr<PathRouting> RoutingOf(uint32_t node) const {
         return DynamicCast<PathRouting>(m_nodes.Get(node)->GetObject<Ipv4>()->GetRoutingProtocol());
     }
 
-    void Connect(uint32_t a, uint32_t b, Time ppp) {
+    void Connect(uint32_t a, uint32_t b, DataRate rate, Time ppp) {
         Ptr<PointToPointChannel> channel = CreateObject<PointToPointChannel>();
         channel->SetAttribute("Delay", TimeValue(Time(m_o.delay) - ppp));
         for (uint32_t end : {a, b}) {
             Ptr<PointToPointNetDevice> device = CreateObject<PointToPointNetDevice>();
             device->SetAddress(Mac48Address::Allocate());
-            device->SetDataRate(DataRate(m_o.rate));
+            device->SetDataRate(rate);
             device->SetInterframeGap(Time(0) - ppp);
             device->SetMtu(m_o.mss + 40);
             m_nodes.Get(end)->AddDevice(device);

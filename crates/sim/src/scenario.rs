@@ -84,6 +84,9 @@ pub struct TransportConfig {
     pub min_rto: Time,
     /// Duplicate ACKs that trigger a fast retransmit.
     pub dup_ack_threshold: u32,
+    /// Whether the first two duplicate ACKs let a new packet out each (RFC 3042), which spares short flows
+    /// many time-outs.
+    pub limited_transmit: bool,
     /// The receiver acknowledges every n-th in-order packet; 1 turns delayed ACKs off.
     pub ack_every: u32,
     /// Longest a delayed ACK waits.
@@ -239,6 +242,7 @@ impl Default for TransportConfig {
             max_window_packets: None,
             min_rto: Time::from_ms(5),
             dup_ack_threshold: 3,
+            limited_transmit: true,
             ack_every: 1,
             ack_timeout: Time::from_us(500),
             handshake: false,

@@ -18,8 +18,8 @@ one() { # NAME FLOWS OPTIONS...
     } >"$name-summary.txt"
 }
 
-one dumbbell dumbbell-flows.csv --topology dumbbell:pairs=4 --queue 100
 one dumbbell-no-loss dumbbell-flows.csv --topology dumbbell:pairs=4 --queue 5000
+one dumbbell-many dumbbell-many-flows.csv --topology dumbbell:pairs=4 --queue 100 --host-rate 25Gbps
 one fat-tree fat-tree-flows.csv --topology fat-tree:k=4 --queue 100
 one fat-tree-no-loss fat-tree-flows.csv --topology fat-tree:k=4 --queue 5000
 one fat-tree-dctcp fat-tree-flows.csv --topology fat-tree:k=4 --queue 100 --transport dctcp --mark 20
