@@ -1,0 +1,152 @@
+//! Axes: where a value falls, which ticks are drawn, and how they are written.
+
+use crate::report::text;
+
+/// What an axis measures; decides how its ticks are written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(in crate::report) enum Unit {
+    Plain,
+    Micros,
+    /// A share of 1, written in per cent.
+    Share,
+    Bytes,
+}
+
+impl Unit {
+    pub(in crate::report) fn label(self, value: f64) -> String {
+        match self {
+            Unit::Plain => text::short(value),
+            Unit::Micros => text::micros(value),
+            Unit::Share => format!("{}\u{a0}%", text::short(value * 100.0)),
+            Unit::Bytes => text::bytes(value),
+        }
+    }
+}
+
+/// A linear or logarithmic axis, ends on ticks.
+#[derive(Clone, Debug)]
+pub(in crate::report) struct Scale {
+    log: bool,
+    min: f64,
+    max: f64,
+    ticks: Vec<f64>,
+    /// Unit of its labels.
+    pub unit: Unit,
+}
+
+impl Scale {
+    /// Linear from `min` to at least `max`.
+    pub(in crate::report) fn linear(min: f64, max: f64, unit: Unit) -> Scale {
+        let max = if max > min { max } else { min + 1.0 };
+        let step = nice_step((max - min) / 5.0);
+        let first = (min / step + 1e-9).floor();
+        let count = ((max / step - 1e-9).ceil() - first).max(1.0) as usize;
+        let ticks: Vec<f64> = (0..=count).map(|i| (first + i as f64) * step).collect();
+        Scale { log: false, min: ticks[0], max: ticks[count], ticks, unit }
+    }
+
+    /// Linear between exactly these ends: for time and load, where slack at the ends would say something.
+    pub(in crate::report) fn exact(min: f64, max: f64, unit: Unit) -> Scale {
+        let mut scale = Scale::linear(min, max, unit);
+        scale.min = min;
+        scale.max = if max > min { max } else { min + 1.0 };
+        let (low, high) = (scale.min - 1e-9 * scale.max.abs(), scale.max * (1.0 + 1e-9));
+        scale.ticks.retain(|tick| (low..=high).contains(tick));
+        scale
+    }
+
+    /// Logarithmic, covering the positive values given.
+    pub(in crate::report) fn log(min: f64, max: f64, unit: Unit) -> Scale {
+        let min = if min > 0.0 { min } else { 1.0 };
+        let max = if max > min { max } else { min * 2.0 };
+        let candidates: Vec<f64> = ((min.log10().floor() as i32)..=(max.log10().ceil() as i32))
+            .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade)))
+            .collect();
+        let low = candidates.iter().rev().find(|tick| **tick <= min * 1.001).copied().unwrap_or(min);
+        let high = candidates.iter().find(|tick| **tick >= max * 0.999).copied().unwrap_or(max);
+        let inside: Vec<f64> =
+            candidates.into_iter().filter(|tick| (low * 0.999..=high * 1.001).contains(tick)).collect();
+        // Seven labels fit on a narrow screen; beyond that whole decades, then every other one.
+        let decades: Vec<f64> = inside.iter().copied().filter(|tick| is_decade(*tick)).collect();
+        let ticks = match (inside.len(), decades.len()) {
+            (0..=7, _) | (_, 0..=1) => inside,
+            (_, 2..=7) => decades,
+            _ => decades.into_iter().step_by(2).collect(),
+        };
+        Scale { log: true, min: low, max: high, ticks, unit }
+    }
+
+    /// Logarithmic if the values span more than `factor`, else linear from zero.
+    pub(in crate::report) fn fit(values: impl Iterator<Item = f64>, factor: f64, unit: Unit) -> Scale {
+        let (mut min, mut max) = (f64::INFINITY, 0f64);
+        for value in values.filter(|value| value.is_finite() && *value > 0.0) {
+            (min, max) = (min.min(value), max.max(value));
+        }
+        if max > min * factor { Scale::log(min, max, unit) } else { Scale::linear(0.0, max, unit) }
+    }
+
+    /// Position of `value`, 0 at the low end and 1 at the high end, clamped.
+    pub(in crate::report) fn fraction(&self, value: f64) -> f64 {
+        let fraction = if self.log {
+            (value.max(self.min) / self.min).ln() / (self.max / self.min).ln()
+        } else {
+            (value - self.min) / (self.max - self.min)
+        };
+        if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Ticks to draw and label.
+    pub(in crate::report) fn ticks(&self) -> &[f64] {
+        &self.ticks
+    }
+
+    /// Whether it is logarithmic.
+    pub(in crate::report) fn is_log(&self) -> bool {
+        self.log
+    }
+}
+
+fn is_decade(value: f64) -> bool {
+    (value.log10() - value.log10().round()).abs() < 1e-9
+}
+
+/// The least of 1, 2, 2.5, 5, 10 × 10ⁿ that is not below `step`.
+fn nice_step(step: f64) -> f64 {
+    let decade = 10f64.powf(step.log10().floor());
+    let digit = [1.0, 2.0, 2.5, 5.0].into_iter().find(|digit| digit * decade >= step * 0.999);
+    digit.unwrap_or(10.0) * decade
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_axes_end_on_round_ticks() {
+        let scale = Scale::linear(0.0, 0.93, Unit::Share);
+        assert_eq!(scale.ticks().len(), 6);
+        assert_eq!(Unit::Share.label(scale.ticks()[5]), "100\u{a0}%");
+        assert_eq!(scale.fraction(0.5), 0.5);
+    }
+
+    #[test]
+    fn log_axes_thin_their_ticks_with_their_span() {
+        let narrow = Scale::log(12.0, 80.0, Unit::Plain);
+        assert_eq!(narrow.ticks(), [10.0, 20.0, 50.0, 100.0]);
+        let wide = Scale::log(12.0, 2.3e6, Unit::Micros);
+        assert!(wide.ticks().len() <= 7, "{:?}", wide.ticks());
+        assert!((wide.fraction(12.0) - 0.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn degenerate_ranges_still_give_an_axis() {
+        for scale in [
+            Scale::linear(0.0, 0.0, Unit::Plain),
+            Scale::exact(0.6, 0.6, Unit::Share),
+            Scale::log(0.0, 0.0, Unit::Plain),
+            Scale::fit(std::iter::empty(), 10.0, Unit::Plain),
+        ] {
+            assert!(scale.fraction(0.5).is_finite() && !scale.ticks().is_empty(), "{scale:?}");
+        }
+    }
+}
