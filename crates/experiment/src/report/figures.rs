@@ -4,7 +4,7 @@ use super::plot::{self, Axes, Curve, Group, Raster, Scale, Shape, Stroke, Unit, 
 use super::stats::{self, Estimate, pooled_cdf};
 use super::text::{self, esc, join, put};
 use super::view::{Detail, Entry, Panel, View};
-use crate::summary::{Point, Queue, RunDetail, RunSummary, SizeBucket, Stat};
+use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
 
 /// A figure with legend and caption. Empty if there is no picture.
 pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
@@ -49,22 +49,35 @@ const SWEEPS: [(&str, StatOf, Unit); 5] = [
 /// Quantities against load, for the panels of one variant.
 pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[&str]) -> String {
     let mut out = String::new();
-    let (Some(first), Some(last)) = (panels.first(), panels.last()) else { return out };
-    let x = Scale::exact(first.load.unwrap_or(0.0), last.load.unwrap_or(1.0), Unit::Share);
+    let loads: Vec<f64> = panels.iter().filter_map(|panel| panel.load).collect();
+    let x = Scale::through(&loads, Unit::Share);
     let legend = legend(balancers.iter().copied().enumerate());
+    let names = join(&balancers.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     for (title, quantity, unit) in SWEEPS {
         let curves = sweep_curves(panels, balancers, quantity, unit);
-        let values = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
-        if curves.is_empty() {
+        // Below saturation all balancers carry what is offered: a picture of one line says nothing.
+        if curves.is_empty() || (unit == Unit::Share && !differ(&curves)) {
             continue;
         }
-        let label =
-            format!("{title} against load for {}", join(&balancers.iter().map(|b| (*b).into()).collect::<Vec<_>>()));
-        let axes = Axes { label, x_title: "Load", y_title: title, y: Scale::fit(values, 12.0, unit) };
+        let edges = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+        let edges = edges.chain(curves.iter().flat_map(|curve| curve.band.iter().map(|band| band.1)));
+        // Slowdowns begin at 1, the empty network.
+        let floor = if unit == Unit::Plain { 1.0 } else { 0.0 };
+        let y = Scale::fit(edges, floor, 12.0, unit);
+        let axes = Axes { label: format!("{title} against load for {names}"), x_title: "Load", y_title: title, y };
         let caption = format!("{title} against load; bands are 95 % intervals over seeds.");
         out.push_str(&figure(&plot::curves(&axes, &x, &curves), &legend, &caption));
     }
     out
+}
+
+/// Whether curves are more than 2 % apart anywhere.
+fn differ(curves: &[Curve]) -> bool {
+    let points = curves.iter().map(|curve| curve.points.len()).max().unwrap_or(0);
+    (0..points).any(|index| {
+        let (low, high) = range(curves.iter().filter_map(|curve| Some(curve.points.get(index)?.1)));
+        high > low * 1.02
+    })
 }
 
 fn sweep_curves(panels: &[&Panel<'_>], balancers: &[&str], quantity: StatOf, unit: Unit) -> Vec<Curve> {
@@ -313,40 +326,58 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
     let Some(model) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.queues) else {
         return String::new();
     };
-    if model.is_empty() {
-        return String::new();
+    let ports: Vec<String> = model.iter().map(|queue| queue.port.clone()).collect();
+    let lengths = queue_groups(panel, &ports, |entry, index, port| {
+        let p50 = over_seeds(entry, index, |queue| queue.p50_bytes as f64)?;
+        let p99 = over_seeds(entry, index, |queue| queue.p99_bytes as f64)?;
+        let words = [text::bytes(p50), text::bytes(p99)];
+        let hint = format!("{}, {port}: median {}, 99th percentile {}", entry.balancer, words[0], words[1]);
+        Some(Value { value: p99, whiskers: (p50, p50), hint })
+    });
+    let marked = queue_groups(panel, &ports, |entry, index, port| {
+        let value = over_seeds(entry, index, |queue| queue.above_mark_share)?;
+        let hint = format!("{}, {port}: {}", entry.balancer, text::share(value));
+        Some(Value { value, whiskers: (value, value), hint })
+    });
+    let mut out = String::new();
+    for (groups, unit, y_title, caption) in [
+        (
+            lengths,
+            Unit::Bytes,
+            "Queue found by arriving packets",
+            "Bytes queued before an arriving packet: 99th percentile (bar) and median (notch), mean over seeds.",
+        ),
+        (
+            marked,
+            Unit::Share,
+            "Packets that found the marking threshold reached",
+            "Share of packets that found the queue at or above its marking threshold, mean over seeds.",
+        ),
+    ] {
+        let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);
+        let highest = highest.fold(0.0, f64::max);
+        if highest > 0.0 {
+            let label = format!("{y_title}, by kind of port, for {}", names(panel));
+            let axes = Axes { label, x_title: "Kind of port", y_title, y: Scale::linear(0.0, highest, unit) };
+            let picture = plot::grouped(&axes, &ports, &groups, Shape::Bar);
+            out.push_str(&figure(&picture, &panel_legend(panel), caption));
+        }
     }
-    let categories: Vec<String> = model.iter().map(|queue| queue.port.clone()).collect();
-    let mut groups = Vec::new();
-    for entry in panel.by_colour() {
-        let values = (0..categories.len()).map(|index| queue_value(entry, index)).collect();
-        groups.push(Group { colour: entry.colour, values });
-    }
-    let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);
-    let axes = Axes {
-        label: format!("Queue lengths by kind of port for {}", names(panel)),
-        x_title: "Kind of port",
-        y_title: "Queue found by arriving packets",
-        y: Scale::linear(0.0, range(highest).1, Unit::Bytes),
-    };
-    let caption = "Bytes queued before an arriving packet: 99th percentile (bar) and median (notch), mean over seeds.";
-    figure(&plot::grouped(&axes, &categories, &groups, Shape::Bar), &panel_legend(panel), caption)
+    out
 }
 
-fn queue_value(entry: &Entry<'_>, index: usize) -> Option<Value> {
-    let over_seeds = |quantity: fn(&Queue) -> u64| {
-        let values: Vec<f64> = entry
-            .runs
-            .iter()
-            .filter_map(|run: &&RunSummary| run.queues.get(index))
-            .map(|q| quantity(q) as f64)
-            .collect();
-        Estimate::of(&values).map(|estimate| estimate.mean)
-    };
-    let (p50, p99) = (over_seeds(|queue| queue.p50_bytes)?, over_seeds(|queue| queue.p99_bytes)?);
-    let port = &entry.runs.first()?.queues.get(index)?.port;
-    let hint = format!("{}, {port}: median {}, 99th percentile {}", entry.balancer, text::bytes(p50), text::bytes(p99));
-    Some(Value { value: p99, whiskers: (p50, p50), hint })
+fn queue_groups(
+    panel: &Panel<'_>,
+    ports: &[String],
+    value: impl Fn(&Entry<'_>, usize, &str) -> Option<Value>,
+) -> Vec<Group> {
+    let of = |entry: &Entry<'_>| ports.iter().enumerate().map(|(index, port)| value(entry, index, port)).collect();
+    panel.by_colour().into_iter().map(|entry| Group { colour: entry.colour, values: of(entry) }).collect()
+}
+
+fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> Option<f64> {
+    let queues = entry.runs.iter().filter_map(|run| run.queues.get(index));
+    Estimate::of(&queues.map(quantity).collect::<Vec<_>>()).map(|estimate| estimate.mean)
 }
 
 fn panel_legend(panel: &Panel<'_>) -> String {

@@ -101,8 +101,11 @@ fn question(view: &View<'_>) -> String {
         return own.to_owned();
     }
     let names: Vec<String> = view.balancers.iter().map(|name| (*name).to_owned()).collect();
-    let place = setting("topology").map(|topology| format!(" on {topology}")).unwrap_or_default();
-    let traffic = setting("workload").or_else(|| setting("traffic")).map(|traffic| format!(" under {traffic}"));
+    // The first words say which; the details stand in the table of settings.
+    let brief = |text: &str| text.split([':', ',', ';', '(']).next().unwrap_or(text).trim().to_owned();
+    let place = setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
+    let traffic =
+        setting("workload").or_else(|| setting("traffic")).map(|traffic| format!(" under {}", brief(traffic)));
     format!("Which of {} completes flows soonest{place}{}?", join(&names), traffic.unwrap_or_default())
 }
 

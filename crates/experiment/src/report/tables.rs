@@ -24,7 +24,11 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
     let mut out = String::from(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\"><table class=\"results sortable\">\n",
     );
-    put!(out, "<caption>{}: means over seeds ± half width of the 95 % interval</caption>\n", esc(&panel.title()));
+    put!(
+        out,
+        "<caption><span>{}: means over seeds ± half width of the 95 % interval</span></caption>\n",
+        esc(&panel.title())
+    );
     out.push_str("<thead><tr><th scope=\"col\">Balancer</th>");
     for column in &columns {
         put!(out, "<th scope=\"col\" title=\"{}\">{}</th>", esc(column.explanation), esc(&column.heading));
@@ -136,17 +140,18 @@ fn completed(entry: &Entry<'_>) -> Cell {
 
 /// Flow and packet books of a panel, over all seeds.
 pub(super) fn books(panel: &Panel<'_>) -> String {
-    let mut out = String::from("<div class=\"figs\">\n");
+    let mut out = String::from("<div class=\"stack\">\n");
     let causes = causes(panel);
-    let flow_headings = ["Started", "= completed", "+ failed", "+ running", "Balance"].map(str::to_owned);
+    let flow_headings =
+        ["Started", "=\u{a0}completed", "+\u{a0}failed", "+\u{a0}running", "Balance"].map(str::to_owned);
     let flows = panel.entries.iter().map(|entry| {
         let sum = |of: fn(&FlowCounts) -> u64| entry.runs.iter().map(|run| of(&run.flows)).sum::<u64>();
         vec![sum(|f| f.started), sum(|f| f.completed), sum(|f| f.failed), sum(|f| f.running)]
     });
     out.push_str(&ledger("Flows", &flow_headings, panel, flows));
-    let mut headings: Vec<String> = vec!["Sent".into(), "= delivered".into()];
-    headings.extend(causes.iter().map(|cause| format!("+ dropped: {}", cause.replace('_', " "))));
-    headings.extend(["+ in flight".into(), "Balance".into()]);
+    let mut headings: Vec<String> = vec!["Sent".into(), "=\u{a0}delivered".into()];
+    headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
+    headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
     let packets = panel.entries.iter().map(|entry| {
         let sum = |of: &dyn Fn(&PacketCounts) -> u64| entry.runs.iter().map(|run| of(&run.packets)).sum::<u64>();
         let lost = causes.iter().map(|cause| sum(&|p| p.dropped.get(*cause).copied().unwrap_or(0)));
@@ -173,7 +178,7 @@ fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
 /// A table whose first number must equal the sum of the others.
 fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterator<Item = Vec<u64>>) -> String {
     let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table>\n");
-    put!(out, "<caption>{name}, all seeds</caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
+    put!(out, "<caption><span>{name}, all seeds</span></caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
     for heading in headings {
         put!(out, "<th scope=\"col\">{}</th>", esc(heading));
     }

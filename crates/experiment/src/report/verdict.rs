@@ -3,6 +3,7 @@
 use super::figures::swatch;
 use super::text::{count_text, esc, join, plural, put, share};
 use super::view::{Panel, View};
+use crate::summary::Verdict;
 
 /// All verdicts: one in full, or a headline over the list of them.
 pub(super) fn section(view: &View<'_>) -> String {
@@ -51,7 +52,9 @@ fn sentence(panel: &Panel<'_>) -> String {
 fn caveats(panel: &Panel<'_>) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
     let one_seed = panel.entries.iter().all(|entry| entry.point.seeds < 2);
-    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty()) {
+    // The sentence of the summary usually says so itself.
+    let said = sentence(panel).contains("noise");
+    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !said) {
         let names = join(&verdict.tied);
         caveats.push((
             "noise",
@@ -96,8 +99,14 @@ fn headline(view: &View<'_>) -> Option<String> {
     let mut wins: Vec<(usize, &str)> =
         view.balancers.iter().map(|name| (outright(name), *name)).filter(|(count, _)| *count > 0).collect();
     wins.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let best = &verdicts[0].best;
+    let same = verdicts.iter().all(|verdict| verdict.best == *best);
     let ties = verdicts.len() - wins.iter().map(|(count, _)| count).sum::<usize>();
     let mut parts: Vec<String> = Vec::new();
+    if same && ties > 0 && !wins.is_empty() {
+        let all = verdicts.len();
+        return Some(format!("{best} is best at all {all} {what}s, at {ties} of them within noise of another."));
+    }
     for (count, name) in &wins {
         match *count == verdicts.len() {
             true => parts.push(format!("{name} wins at every {what}")),
@@ -105,9 +114,23 @@ fn headline(view: &View<'_>) -> Option<String> {
         }
     }
     match (wins.is_empty(), ties) {
-        (true, _) => parts.push(format!("No clear winner: at every {what} the best balancers are within noise")),
+        (true, _) => parts.push(no_winner(&verdicts, what)),
         (false, 0) => {}
         (false, _) => parts.push(format!("at {} the best are within noise of each other", plural(ties as u64, what))),
     }
     Some(format!("{}.", parts.join("; ")))
+}
+
+/// What to say when the best is tied everywhere: the group, if it is always the same.
+fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
+    let group = |verdict: &Verdict| {
+        let mut names: Vec<String> = verdict.tied.iter().chain([&verdict.best]).cloned().collect();
+        names.sort_unstable();
+        names
+    };
+    let first = group(verdicts[0]);
+    match verdicts.iter().all(|verdict| group(verdict) == first) {
+        true => format!("{} are best at every {what}, within noise of each other", join(&first)),
+        false => format!("No clear winner: at every {what} the best are within noise of each other"),
+    }
 }

@@ -30,13 +30,13 @@ impl Raster {
 /// Strips above each other over a common time axis; `top` is the value of the brightest colour.
 pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[Raster], top: f64) -> String {
     const STRIP: f64 = 92.0;
-    const GAP: f64 = 26.0;
+    const GAP: f64 = 32.0;
     let end = GAP + strips.len() as f64 * (STRIP + GAP) - GAP;
-    let mut out = open(label, end + 52.0);
+    let mut out = open(label, end + 58.0);
     let (left, width) = (LEFT - 50.0, WIDTH - LEFT - RIGHT + 50.0);
     for (index, strip) in strips.iter().enumerate() {
         let y = GAP + index as f64 * (STRIP + GAP);
-        put!(out, r#"<text class="title" x="{left}" y="{:.1}">{}</text>"#, y - 7.0, esc(&strip.name));
+        put!(out, r#"<text class="title" x="{left}" y="{:.1}">{}</text>"#, y - 8.0, esc(&strip.name));
         put!(
             out,
             r#"<image x="{left}" y="{y:.1}" width="{width}" height="{STRIP}" preserveAspectRatio="none" href="data:image/png;base64,{}"/>"#,
@@ -46,13 +46,13 @@ pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[R
     for tick in x.ticks() {
         let at = left + x.fraction(*tick) * width;
         put!(out, r#"<path class="axis" d="M{at:.1} {end:.1}v5"/>"#);
-        put!(out, r#"<text class="tx" x="{at:.1}" y="{:.1}">{}</text>"#, end + 21.0, x.unit.label(*tick));
+        put!(out, r#"<text class="tx" x="{at:.1}" y="{:.1}">{}</text>"#, end + 25.0, x.unit.label(*tick));
     }
     put!(
         out,
         r#"<text class="title tx" x="{:.1}" y="{:.1}">{}</text></svg>"#,
         left + width / 2.0,
-        end + 43.0,
+        end + 50.0,
         esc(x_title)
     );
     out

@@ -15,6 +15,7 @@ pub(in crate::report) enum Unit {
 impl Unit {
     pub(in crate::report) fn label(self, value: f64) -> String {
         match self {
+            _ if value == 0.0 => "0".to_owned(),
             Unit::Plain => text::short(value),
             Unit::Micros => text::micros(value),
             Unit::Share => format!("{}\u{a0}%", text::short(value * 100.0)),
@@ -59,8 +60,10 @@ impl Scale {
     pub(in crate::report) fn log(min: f64, max: f64, unit: Unit) -> Scale {
         let min = if min > 0.0 { min } else { 1.0 };
         let max = if max > min { max } else { min * 2.0 };
+        // Within a decade 1-2-5 would leave two or three lines to read against.
+        let digits: &[f64] = if max / min < 8.0 { &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0] } else { &[1.0, 2.0, 5.0] };
         let candidates: Vec<f64> = ((min.log10().floor() as i32)..=(max.log10().ceil() as i32))
-            .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade)))
+            .flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)))
             .collect();
         let low = candidates.iter().rev().find(|tick| **tick <= min * 1.001).copied().unwrap_or(min);
         let high = candidates.iter().find(|tick| **tick >= max * 0.999).copied().unwrap_or(max);
@@ -76,13 +79,20 @@ impl Scale {
         Scale { log: true, min: low, max: high, ticks, unit }
     }
 
-    /// Logarithmic if the values span more than `factor`, else linear from zero.
-    pub(in crate::report) fn fit(values: impl Iterator<Item = f64>, factor: f64, unit: Unit) -> Scale {
+    /// Linear with ticks at these values, in order: for loads that were run and no others.
+    pub(in crate::report) fn through(values: &[f64], unit: Unit) -> Scale {
+        let (first, last) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
+        let ticks = values.iter().copied().step_by(values.len().div_ceil(7).max(1)).collect();
+        Scale { ticks, ..Scale::exact(first, last, unit) }
+    }
+
+    /// Logarithmic if the values span more than `factor`, else linear from `floor`.
+    pub(in crate::report) fn fit(values: impl Iterator<Item = f64>, floor: f64, factor: f64, unit: Unit) -> Scale {
         let (mut min, mut max) = (f64::INFINITY, 0f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
             (min, max) = (min.min(value), max.max(value));
         }
-        if max > min * factor { Scale::log(min, max, unit) } else { Scale::linear(0.0, max, unit) }
+        if max > min * factor { Scale::log(min, max, unit) } else { Scale::linear(floor, max, unit) }
     }
 
     /// Position of `value`, 0 at the low end and 1 at the high end, clamped.
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn log_axes_thin_their_ticks_with_their_span() {
-        let narrow = Scale::log(12.0, 80.0, Unit::Plain);
+        let narrow = Scale::log(12.0, 98.0, Unit::Plain);
         assert_eq!(narrow.ticks(), [10.0, 20.0, 50.0, 100.0]);
         let wide = Scale::log(12.0, 2.3e6, Unit::Micros);
         assert!(wide.ticks().len() <= 7, "{:?}", wide.ticks());
@@ -144,7 +154,7 @@ mod tests {
             Scale::linear(0.0, 0.0, Unit::Plain),
             Scale::exact(0.6, 0.6, Unit::Share),
             Scale::log(0.0, 0.0, Unit::Plain),
-            Scale::fit(std::iter::empty(), 10.0, Unit::Plain),
+            Scale::fit(std::iter::empty(), 0.0, 10.0, Unit::Plain),
         ] {
             assert!(scale.fraction(0.5).is_finite() && !scale.ticks().is_empty(), "{scale:?}");
         }
