@@ -65,7 +65,9 @@ pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[&str]) -> String {
         let floor = if unit == Unit::Plain { 1.0 } else { 0.0 };
         let y = Scale::fit(edges, floor, 12.0, unit);
         let axes = Axes { label: format!("{title} against load for {names}"), x_title: "Load", y_title: title, y };
-        let caption = format!("{title} against load; bands are 95 % intervals over seeds.");
+        let bands =
+            if panels.iter().any(|panel| panel.seeds() > 1) { "; bands are 95 % intervals over seeds" } else { "" };
+        let caption = format!("{title} against load{bands}.");
         out.push_str(&figure(&plot::curves(&axes, &x, &curves), &legend, &caption));
     }
     out
@@ -165,7 +167,8 @@ pub(super) fn by_size(panel: &Panel<'_>) -> String {
                 Scale::linear(1.0, high, Unit::Plain)
             },
         };
-        let caption = format!("{title} by flow size; whiskers are 95 % intervals over seeds. 1 is an empty network.");
+        let whiskers = if panel.seeds() > 1 { "; whiskers are 95 % intervals over seeds" } else { "" };
+        let caption = format!("{title} by flow size{whiskers}. 1 is an empty network.");
         out.push_str(&figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &panel_legend(panel), &caption));
     }
     out

@@ -24,11 +24,7 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
     let mut out = String::from(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\"><table class=\"results sortable\">\n",
     );
-    put!(
-        out,
-        "<caption><span>{}: means over seeds ± half width of the 95 % interval</span></caption>\n",
-        esc(&panel.title())
-    );
+    put!(out, "<caption><span>{}: {}</span></caption>\n", esc(&panel.title()), panel.seeds_text());
     out.push_str("<thead><tr><th scope=\"col\">Balancer</th>");
     for column in &columns {
         put!(out, "<th scope=\"col\" title=\"{}\">{}</th>", esc(column.explanation), esc(&column.heading));
@@ -72,8 +68,12 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             cell: Box::new(move |entry| versus(entry, best)),
         },
         stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
-        time(panel, "FCT ≤ 100 KB", "Mean completion time of flows up to 100 KB", |point| &point.small_fct_mean_us),
-        time(panel, "FCT > 1 MB", "Mean completion time of flows above 1 MB", |point| &point.large_fct_mean_us),
+        time(panel, "FCT ≤\u{a0}100\u{a0}KB", "Mean completion time of flows up to 100 KB", |point| {
+            &point.small_fct_mean_us
+        }),
+        time(panel, "FCT >\u{a0}1\u{a0}MB", "Mean completion time of flows above 1 MB", |point| {
+            &point.large_fct_mean_us
+        }),
         Column {
             heading: "Completed".into(),
             explanation: "Flows completed / started, over all seeds",

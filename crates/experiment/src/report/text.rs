@@ -79,7 +79,9 @@ pub(super) fn with_interval(mean: f64, half_width: f64) -> String {
     if !(half_width.is_finite() && half_width > 0.0) {
         return number(mean);
     }
+    // An interval is never written as 0: that would claim what nobody measured.
     let digits = decimals(mean);
+    let digits = (digits..digits + 3).find(|digits| half_width >= 0.5 * 0.1f64.powi(*digits as i32)).unwrap_or(digits);
     format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
 }
 
@@ -171,6 +173,7 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!(with_interval(1.8312, 0.0423), "1.83\u{a0}±\u{a0}0.04");
+        assert_eq!(with_interval(107.2, 0.31), "107.2\u{a0}±\u{a0}0.3");
         assert_eq!(with_interval(12345.6, 0.0), "12,346");
         assert_eq!(share(0.0), "0");
         assert_eq!(share(0.00001), "<0.01\u{a0}%");

@@ -5,6 +5,9 @@ use super::text::{count_text, esc, join, plural, put, share};
 use super::view::{Panel, View};
 use crate::summary::Verdict;
 
+const ONE_SEED: &str =
+    "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would tell.";
+
 /// All verdicts: one in full, or a headline over the list of them.
 pub(super) fn section(view: &View<'_>) -> String {
     let mut out =
@@ -13,6 +16,9 @@ pub(super) fn section(view: &View<'_>) -> String {
         put!(out, "<p class=\"headline\">{}</p>\n", esc(&headline));
     }
     let several = view.panels.len() > 1;
+    if view.panels.iter().all(|panel| panel.seeds() < 2) && several {
+        put!(out, "<ul class=\"caveats\"><li class=\"noise\">{ONE_SEED}</li></ul>\n");
+    }
     put!(out, "<div class=\"verdict-list{}\">\n", if several { " several" } else { "" });
     for panel in &view.panels {
         out.push_str(&one(panel, several));
@@ -28,7 +34,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     }
     let winner = panel.best().map(|entry| swatch(entry.colour)).unwrap_or_default();
     put!(out, "<p class=\"sentence\">{winner}{}</p>", esc(&sentence(panel)));
-    let caveats = caveats(panel);
+    let caveats = caveats(panel, several);
     if !caveats.is_empty() {
         out.push_str("<ul class=\"caveats\">");
         for (class, text) in caveats {
@@ -49,9 +55,9 @@ fn sentence(panel: &Panel<'_>) -> String {
 }
 
 /// What must be known before the sentence is repeated elsewhere.
-fn caveats(panel: &Panel<'_>) -> Vec<(&'static str, String)> {
+fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
-    let one_seed = panel.entries.iter().all(|entry| entry.point.seeds < 2);
+    let one_seed = panel.seeds() < 2;
     // The sentence of the summary usually says so itself.
     let said = sentence(panel).contains("noise");
     if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !said) {
@@ -64,8 +70,9 @@ fn caveats(panel: &Panel<'_>) -> Vec<(&'static str, String)> {
             },
         ));
     }
-    if one_seed {
-        caveats.push(("noise", "One seed only: there is no interval. More seeds (--seeds 10) would tell.".to_owned()));
+    // Over several verdicts it is said once, above them.
+    if one_seed && !several {
+        caveats.push(("noise", ONE_SEED.to_owned()));
     }
     let unfinished: Vec<String> = panel
         .entries

@@ -114,6 +114,19 @@ impl<'a> Panel<'a> {
         if parts.is_empty() { "Results".to_owned() } else { parts.join(", ") }
     }
 
+    /// Most seeds of any balancer here.
+    pub(super) fn seeds(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.point.seeds).max().unwrap_or(0)
+    }
+
+    /// What the numbers are, as to seeds.
+    pub(super) fn seeds_text(&self) -> String {
+        match self.seeds() {
+            0 | 1 => "one seed".to_owned(),
+            seeds => format!("means over {seeds} seeds ± half width of the 95 % interval"),
+        }
+    }
+
     /// The entry of the winner.
     pub(super) fn best(&self) -> Option<&Entry<'a>> {
         let best = self.verdict?.best.as_str();

@@ -60,22 +60,18 @@ impl Scale {
     pub(in crate::report) fn log(min: f64, max: f64, unit: Unit) -> Scale {
         let min = if min > 0.0 { min } else { 1.0 };
         let max = if max > min { max } else { min * 2.0 };
-        // Within a decade 1-2-5 would leave two or three lines to read against.
-        let digits: &[f64] = if max / min < 8.0 { &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0] } else { &[1.0, 2.0, 5.0] };
-        let candidates: Vec<f64> = ((min.log10().floor() as i32)..=(max.log10().ceil() as i32))
-            .flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)))
-            .collect();
-        let low = candidates.iter().rev().find(|tick| **tick <= min * 1.001).copied().unwrap_or(min);
-        let high = candidates.iter().find(|tick| **tick >= max * 0.999).copied().unwrap_or(max);
-        let inside: Vec<f64> =
-            candidates.into_iter().filter(|tick| (low * 0.999..=high * 1.001).contains(tick)).collect();
-        // Seven labels fit on a narrow screen; beyond that whole decades, then every other one.
-        let decades: Vec<f64> = inside.iter().copied().filter(|tick| is_decade(*tick)).collect();
-        let ticks = match (inside.len(), decades.len()) {
-            (0..=7, _) | (_, 0..=1) => inside,
-            (_, 2..=7) => decades,
-            _ => decades.into_iter().step_by(2).collect(),
-        };
+        // The densest set that fits on a narrow screen; beyond decades, every other decade.
+        let sets: [&[f64]; 3] = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0], &[1.0, 2.0, 5.0], &[1.0]];
+        let axes = sets.map(|digits| log_ticks(min, max, digits));
+        let mut ticks = axes.iter().find(|ticks| ticks.len() <= 7).unwrap_or(&axes[2]).clone();
+        if ticks.len() < 3 {
+            ticks.clone_from(&axes[1]);
+        }
+        let (low, high) = (ticks[0], ticks[ticks.len() - 1]);
+        let ticks = if ticks.len() > 7 { ticks.into_iter().step_by(2).collect() } else { ticks };
+        // Whole decades would leave much of the axis empty: it ends nearer to the values, labels or not.
+        let (low, high) = (low.max(min / 1.5), high.min(max * 1.5));
+        let ticks = Vec::from_iter(ticks.into_iter().filter(|tick| (low * 0.999..=high * 1.001).contains(tick)));
         Scale { log: true, min: low, max: high, ticks, unit }
     }
 
@@ -116,8 +112,13 @@ impl Scale {
     }
 }
 
-fn is_decade(value: f64) -> bool {
-    (value.log10() - value.log10().round()).abs() < 1e-9
+/// Ticks at these digits in every decade, from the last at or below `min` to the first at or above `max`.
+fn log_ticks(min: f64, max: f64, digits: &[f64]) -> Vec<f64> {
+    let decades = (min.log10().floor() as i32)..=(max.log10().ceil() as i32);
+    let all: Vec<f64> = decades.flat_map(|decade| digits.iter().map(move |d| d * 10f64.powi(decade))).collect();
+    let first = all.iter().rposition(|tick| *tick <= min * 1.001).unwrap_or(0);
+    let last = all.iter().position(|tick| *tick >= max * 0.999).unwrap_or(all.len() - 1);
+    all[first..=last].to_vec()
 }
 
 /// The least of 1, 2, 2.5, 5, 10 × 10ⁿ that is not below `step`.
@@ -141,8 +142,9 @@ mod tests {
 
     #[test]
     fn log_axes_thin_their_ticks_with_their_span() {
-        let narrow = Scale::log(12.0, 98.0, Unit::Plain);
-        assert_eq!(narrow.ticks(), [10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(Scale::log(12.0, 98.0, Unit::Plain).ticks(), [10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(Scale::log(1.1, 2.8, Unit::Plain).ticks(), [1.0, 1.5, 2.0, 3.0]);
+        assert_eq!(Scale::log(1.1, 8.0, Unit::Plain).ticks(), [1.0, 2.0, 5.0, 10.0]);
         let wide = Scale::log(12.0, 2.3e6, Unit::Micros);
         assert!(wide.ticks().len() <= 7, "{:?}", wide.ticks());
         assert!((wide.fraction(12.0) - 0.0).abs() < 0.2);
