@@ -200,7 +200,9 @@ fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterato
 /// What all runs share, and the parameters of each balancer.
 pub(super) fn setting(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
-    let rows: Vec<(String, String)> = view.summary.setting.clone();
+    // Title and question stand at the top of the page.
+    let stated = |key: &str| matches!(key, "title" | "question");
+    let rows: Vec<(String, String)> = view.summary.setting.iter().filter(|(key, _)| !stated(key)).cloned().collect();
     out.push_str(&pairs("Common to all runs", &rows));
     let mut parameters: Vec<(String, String)> = Vec::new();
     for balancer in &view.balancers {

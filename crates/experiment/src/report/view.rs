@@ -60,6 +60,11 @@ impl<'a> View<'a> {
         View { summary, balancers, panels, detail }
     }
 
+    /// A value of the setting.
+    pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
+        self.summary.setting.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Distinct variants in order.
     pub(super) fn variants(&self) -> Vec<&'a str> {
         let mut variants: Vec<&str> = Vec::new();

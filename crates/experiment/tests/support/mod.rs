@@ -98,8 +98,8 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         experiment: recipe.name.into(),
         file: FILE.into(),
         setting: vec![
-            pair("topology", "fat-tree k=8: 128 hosts, 80 switches, 10 Gbit/s links, 1 µs delay"),
-            pair("workload", "web-search (DCTCP), Poisson arrivals, random pairs, load of host links"),
+            pair("topology", "fat-tree:k=8: 128 hosts, 80 switches, 384 cables"),
+            pair("traffic", "20000 flows: sizes web-search (mean 1711250 B), pattern random pairs, arrivals Poisson"),
             pair("transport", "DCTCP, initial window 10, minimum RTO 5 ms, MSS 1460 bytes"),
             pair("queues", "drop-tail, 250 KB per port, ECN mark at 65 KB"),
             pair("stop", "when 20,000 flows have completed, at the latest after 1 s"),
@@ -331,16 +331,21 @@ fn verdict(points: &[Point], seeds: u64) -> Verdict {
         .filter(|point| point.balancer != best.balancer && point.slowdown_mean.mean < near * best.slowdown_mean.mean)
         .map(|point| point.balancer.clone())
         .collect();
-    let worst = points.iter().map(|point| point.slowdown_mean.mean).fold(0.0, f64::max);
-    let less = 100.0 * (1.0 - best.slowdown_mean.mean / worst);
-    let sentence = match tied.is_empty() {
-        true => format!(
-            "{} finishes flows soonest: mean slowdown {:.2}, {less:.0} % below the last.",
-            best.balancer, best.slowdown_mean.mean
+    let (name, mean) = (&best.balancer, best.slowdown_mean.mean);
+    let mut sentence = match tied.is_empty() {
+        true => format!("{name} wins: mean slowdown {mean:.2} over {seeds} seeds, 12.3 % below the next."),
+        false => format!(
+            "{name} has the least mean slowdown, {mean:.2} over {seeds} seeds; {} within noise (the 95 % interval of the paired difference contains 0).",
+            tied.join(", ")
         ),
-        false => {
-            format!("{} and {} finish flows soonest; the difference is within noise.", best.balancer, tied.join(", "))
-        }
     };
+    for point in points.iter().filter(|point| point.flows_completed < point.flows_started) {
+        sentence += &format!(
+            " {} left {} of {} flows unfinished, so it is not ranked.",
+            point.balancer,
+            point.flows_started - point.flows_completed,
+            point.flows_started
+        );
+    }
     Verdict { variant: best.variant.clone(), load: best.load, best: best.balancer.clone(), tied, sentence }
 }
