@@ -3,7 +3,9 @@
 //! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
 
 pub mod bisection;
+pub mod export;
 pub mod families;
+pub mod import;
 pub mod paths;
 pub mod random;
 pub mod routes;

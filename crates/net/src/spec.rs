@@ -195,7 +195,7 @@ fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, Spe
 }
 
 /// "did you mean ...?" where a known name is close, otherwise the list of them.
-fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let closeness = |name: &str| strsim::jaro_winkler(&wrong.to_ascii_lowercase(), name);
     let best = known.clone().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
     match best {

@@ -1,5 +1,7 @@
 //! Path searches against independent implementations, on random graphs and on the GENI network.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anabranch_net::families::geni::{CLIENTS, SERVERS};
 use anabranch_net::families::{BCube, CamCube, FatTree, GeniWan};
 use anabranch_net::paths::{self, Limits, Metric};
@@ -9,7 +11,7 @@ use proptest::prelude::*;
 /// Cables as (a, b, rate there, rate back, delay); small numbers so that ties happen.
 type Cables = Vec<(usize, usize, u64, u64, u64)>;
 
-/// Switches in a ring-less random connected graph, with a host behind the first and the last.
+/// A connected network: a random tree of switches and further cables, with a host behind the first and the last.
 fn network(parents: &[usize], extra: &Cables) -> Topology {
     let mut b = TopologyBuilder::new("random");
     let count = parents.len() + 1;
@@ -32,18 +34,37 @@ fn network(parents: &[usize], extra: &Cables) -> Topology {
     b.build().expect("the parents connect every switch")
 }
 
-fn networks(switches: usize) -> impl Strategy<Value = Topology> {
+/// The parents of switches 1 and up, and further cables.
+fn parts(switches: usize) -> impl Strategy<Value = (Vec<usize>, Cables)> {
     let parents = proptest::collection::vec(0..switches, 1..switches);
     let cable = (0..switches, 0..switches, 1u64..5, 1u64..5, 0u64..4);
-    let extra = proptest::collection::vec(cable, 0..switches);
-    (parents, extra).prop_map(|(parents, extra)| network(&parents, &extra))
+    (parents, proptest::collection::vec(cable, 0..switches))
+}
+
+fn networks(switches: usize) -> impl Strategy<Value = Topology> {
+    parts(switches).prop_map(|(parents, extra)| network(&parents, &extra))
+}
+
+/// For oracles that know nodes only: no two cables between the same nodes.
+fn networks_without_parallels(switches: usize) -> impl Strategy<Value = Topology> {
+    parts(switches).prop_map(|(parents, mut extra)| {
+        let count = parents.len() + 1;
+        let tree = parents.iter().enumerate();
+        let mut linked: BTreeSet<(usize, usize)> =
+            tree.map(|(i, parent)| (parent % (i + 1), i + 1)).collect();
+        extra.retain(|(from, to, ..)| {
+            let (from, to) = (from % count, to % count);
+            linked.insert((from.min(to), from.max(to)))
+        });
+        network(&parents, &extra)
+    })
 }
 
 fn ends(topology: &Topology) -> (NodeIx, NodeIx) {
     (topology.host(HostIx(0)), topology.host(HostIx(1)))
 }
 
-/// Neighbours for the oracle, which knows no parallel links: successors with the cheapest link of each.
+/// The same graph for petgraph, delays in microseconds as weights.
 fn petgraph_of(topology: &Topology) -> petgraph::graph::DiGraph<(), u64> {
     let mut graph = petgraph::graph::DiGraph::new();
     for _ in topology.nodes() {
@@ -60,12 +81,6 @@ fn all_simple(topology: &Topology) -> Vec<paths::Path> {
     let (from, to) = ends(topology);
     let limits = Limits { max_links: usize::MAX, max_paths: usize::MAX };
     paths::simple(topology, from, to, limits, paths::every_link).paths
-}
-
-fn has_parallel_links(topology: &Topology) -> bool {
-    let mut pairs: Vec<_> = topology.links().iter().map(|l| (l.from, l.to)).collect();
-    pairs.sort_unstable();
-    pairs.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 proptest! {
@@ -102,8 +117,10 @@ proptest! {
     }
 
     #[test]
-    fn yen_agrees_with_pathfinding(topology in networks(8), k in 1usize..12) {
-        prop_assume!(!has_parallel_links(&topology));
+    fn yen_agrees_with_pathfinding(topology in networks_without_parallels(8), k in 1usize..12) {
+        // Make all path lengths distinct, for the oracle is wrong on ties: pathfinding 4.16 takes tied routes
+        // together but looks for deviations from only one of them before it takes the next route.
+        let topology = topology.with_links_changed(|link, l| l.delay += Time::from_ps(1 << (link.0 / 2)));
         let (from, to) = ends(&topology);
         let successors = |node: &NodeIx| {
             let out = topology.out_links(*node).iter().map(|link| topology.link(*link));
@@ -117,8 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn all_simple_paths_agree_with_petgraph(topology in networks(7)) {
-        prop_assume!(!has_parallel_links(&topology));
+    fn all_simple_paths_agree_with_petgraph(topology in networks_without_parallels(7)) {
         let (from, to) = ends(&topology);
         let graph = petgraph_of(&topology);
         let oracle = petgraph::algo::all_simple_paths::<Vec<_>, _, std::hash::RandomState>(
@@ -144,7 +160,7 @@ proptest! {
     fn max_flow_agrees_with_edmonds_karp(topology in networks(9)) {
         let (from, to) = ends(&topology);
         let nodes: Vec<NodeIx> = (0..topology.nodes().len() as u32).map(NodeIx).collect();
-        let mut sums = std::collections::BTreeMap::new();
+        let mut sums = BTreeMap::new();
         for link in topology.links() {
             *sums.entry((link.from, link.to)).or_insert(0) += link.rate.as_bps() as i64;
         }

@@ -87,25 +87,13 @@ const fn parameter(name: &'static str, default: &'static str, doc: &'static str)
 
 /// Every kind of arrivals.
 pub const ARRIVALS: &[ArrivalsInfo] = &[
-    ArrivalsInfo {
-        name: "poisson",
-        title: "exponential gaps at the rate of the load",
-        parameters: &[],
-    },
+    ArrivalsInfo { name: "poisson", title: "exponential gaps at the rate of the load", parameters: &[] },
     ArrivalsInfo {
         name: "log-normal",
         title: "log-normal gaps with the mean of the load",
-        parameters: &[parameter(
-            "sigma",
-            "2",
-            "standard deviation of the logarithm of the gap, 0 to 10",
-        )],
+        parameters: &[parameter("sigma", "2", "standard deviation of the logarithm of the gap, 0 to 10")],
     },
-    ArrivalsInfo {
-        name: "uniform",
-        title: "equal gaps at the rate of the load",
-        parameters: &[],
-    },
+    ArrivalsInfo { name: "uniform", title: "equal gaps at the rate of the load", parameters: &[] },
     ArrivalsInfo {
         name: "all-at-once",
         title: "one flow per pair, flow i at i times the gap; no load",
@@ -140,12 +128,8 @@ impl Arrivals {
         Ok(match spec.name {
             "poisson" => Arrivals::Poisson,
             "uniform" => Arrivals::Uniform,
-            "log-normal" => Arrivals::LogNormal {
-                sigma: sigma(&spec, "sigma", 2.0)?,
-            },
-            "all-at-once" => Arrivals::AllAtOnce {
-                gap: spec.get("gap")?.unwrap_or(Time::ZERO),
-            },
+            "log-normal" => Arrivals::LogNormal { sigma: sigma(&spec, "sigma", 2.0)? },
+            "all-at-once" => Arrivals::AllAtOnce { gap: spec.get("gap")?.unwrap_or(Time::ZERO) },
             _ => Arrivals::OnOff(OnOff {
                 on: log_normal_time(&spec, "on", "on_sigma", Time::from_ms(100))?,
                 off: log_normal_time(&spec, "off", "off_sigma", Time::from_ms(100))?,
@@ -164,9 +148,7 @@ impl Arrivals {
     pub(crate) fn relative_gap(&self, stream: &mut Stream) -> f64 {
         match self {
             Arrivals::Poisson => stream.exponential(1.0),
-            Arrivals::LogNormal { sigma } => {
-                LogNormal::with_mean(1.0, *sigma).map_or(1.0, |gaps| gaps.sample(stream))
-            }
+            Arrivals::LogNormal { sigma } => LogNormal::with_mean(1.0, *sigma).map_or(1.0, |gaps| gaps.sample(stream)),
             _ => 1.0,
         }
     }
@@ -191,8 +173,7 @@ impl std::fmt::Display for Arrivals {
 impl LogNormalTime {
     /// A time in seconds.
     fn sample_s(&self, stream: &mut Stream) -> f64 {
-        LogNormal::with_mean(self.mean.as_s_f64(), self.sigma)
-            .map_or(0.0, |times| times.sample(stream))
+        LogNormal::with_mean(self.mean.as_s_f64(), self.sigma).map_or(0.0, |times| times.sample(stream))
     }
 }
 
@@ -210,12 +191,7 @@ impl OnOffSender {
     pub(crate) fn new(times: OnOff, mut stream: Stream) -> OnOffSender {
         let first_s = stream.unit() * times.off.sample_s(&mut stream);
         let on_until_s = first_s + times.on.sample_s(&mut stream);
-        OnOffSender {
-            times,
-            stream,
-            next_s: first_s,
-            on_until_s,
-        }
+        OnOffSender { times, stream, next_s: first_s, on_until_s }
     }
 
     /// When its next flow starts, in seconds.
@@ -247,29 +223,17 @@ impl LoadReference {
 impl Load {
     /// A share of the sum of the hosts' sending rates.
     pub fn of_host_links(fraction: f64, topology: &Topology) -> Load {
-        Load {
-            fraction,
-            reference: LoadReference::HostLinks,
-            capacity: host_links_capacity(topology),
-        }
+        Load { fraction, reference: LoadReference::HostLinks, capacity: host_links_capacity(topology) }
     }
 
     /// A share of the bisection, which the caller knows.
     pub fn of_bisection(fraction: f64, capacity: Bandwidth) -> Load {
-        Load {
-            fraction,
-            reference: LoadReference::Bisection,
-            capacity,
-        }
+        Load { fraction, reference: LoadReference::Bisection, capacity }
     }
 
     /// A share of the links from the hosts' first switches upward.
     pub fn of_fabric_uplinks(fraction: f64, topology: &Topology) -> Load {
-        Load {
-            fraction,
-            reference: LoadReference::FabricUplinks,
-            capacity: fabric_uplinks_capacity(topology),
-        }
+        Load { fraction, reference: LoadReference::FabricUplinks, capacity: fabric_uplinks_capacity(topology) }
     }
 
     /// Mean time between flows of this mean size, in seconds: 8 x mean / (load x capacity).
@@ -282,20 +246,14 @@ impl Load {
 pub fn host_links_capacity(topology: &Topology) -> Bandwidth {
     let sending = |node| topology.node(node).kind == NodeKind::Host;
     let links = topology.links().iter();
-    links
-        .filter(|link| sending(link.from))
-        .map(|link| link.rate)
-        .sum()
+    links.filter(|link| sending(link.from)).map(|link| link.rate).sum()
 }
 
 /// Sum of the rates of all links from switches of tier 1 to a higher tier; 0 where there are no tiers.
 pub fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
     let tier = |node| topology.node(node).tier;
     let links = topology.links().iter();
-    links
-        .filter(|link| tier(link.from) == Tier(1) && tier(link.to) > Tier(1))
-        .map(|link| link.rate)
-        .sum()
+    links.filter(|link| tier(link.from) == Tier(1) && tier(link.to) > Tier(1)).map(|link| link.rate).sum()
 }
 
 /// Beyond this the draws leave the range of floating point.
@@ -341,20 +299,13 @@ mod tests {
         let error = Arrivals::parse("on-off:gap=0s").unwrap_err().to_string();
         assert_eq!(error, "arrivals `on-off`: gap = `0s`: give a time above 0");
         let error = Arrivals::parse("poison").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no arrivals called `poison`; did you mean `poisson`?"
-        );
+        assert_eq!(error, "there is no arrivals called `poison`; did you mean `poisson`?");
         assert!(Arrivals::parse("log-normal:sigma=NaN").is_err());
     }
 
     #[test]
     fn relative_gaps_have_mean_one() {
-        for arrivals in [
-            Arrivals::Poisson,
-            Arrivals::Uniform,
-            Arrivals::LogNormal { sigma: 1.0 },
-        ] {
+        for arrivals in [Arrivals::Poisson, Arrivals::Uniform, Arrivals::LogNormal { sigma: 1.0 }] {
             let mut stream = Stream::new(1, "gaps");
             let count = 200_000;
             let sum: f64 = (0..count).map(|_| arrivals.relative_gap(&mut stream)).sum();

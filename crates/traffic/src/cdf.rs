@@ -54,9 +54,7 @@ pub enum CdfProblem {
         before: f64,
     },
     /// A probability below the one before it.
-    #[error(
-        "probability {probability} is below the {before} before it; cumulative probabilities never fall"
-    )]
+    #[error("probability {probability} is below the {before} before it; cumulative probabilities never fall")]
     ProbabilityFalls {
         /// The probability of the line.
         probability: f64,
@@ -97,11 +95,7 @@ const END_TOLERANCE: f64 = 1e-9;
 /// # Errors
 /// Names the line at fault; see [`CdfProblem`].
 pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
-    let fail = |line: usize, problem| CdfError {
-        file: name.to_owned(),
-        line,
-        problem,
-    };
+    let fail = |line: usize, problem| CdfError { file: name.to_owned(), line, problem };
     let mut interpolation = None;
     let mut points: Vec<(usize, CdfPoint)> = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -117,9 +111,7 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
         }
     }
     let last_line = text.lines().count().max(1);
-    let (end_line, end) = *points
-        .last()
-        .ok_or_else(|| fail(last_line, CdfProblem::NoPoints))?;
+    let (end_line, end) = *points.last().ok_or_else(|| fail(last_line, CdfProblem::NoPoints))?;
     let in_percent = (end.probability - 100.0).abs() < 1e-6;
     // Only the end is pulled up to 1: a heavy tail can begin within the tolerance, and hold most of the bytes.
     if let Some((_, last)) = points.last_mut()
@@ -127,10 +119,7 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
     {
         last.probability = 1.0;
     }
-    let mut before = CdfPoint {
-        size_bytes: 0.0,
-        probability: 0.0,
-    };
+    let mut before = CdfPoint { size_bytes: 0.0, probability: 0.0 };
     for (line, point) in &mut points {
         check_point(before, point, in_percent).map_err(|problem| fail(*line, problem))?;
         before = *point;
@@ -170,16 +159,11 @@ fn point(content: &str) -> Result<Option<CdfPoint>, CdfProblem> {
         [size, probability] => (size, probability),
         _ => return Err(CdfProblem::Columns(columns.len())),
     };
-    Ok(Some(CdfPoint {
-        size_bytes: number("size", size)?,
-        probability: number("probability", probability)?,
-    }))
+    Ok(Some(CdfPoint { size_bytes: number("size", size)?, probability: number("probability", probability)? }))
 }
 
 fn number(column: &'static str, text: &str) -> Result<f64, CdfProblem> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| CdfProblem::NotANumber(text.to_owned()))?;
+    let value: f64 = text.parse().map_err(|_| CdfProblem::NotANumber(text.to_owned()))?;
     if !value.is_finite() {
         return Err(CdfProblem::NotFinite { column, value });
     }
@@ -194,29 +178,16 @@ fn check_point(before: CdfPoint, point: &mut CdfPoint, in_percent: bool) -> Resu
     if point.probability > 1.0 && point.probability <= 1.0 + END_TOLERANCE {
         point.probability = 1.0;
     }
-    let CdfPoint {
-        size_bytes: size,
-        probability,
-    } = *point;
+    let CdfPoint { size_bytes: size, probability } = *point;
     check_range(size).map_err(|_| CdfProblem::TooLarge(size))?;
     if probability > 1.0 {
-        return Err(if in_percent {
-            CdfProblem::Percent(probability)
-        } else {
-            CdfProblem::AboveOne(probability)
-        });
+        return Err(if in_percent { CdfProblem::Percent(probability) } else { CdfProblem::AboveOne(probability) });
     }
     if size < before.size_bytes {
-        return Err(CdfProblem::SizeFalls {
-            size,
-            before: before.size_bytes,
-        });
+        return Err(CdfProblem::SizeFalls { size, before: before.size_bytes });
     }
     if probability < before.probability {
-        return Err(CdfProblem::ProbabilityFalls {
-            probability,
-            before: before.probability,
-        });
+        return Err(CdfProblem::ProbabilityFalls { probability, before: before.probability });
     }
     Ok(())
 }

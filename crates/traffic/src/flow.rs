@@ -64,15 +64,8 @@ impl FlowList {
         let mut by_time: Vec<usize> = (0..flows.len()).filter(fixed).collect();
         by_time.sort_by_key(time);
         let mut by_time = by_time.into_iter();
-        let order: Vec<usize> = (0..flows.len())
-            .map(|place| {
-                if fixed(&place) {
-                    by_time.next().unwrap_or(place)
-                } else {
-                    place
-                }
-            })
-            .collect();
+        let order: Vec<usize> =
+            (0..flows.len()).map(|place| if fixed(&place) { by_time.next().unwrap_or(place) } else { place }).collect();
         let mut new_place = vec![0u32; flows.len()];
         for (place, old) in order.iter().enumerate() {
             new_place[*old] = place as u32;
@@ -83,18 +76,12 @@ impl FlowList {
                 *before = new_place[*before as usize];
             }
         }
-        Ok(FlowList {
-            flows: sorted,
-            description,
-        })
+        Ok(FlowList { flows: sorted, description })
     }
 
     /// Payload bytes of all flows.
     pub fn total_bytes(&self) -> u128 {
-        self.flows
-            .iter()
-            .map(|flow| u128::from(flow.size_bytes))
-            .sum()
+        self.flows.iter().map(|flow| u128::from(flow.size_bytes)).sum()
     }
 
     /// The latest start that does not wait for another flow; zero where there is none.
@@ -150,41 +137,24 @@ mod tests {
     use super::*;
 
     fn flow(src: u32, start: Start) -> Flow {
-        Flow {
-            src: HostIx(src),
-            dst: HostIx(9),
-            size_bytes: 125,
-            start,
-            group: 0,
-        }
+        Flow { src: HostIx(src), dst: HostIx(9), size_bytes: 125, start, group: 0 }
     }
 
     fn after(flow: u32) -> Start {
-        Start::After {
-            flow,
-            delay: Time::ZERO,
-        }
+        Start::After { flow, delay: Time::ZERO }
     }
 
     #[test]
     fn sorting_keeps_triggered_flows_in_place_and_their_triggers_right() {
         let at = |us| Start::At(Time::from_us(us));
-        let flows = vec![
-            flow(0, at(5)),
-            flow(1, after(0)),
-            flow(2, at(3)),
-            flow(3, at(5)),
-        ];
+        let flows = vec![flow(0, at(5)), flow(1, after(0)), flow(2, at(3)), flow(3, at(5))];
         let list = FlowList::sorted(flows, String::new()).unwrap();
         let senders: Vec<u32> = list.flows.iter().map(|flow| flow.src.0).collect();
         assert_eq!(senders, [2, 1, 0, 3]);
         assert_eq!(list.flows[1].start, after(2));
         let again = FlowList::sorted(list.flows.clone(), String::new()).unwrap();
         assert_eq!(again, list);
-        assert_eq!(
-            (list.total_bytes(), list.last_start()),
-            (500, Time::from_us(5))
-        );
+        assert_eq!((list.total_bytes(), list.last_start()), (500, Time::from_us(5)));
         assert_eq!(list.offered_bps(Time::from_us(4)), 1e9);
     }
 
@@ -192,19 +162,10 @@ mod tests {
     fn triggers_that_never_fire_are_found() {
         let at = Start::At(Time::ZERO);
         let circle = vec![flow(0, at), flow(1, after(2)), flow(2, after(1))];
-        assert_eq!(
-            FlowList::sorted(circle, String::new()),
-            Err(BadTrigger::Circular(1))
-        );
+        assert_eq!(FlowList::sorted(circle, String::new()), Err(BadTrigger::Circular(1)));
         let own = vec![flow(0, after(0))];
-        assert_eq!(
-            FlowList::sorted(own, String::new()),
-            Err(BadTrigger::Circular(0))
-        );
+        assert_eq!(FlowList::sorted(own, String::new()), Err(BadTrigger::Circular(0)));
         let missing = vec![flow(0, at), flow(1, after(2))];
-        assert_eq!(
-            FlowList::sorted(missing, String::new()),
-            Err(BadTrigger::Missing(1))
-        );
+        assert_eq!(FlowList::sorted(missing, String::new()), Err(BadTrigger::Missing(1)));
     }
 }

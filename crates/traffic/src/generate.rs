@@ -74,9 +74,7 @@ pub enum TrafficError {
     #[error("load {0} is not above 0; give a share such as 0.6 for 60 %")]
     BadLoad(f64),
     /// The capacity behind the load is 0.
-    #[error(
-        "the load refers to the {0}, but their capacity is 0 in this topology; use another reference"
-    )]
+    #[error("the load refers to the {0}, but their capacity is 0 in this topology; use another reference")]
     NoCapacity(&'static str),
     /// Nothing says when to stop.
     #[error("nothing says when to stop; give a number of flows or a time")]
@@ -105,11 +103,7 @@ const START_MAX: Time = Time::from_s(200 * 86_400);
 ///
 /// # Errors
 /// A pattern impossible on this topology, a load that is missing or not above 0, no end, too many flows.
-pub fn generate(
-    topology: &Topology,
-    spec: &TrafficSpec,
-    seed: u64,
-) -> Result<(FlowList, Vec<Warning>), TrafficError> {
+pub fn generate(topology: &Topology, spec: &TrafficSpec, seed: u64) -> Result<(FlowList, Vec<Warning>), TrafficError> {
     let mut warnings = Vec::new();
     if spec.flows.is_some_and(|flows| flows > FLOWS_MAX) {
         return Err(TrafficError::TooMany);
@@ -117,13 +111,7 @@ pub fn generate(
     check_load(spec, &mut warnings)?;
     let mut stream = Stream::new(seed, "traffic/pairs");
     let pairs = PairSource::new(&spec.pattern, topology, &mut stream)?;
-    let mut maker = Maker {
-        spec,
-        pairs,
-        stream,
-        batch: Vec::new(),
-        flows: Vec::new(),
-    };
+    let mut maker = Maker { spec, pairs, stream, batch: Vec::new(), flows: Vec::new() };
     match (spec.pattern, spec.arrivals) {
         (Pattern::Shuffle { concurrency }, Arrivals::AllAtOnce { gap }) => {
             maker.shuffle(concurrency, gap)?;
@@ -156,19 +144,14 @@ fn check_load(spec: &TrafficSpec, warnings: &mut Vec<Warning>) -> Result<(), Tra
         return Err(TrafficError::BadLoad(load.fraction));
     }
     if !spec.arrivals.follow_load() {
-        warnings.push(Warning::LoadNotUsed {
-            arrivals: spec.arrivals.to_string(),
-        });
+        warnings.push(Warning::LoadNotUsed { arrivals: spec.arrivals.to_string() });
         return Ok(());
     }
     if load.capacity.as_bps() == 0 {
         return Err(TrafficError::NoCapacity(load.reference.name()));
     }
     if load.fraction >= 1.0 {
-        warnings.push(Warning::LoadAtLeastOne {
-            fraction: load.fraction,
-            reference: load.reference,
-        });
+        warnings.push(Warning::LoadAtLeastOne { fraction: load.fraction, reference: load.reference });
     }
     Ok(())
 }
@@ -182,11 +165,7 @@ fn check_count(spec: &TrafficSpec, made: u32, warnings: &mut Vec<Warning>) {
         PatternKind::Event if made > asked => "flows come in whole groups",
         _ => "the end time came first",
     };
-    warnings.push(Warning::OtherCount {
-        asked,
-        made,
-        reason,
-    });
+    warnings.push(Warning::OtherCount { asked, made, reason });
 }
 
 /// The flows so far; sizes are filled in at the end.
@@ -202,10 +181,7 @@ impl Maker<'_> {
     /// Arrivals whose rate follows from the load.
     fn by_load(&mut self, seed: u64) -> Result<(), TrafficError> {
         self.require_end()?;
-        let load = self
-            .spec
-            .load
-            .ok_or_else(|| TrafficError::LoadMissing(self.spec.arrivals.to_string()))?;
+        let load = self.spec.load.ok_or_else(|| TrafficError::LoadMissing(self.spec.arrivals.to_string()))?;
         let flow_gap_s = load.mean_gap_s(self.spec.sizes.mean_bytes());
         let gap_s = flow_gap_s * f64::from(self.pairs.flows_per_arrival());
         let mut stream = Stream::new(seed, "traffic/arrivals");
@@ -260,11 +236,8 @@ impl Maker<'_> {
             .map(|ix| OnOffSender::new(times, Stream::new(seed, &format!("traffic/on-off/{ix}"))))
             .collect();
         let next = |sender: &OnOffSender, ix| Reverse((Time::from_s_f64(sender.next_s()), ix));
-        let mut queue: BinaryHeap<Reverse<(Time, usize)>> = senders
-            .iter()
-            .zip(0..)
-            .map(|(sender, ix)| next(sender, ix))
-            .collect();
+        let mut queue: BinaryHeap<Reverse<(Time, usize)>> =
+            senders.iter().zip(0..).map(|(sender, ix)| next(sender, ix)).collect();
         while let Some(Reverse((start, ix))) = queue.pop() {
             if self.is_full() || self.is_over(start)? {
                 break;
@@ -301,10 +274,7 @@ impl Maker<'_> {
             }
             self.push(list[flow_ix], start, 1);
             if flow_ix - begin >= concurrency as usize {
-                self.flows[flow_ix].start = Start::After {
-                    flow: flow_ix as u32 - concurrency,
-                    delay: Time::ZERO,
-                };
+                self.flows[flow_ix].start = Start::After { flow: flow_ix as u32 - concurrency, delay: Time::ZERO };
             }
         }
         Ok(())
@@ -319,11 +289,7 @@ impl Maker<'_> {
         batch.clear();
         self.pairs.next(&mut self.stream, &mut batch);
         let is_event = self.spec.pattern.info().kind == PatternKind::Event;
-        let group = if is_event {
-            self.flows.last().map_or(1, |flow| flow.group + 1)
-        } else {
-            0
-        };
+        let group = if is_event { self.flows.last().map_or(1, |flow| flow.group + 1) } else { 0 };
         for pair in &batch {
             self.push(*pair, start, group);
         }
@@ -332,19 +298,11 @@ impl Maker<'_> {
     }
 
     fn push(&mut self, (src, dst): (HostIx, HostIx), start: Time, group: u32) {
-        self.flows.push(Flow {
-            src,
-            dst,
-            size_bytes: 1,
-            start: Start::At(start),
-            group,
-        });
+        self.flows.push(Flow { src, dst, size_bytes: 1, start: Start::At(start), group });
     }
 
     fn is_full(&self) -> bool {
-        self.spec
-            .flows
-            .is_some_and(|flows| self.flows.len() >= flows as usize)
+        self.spec.flows.is_some_and(|flows| self.flows.len() >= flows as usize)
     }
 
     fn is_over(&self, start: Time) -> Result<bool, TrafficError> {
@@ -370,12 +328,7 @@ impl Maker<'_> {
 
 fn describe(spec: &TrafficSpec, flow_count: usize, seed: u64) -> String {
     let load = match spec.load.filter(|_| spec.arrivals.follow_load()) {
-        Some(load) => format!(
-            "load {} of the {} ({})",
-            load.fraction,
-            load.reference.name(),
-            load.capacity
-        ),
+        Some(load) => format!("load {} of the {} ({})", load.fraction, load.reference.name(), load.capacity),
         None => "no set load".to_owned(),
     };
     format!(
@@ -390,10 +343,7 @@ fn describe(spec: &TrafficSpec, flow_count: usize, seed: u64) -> String {
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Warning::LoadAtLeastOne {
-                fraction,
-                reference,
-            } => write!(
+            Warning::LoadAtLeastOne { fraction, reference } => write!(
                 f,
                 "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
                 reference.name()
@@ -402,11 +352,9 @@ impl std::fmt::Display for Warning {
                 f,
                 "the load is not used: arrivals `{arrivals}` set their own rate; leave it out, or use `poisson`"
             ),
-            Warning::OtherCount {
-                asked,
-                made,
-                reason,
-            } => write!(f, "{asked} flows were asked for and {made} made: {reason}"),
+            Warning::OtherCount { asked, made, reason } => {
+                write!(f, "{asked} flows were asked for and {made} made: {reason}")
+            }
             Warning::LocalTransfers { count, bytes } => write!(
                 f,
                 "{count} transfers ({bytes} B) within one host were left out; use a topology with two or more hosts in each rack to keep them"

@@ -19,36 +19,20 @@ pub(crate) struct HostGroups {
 impl HostGroups {
     /// By rack; a host without one is a rack of its own.
     pub(crate) fn racks(topology: &Topology) -> HostGroups {
-        HostGroups::by(
-            topology,
-            |host| topology.node(topology.host(host)).rack,
-            true,
-        )
+        HostGroups::by(topology, |host| topology.node(topology.host(host)).rack, true)
     }
 
     /// By pod; hosts without one are in a pod together.
     pub(crate) fn pods(topology: &Topology) -> HostGroups {
-        HostGroups::by(
-            topology,
-            |host| topology.node(topology.host(host)).pod,
-            false,
-        )
+        HostGroups::by(topology, |host| topology.node(topology.host(host)).pod, false)
     }
 
-    fn by(
-        topology: &Topology,
-        number: impl Fn(HostIx) -> Option<u32>,
-        alone_if_none: bool,
-    ) -> HostGroups {
+    fn by(topology: &Topology, number: impl Fn(HostIx) -> Option<u32>, alone_if_none: bool) -> HostGroups {
         let hosts = (0..topology.hosts().len() as u32).map(HostIx);
         let mut groups: BTreeMap<(Option<u32>, u32), Vec<HostIx>> = BTreeMap::new();
         for host in hosts {
             let number = number(host);
-            let apart = if number.is_none() && alone_if_none {
-                host.0
-            } else {
-                0
-            };
+            let apart = if number.is_none() && alone_if_none { host.0 } else { 0 };
             groups.entry((number, apart)).or_default().push(host);
         }
         let groups: Vec<Vec<HostIx>> = groups.into_values().collect();
@@ -62,12 +46,7 @@ impl HostGroups {
                 group_of[host.ix()] = ix as u32;
             }
         }
-        HostGroups {
-            groups,
-            group_of,
-            in_order,
-            begins,
-        }
+        HostGroups { groups, group_of, in_order, begins }
     }
 
     pub(crate) fn group_count(&self) -> usize {
@@ -92,11 +71,7 @@ impl HostGroups {
         }
         let drawn = group[stream.below(group.len() as u64 - 1) as usize];
         // The last member stands in for the host itself, which is never drawn.
-        Some(if drawn == host {
-            group[group.len() - 1]
-        } else {
-            drawn
-        })
+        Some(if drawn == host { group[group.len() - 1] } else { drawn })
     }
 
     /// A uniform host of another group.
@@ -130,12 +105,7 @@ mod tests {
         assert_eq!((inside[4], inside[6..].iter().sum::<u32>()), (0, 0));
         assert!(inside[3].abs_diff(30_000) < 600 && inside[5].abs_diff(30_000) < 600);
         assert_eq!(outside[3..6], [0; 3]);
-        assert!(
-            outside[..3]
-                .iter()
-                .chain(&outside[6..])
-                .all(|count| count.abs_diff(10_000) < 500)
-        );
+        assert!(outside[..3].iter().chain(&outside[6..]).all(|count| count.abs_diff(10_000) < 500));
     }
 
     #[test]

@@ -76,11 +76,7 @@ pub enum ImportProblem {
 
 impl ImportError {
     fn new(file: &str, line: u64, problem: ImportProblem) -> ImportError {
-        ImportError {
-            file: file.to_owned(),
-            line,
-            problem,
-        }
+        ImportError { file: file.to_owned(), line, problem }
     }
 }
 
@@ -102,11 +98,7 @@ fn whole<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, Impo
 /// A size of at least one byte.
 fn size_bytes(text: &str) -> Result<u64, ImportProblem> {
     match whole("size", text)? {
-        0 => Err(ImportProblem::Number {
-            what: "size",
-            found: text.to_owned(),
-            expected: "at least 1 byte",
-        }),
+        0 => Err(ImportProblem::Number { what: "size", found: text.to_owned(), expected: "at least 1 byte" }),
         size => Ok(size),
     }
 }
@@ -116,20 +108,14 @@ fn host(text: &str, host_count: u32) -> Result<net::HostIx, ImportProblem> {
     let found: u64 = whole("host", text)?;
     match u32::try_from(found) {
         Ok(host) if host < host_count => Ok(net::HostIx(host)),
-        _ => Err(ImportProblem::OutOfRange {
-            what: "host",
-            found,
-            count: u64::from(host_count),
-        }),
+        _ => Err(ImportProblem::OutOfRange { what: "host", found, count: u64::from(host_count) }),
     }
 }
 
 /// A time written as a plain decimal number of `unit`; digits below a picosecond are dropped.
 fn time(text: &str, unit: &'static str) -> Result<net::Time, ImportProblem> {
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let parsed = plain
-        .then(|| format!("{text}{unit}").parse().ok())
-        .flatten();
+    let parsed = plain.then(|| format!("{text}{unit}").parse().ok()).flatten();
     parsed.ok_or_else(|| ImportProblem::Number {
         what: "time",
         found: text.to_owned(),

@@ -114,11 +114,7 @@ pub const PATTERNS: &[PatternInfo] = &[
         title: "host x sends to (x + step) mod n",
         source: "Hedera, NSDI 2010; founding documents F0 (step 30) and F2 (half, one-to-one)",
         kind: PatternKind::Matrix,
-        parameters: &[parameter(
-            "step",
-            "half the hosts",
-            "distance between sender and receiver, in hosts",
-        )],
+        parameters: &[parameter("step", "half the hosts", "distance between sender and receiver, in hosts")],
     },
     PatternInfo {
         name: "random-bijection",
@@ -141,11 +137,7 @@ pub const PATTERNS: &[PatternInfo] = &[
         kind: PatternKind::PerFlow,
         parameters: &[
             parameter("edge", "0.5", "probability of a receiver in the same rack"),
-            parameter(
-                "pod",
-                "0.3",
-                "probability of a receiver in the same pod, another rack",
-            ),
+            parameter("pod", "0.3", "probability of a receiver in the same pod, another rack"),
         ],
     },
     PatternInfo {
@@ -169,11 +161,7 @@ pub const PATTERNS: &[PatternInfo] = &[
         kind: PatternKind::Event,
         parameters: &[
             parameter("fan_in", "8", "senders of one incast"),
-            parameter(
-                "target",
-                "rotating",
-                "`rotating`, or the number of the receiving host",
-            ),
+            parameter("target", "rotating", "`rotating`, or the number of the receiving host"),
         ],
     },
     PatternInfo {
@@ -181,11 +169,7 @@ pub const PATTERNS: &[PatternInfo] = &[
         title: "all-to-all in random order, few flows at a time per sender",
         source: "Hedera, NSDI 2010; VL2, SIGCOMM 2009",
         kind: PatternKind::Triggered,
-        parameters: &[parameter(
-            "concurrency",
-            "2",
-            "flows of one sender under way at a time",
-        )],
+        parameters: &[parameter("concurrency", "2", "flows of one sender under way at a time")],
     },
     PatternInfo {
         name: "inter-rack",
@@ -209,30 +193,23 @@ impl Pattern {
         };
         spec.check_keys(info.parameters)?;
         Ok(match spec.name {
-            "stride" => Pattern::Stride {
-                step: spec.get("step")?,
-            },
+            "stride" => Pattern::Stride { step: spec.get("step")? },
             "random-bijection" => Pattern::RandomBijection,
             "random-pairs" => Pattern::RandomPairs,
             "staggered" => staggered(&spec)?,
             "all-to-all" => Pattern::AllToAll,
-            "one-to-n" => Pattern::OneToN {
-                n: count(&spec, "n", 2)?,
-            },
+            "one-to-n" => Pattern::OneToN { n: count(&spec, "n", 2)? },
             "incast" => Pattern::Incast {
                 fan_in: count(&spec, "fan_in", 8)?,
                 target: match spec.text("target") {
                     None | Some("rotating") => IncastTarget::Rotating,
-                    Some(_) => {
-                        IncastTarget::Fixed(HostIx(spec.require("target").map_err(|_| {
-                            spec.bad("target", "give `rotating` or the number of a host")
-                        })?))
-                    }
+                    Some(_) => IncastTarget::Fixed(HostIx(
+                        spec.require("target")
+                            .map_err(|_| spec.bad("target", "give `rotating` or the number of a host"))?,
+                    )),
                 },
             },
-            "shuffle" => Pattern::Shuffle {
-                concurrency: count(&spec, "concurrency", 2)?,
-            },
+            "shuffle" => Pattern::Shuffle { concurrency: count(&spec, "concurrency", 2)? },
             _ => Pattern::InterRack,
         })
     }
@@ -274,11 +251,7 @@ impl Pattern {
     }
 
     fn impossible(&self, topology: &Topology, reason: impl Into<String>) -> PatternError {
-        PatternError {
-            pattern: self.to_string(),
-            topology: topology.name().to_owned(),
-            reason: reason.into(),
-        }
+        PatternError { pattern: self.to_string(), topology: topology.name().to_owned(), reason: reason.into() }
     }
 }
 
@@ -309,11 +282,7 @@ fn count(spec: &Spec<'_>, key: &'static str, default: u32) -> Result<u32, SpecEr
 fn staggered(spec: &Spec<'_>) -> Result<Pattern, SpecError> {
     let share = |key, default| {
         let value = spec.get(key)?.unwrap_or(default);
-        if (0.0..=1.0).contains(&value) {
-            Ok(value)
-        } else {
-            Err(spec.bad(key, "give a probability from 0 to 1"))
-        }
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(spec.bad(key, "give a probability from 0 to 1")) }
     };
     let (edge, pod) = (share("edge", 0.5)?, share("pod", 0.3)?);
     // Two decimal fractions that sum to 1 may miss it by a rounding.
@@ -334,11 +303,7 @@ mod tests {
             assert_eq!(pattern.info().name, info.name);
             assert_eq!(Pattern::parse(&pattern.to_string()), Ok(pattern));
         }
-        for text in [
-            "stride:step=30",
-            "incast:fan_in=16,target=3",
-            "staggered:edge=0.2,pod=0.8",
-        ] {
+        for text in ["stride:step=30", "incast:fan_in=16,target=3", "staggered:edge=0.2,pod=0.8"] {
             assert_eq!(Pattern::parse(text).unwrap().to_string(), text);
         }
     }
@@ -346,30 +311,12 @@ mod tests {
     #[test]
     fn mistakes_are_explained() {
         for (text, message) in [
-            (
-                "stryde",
-                "there is no pattern called `stryde`; did you mean `stride`?",
-            ),
-            (
-                "stride:stp=3",
-                "pattern `stride` has no parameter `stp`; did you mean `step`?",
-            ),
-            (
-                "one-to-n:n=0",
-                "pattern `one-to-n`: n = `0`: give 1 or more",
-            ),
-            (
-                "staggered:edge=0.8,pod=0.3",
-                "pattern `staggered`: pod = `0.3`: edge + pod = 1.1, above 1",
-            ),
-            (
-                "staggered:edge=NaN",
-                "pattern `staggered`: edge = `NaN`: give a probability from 0 to 1",
-            ),
-            (
-                "incast:target=x",
-                "pattern `incast`: target = `x`: give `rotating` or the number of a host",
-            ),
+            ("stryde", "there is no pattern called `stryde`; did you mean `stride`?"),
+            ("stride:stp=3", "pattern `stride` has no parameter `stp`; did you mean `step`?"),
+            ("one-to-n:n=0", "pattern `one-to-n`: n = `0`: give 1 or more"),
+            ("staggered:edge=0.8,pod=0.3", "pattern `staggered`: pod = `0.3`: edge + pod = 1.1, above 1"),
+            ("staggered:edge=NaN", "pattern `staggered`: edge = `NaN`: give a probability from 0 to 1"),
+            ("incast:target=x", "pattern `incast`: target = `x`: give `rotating` or the number of a host"),
         ] {
             assert_eq!(Pattern::parse(text).unwrap_err().to_string(), message);
         }

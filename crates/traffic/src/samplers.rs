@@ -21,10 +21,7 @@ impl LogNormal {
     /// for other values. `sigma` 0 is a constant.
     pub fn with_mean(mean: f64, sigma: f64) -> Option<LogNormal> {
         let fine = mean.is_finite() && mean > 0.0 && sigma.is_finite() && sigma >= 0.0;
-        fine.then(|| LogNormal {
-            mu: libm::log(mean) - sigma * sigma / 2.0,
-            sigma,
-        })
+        fine.then(|| LogNormal { mu: libm::log(mean) - sigma * sigma / 2.0, sigma })
     }
     /// The mean, in the unit it was given in.
     pub fn mean(&self) -> f64 {
@@ -108,17 +105,10 @@ mod tests {
         let mut stream = Stream::new(6, "mine");
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
         for (mine, reference) in [
-            (
-                draw(|| ours.sample(&mut stream)),
-                draw(|| theirs.sample(&mut rng)),
-            ),
-            (
-                draw(|| pareto.sample(&mut stream)),
-                draw(|| other.sample(&mut rng)),
-            ),
+            (draw(|| ours.sample(&mut stream)), draw(|| theirs.sample(&mut rng))),
+            (draw(|| pareto.sample(&mut stream)), draw(|| other.sample(&mut rng))),
         ] {
-            let rank =
-                |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;
+            let rank = |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;
             assert!(distance(&mine, rank) < limit() * 1.5);
         }
     }

@@ -90,10 +90,7 @@ impl SizeDistribution {
         check_size(min_bytes)?;
         check_size(max_bytes)?;
         if min_bytes > max_bytes {
-            return Err(SizeError::Reversed {
-                min: min_bytes,
-                max: max_bytes,
-            });
+            return Err(SizeError::Reversed { min: min_bytes, max: max_bytes });
         }
         // Half a byte more on both sides, so that after rounding every size has the same share.
         let segment = Segment {
@@ -115,45 +112,24 @@ impl SizeDistribution {
     ///
     /// # Errors
     /// A size of 0 or above 2^53, sizes in the wrong order, a share outside 0 to 1.
-    pub fn bimodal(
-        small_bytes: u64,
-        large_bytes: u64,
-        large_share: f64,
-    ) -> Result<SizeDistribution, SizeError> {
+    pub fn bimodal(small_bytes: u64, large_bytes: u64, large_share: f64) -> Result<SizeDistribution, SizeError> {
         check_size(small_bytes)?;
         check_size(large_bytes)?;
         if small_bytes > large_bytes {
-            return Err(SizeError::Reversed {
-                min: small_bytes,
-                max: large_bytes,
-            });
+            return Err(SizeError::Reversed { min: small_bytes, max: large_bytes });
         }
         if !(0.0..=1.0).contains(&large_share) {
             return Err(SizeError::Share(large_share));
         }
         let (small, large) = (net::Bytes::new(small_bytes), net::Bytes::new(large_bytes));
         let name = format!("bimodal:small={small},large={large},large_share={large_share}");
-        let point = |size: u64, probability| CdfPoint {
-            size_bytes: size as f64,
-            probability,
-        };
-        let points = [
-            point(small_bytes, 1.0 - large_share),
-            point(large_bytes, 1.0),
-        ];
-        Ok(SizeDistribution::of_points(
-            name,
-            Interpolation::Step,
-            &points,
-        ))
+        let point = |size: u64, probability| CdfPoint { size_bytes: size as f64, probability };
+        let points = [point(small_bytes, 1.0 - large_share), point(large_bytes, 1.0)];
+        Ok(SizeDistribution::of_points(name, Interpolation::Step, &points))
     }
 
     /// From points already checked: neither coordinate ever falls, the last probability is 1, the mean is above 0.
-    pub(crate) fn of_points(
-        name: String,
-        interpolation: Interpolation,
-        points: &[CdfPoint],
-    ) -> SizeDistribution {
+    pub(crate) fn of_points(name: String, interpolation: Interpolation, points: &[CdfPoint]) -> SizeDistribution {
         let mut segments = Vec::with_capacity(points.len());
         let first = points[0];
         if first.probability > 0.0 {
@@ -190,10 +166,7 @@ impl SizeDistribution {
 
     /// Mean size in bytes, exact up to floating-point rounding, before sizes are rounded to whole bytes.
     pub fn mean_bytes(&self) -> f64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.mass() * segment.mean_bytes())
-            .sum()
+        self.segments.iter().map(|segment| segment.mass() * segment.mean_bytes()).sum()
     }
 
     /// Standard deviation over mean.
@@ -204,10 +177,7 @@ impl SizeDistribution {
             .segments
             .iter()
             .map(|segment| {
-                let (width, off) = (
-                    segment.to_bytes - segment.from_bytes,
-                    segment.mean_bytes() - mean,
-                );
+                let (width, off) = (segment.to_bytes - segment.from_bytes, segment.mean_bytes() - mean);
                 segment.mass() * (off * off + width * width / 12.0)
             })
             .sum();
@@ -218,10 +188,7 @@ impl SizeDistribution {
     /// answer the nearest end.
     pub fn quantile(&self, u: f64) -> u64 {
         let u = if u > 0.0 { u.min(1.0) } else { 0.0 };
-        let ix = self
-            .segments
-            .partition_point(|segment| segment.to_probability < u)
-            .min(self.segments.len() - 1);
+        let ix = self.segments.partition_point(|segment| segment.to_probability < u).min(self.segments.len() - 1);
         let segment = self.segments[ix];
         let along = (u - segment.from_probability) / segment.mass();
         let bytes = segment.from_bytes + (segment.to_bytes - segment.from_bytes) * along;
@@ -245,10 +212,7 @@ impl SizeDistribution {
 
     /// Share of flows smaller than `size_bytes`.
     pub fn flows_below(&self, size_bytes: f64) -> f64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.mass() * segment.share_below(size_bytes))
-            .sum()
+        self.segments.iter().map(|segment| segment.mass() * segment.share_below(size_bytes)).sum()
     }
 
     /// Share of all bytes that are in flows larger than `size_bytes`.
@@ -273,12 +237,7 @@ impl SizeDistribution {
 
 impl Segment {
     fn atom(from_probability: f64, to_probability: f64, size_bytes: f64) -> Segment {
-        Segment {
-            from_probability,
-            to_probability,
-            from_bytes: size_bytes,
-            to_bytes: size_bytes,
-        }
+        Segment { from_probability, to_probability, from_bytes: size_bytes, to_bytes: size_bytes }
     }
     fn mass(&self) -> f64 {
         self.to_probability - self.from_probability
@@ -319,10 +278,7 @@ mod tests {
 
     fn sample_mean(sizes: &SizeDistribution, count: u32) -> f64 {
         let mut stream = Stream::new(3, "sizes");
-        (0..count)
-            .map(|_| sizes.sample(&mut stream) as f64)
-            .sum::<f64>()
-            / f64::from(count)
+        (0..count).map(|_| sizes.sample(&mut stream) as f64).sum::<f64>() / f64::from(count)
     }
 
     #[test]
@@ -376,19 +332,10 @@ mod tests {
     #[test]
     fn impossible_parameters_are_refused() {
         assert_eq!(SizeDistribution::fixed(0), Err(SizeError::Zero));
-        assert!(matches!(
-            SizeDistribution::fixed(u64::MAX),
-            Err(SizeError::TooLarge(_))
-        ));
-        assert!(matches!(
-            SizeDistribution::uniform(9, 8),
-            Err(SizeError::Reversed { min: 9, max: 8 })
-        ));
+        assert!(matches!(SizeDistribution::fixed(u64::MAX), Err(SizeError::TooLarge(_))));
+        assert!(matches!(SizeDistribution::uniform(9, 8), Err(SizeError::Reversed { min: 9, max: 8 })));
         for share in [-0.1, 1.1, f64::NAN] {
-            assert!(matches!(
-                SizeDistribution::bimodal(1, 2, share),
-                Err(SizeError::Share(_))
-            ));
+            assert!(matches!(SizeDistribution::bimodal(1, 2, share), Err(SizeError::Share(_))));
         }
     }
 

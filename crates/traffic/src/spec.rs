@@ -95,24 +95,16 @@ impl<'a> Spec<'a> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut values: Vec<(&str, &str)> = Vec::new();
         for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
-            let (key, value) = part.split_once('=').ok_or_else(|| SpecError::NotKeyValue {
-                text: text.to_owned(),
-                part: part.to_owned(),
-            })?;
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| SpecError::NotKeyValue { text: text.to_owned(), part: part.to_owned() })?;
             let key = key.trim();
             if values.iter().any(|(seen, _)| *seen == key) {
-                return Err(SpecError::KeyTwice {
-                    text: text.to_owned(),
-                    key: key.to_owned(),
-                });
+                return Err(SpecError::KeyTwice { text: text.to_owned(), key: key.to_owned() });
             }
             values.push((key, value.trim()));
         }
-        Ok(Spec {
-            what,
-            name: name.trim(),
-            values,
-        })
+        Ok(Spec { what, name: name.trim(), values })
     }
 
     /// Refuses keys that are not among `parameters`.
@@ -132,11 +124,7 @@ impl<'a> Spec<'a> {
 
     /// The error for a name that is not among `known`.
     pub(crate) fn unknown_name(&self, known: &[&str]) -> SpecError {
-        SpecError::UnknownName {
-            what: self.what,
-            name: self.name.to_owned(),
-            hint: hint(self.name, known),
-        }
+        SpecError::UnknownName { what: self.what, name: self.name.to_owned(), hint: hint(self.name, known) }
     }
 
     /// The text of a parameter, if it was given.
@@ -150,13 +138,7 @@ impl<'a> Spec<'a> {
     where
         T::Err: Display,
     {
-        self.text(key)
-            .map(|value| {
-                value
-                    .parse()
-                    .map_err(|cause: T::Err| self.bad(key, cause.to_string()))
-            })
-            .transpose()
+        self.text(key).map(|value| value.parse().map_err(|cause: T::Err| self.bad(key, cause.to_string()))).transpose()
     }
 
     /// A parameter without a default.
@@ -164,11 +146,7 @@ impl<'a> Spec<'a> {
     where
         T::Err: Display,
     {
-        self.get(key)?.ok_or_else(|| SpecError::MissingKey {
-            what: self.what,
-            name: self.name.to_owned(),
-            key,
-        })
+        self.get(key)?.ok_or_else(|| SpecError::MissingKey { what: self.what, name: self.name.to_owned(), key })
     }
 
     /// The error for a value that was parsed but will not do.
@@ -185,10 +163,7 @@ impl<'a> Spec<'a> {
 
 /// `; did you mean ...?` where a known word is near, otherwise the list of them.
 fn hint(given: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|word| (strsim::damerau_levenshtein(given, word), *word))
-        .min();
+    let nearest = known.iter().map(|word| (strsim::damerau_levenshtein(given, word), *word)).min();
     match nearest {
         // A third of the letters wrong is a slip; more is another word.
         Some((distance, word)) if distance * 3 <= word.len().max(given.len()) => {
@@ -216,19 +191,10 @@ mod tests {
     fn mistakes_name_what_was_meant() {
         let spec = Spec::parse("pattern", "stide").unwrap();
         let error = spec.unknown_name(&["stride", "shuffle"]);
-        assert_eq!(
-            error.to_string(),
-            "there is no pattern called `stide`; did you mean `stride`?"
-        );
+        assert_eq!(error.to_string(), "there is no pattern called `stide`; did you mean `stride`?");
         let error = Spec::parse("pattern", "stride:30").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "in `stride:30`: `30` is not of the form key=value"
-        );
-        assert!(matches!(
-            Spec::parse("pattern", "a:b=1,b=2"),
-            Err(SpecError::KeyTwice { .. })
-        ));
+        assert_eq!(error.to_string(), "in `stride:30`: `30` is not of the form key=value");
+        assert!(matches!(Spec::parse("pattern", "a:b=1,b=2"), Err(SpecError::KeyTwice { .. })));
         let error = Spec::parse("pattern", "stride:step=x").unwrap();
         assert_eq!(
             error.get::<u32>("step").unwrap_err().to_string(),

@@ -106,42 +106,22 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
     (
         "fixed",
         "every flow has the same size",
-        &[Parameter {
-            name: "size",
-            default: "required",
-            doc: "size of every flow, such as 1MB",
-        }],
+        &[Parameter { name: "size", default: "required", doc: "size of every flow, such as 1MB" }],
     ),
     (
         "uniform",
         "every size in a range is equally likely",
         &[
-            Parameter {
-                name: "min",
-                default: "required",
-                doc: "least size, such as 1KB",
-            },
-            Parameter {
-                name: "max",
-                default: "required",
-                doc: "greatest size, such as 10KB",
-            },
+            Parameter { name: "min", default: "required", doc: "least size, such as 1KB" },
+            Parameter { name: "max", default: "required", doc: "greatest size, such as 10KB" },
         ],
     ),
     (
         "bimodal",
         "two sizes",
         &[
-            Parameter {
-                name: "small",
-                default: "required",
-                doc: "the smaller size, such as 10KB",
-            },
-            Parameter {
-                name: "large",
-                default: "required",
-                doc: "the larger size, such as 1MB",
-            },
+            Parameter { name: "small", default: "required", doc: "the smaller size, such as 10KB" },
+            Parameter { name: "large", default: "required", doc: "the larger size, such as 1MB" },
             Parameter {
                 name: "large_share",
                 default: "required",
@@ -152,11 +132,7 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
     (
         "file",
         "a table of `size_bytes cumulative_probability` lines",
-        &[Parameter {
-            name: "path",
-            default: "required",
-            doc: "the file; everything after `path=` belongs to it",
-        }],
+        &[Parameter { name: "path", default: "required", doc: "the file; everything after `path=` belongs to it" }],
     ),
 ];
 
@@ -173,10 +149,7 @@ pub fn parse_workload(
     read: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<SizeDistribution, WorkloadError> {
     if let Some(path) = text.strip_prefix("file:path=") {
-        let table = read(path).map_err(|reason| WorkloadError::Unreadable {
-            path: path.to_owned(),
-            reason,
-        })?;
+        let table = read(path).map_err(|reason| WorkloadError::Unreadable { path: path.to_owned(), reason })?;
         return Ok(parse_cdf(path, &table)?);
     }
     let spec = Spec::parse("workload", text)?;
@@ -188,18 +161,12 @@ pub fn parse_workload(
         return Err(WorkloadError::NotShipped(spec.name.to_owned()));
     }
     let Some((_, _, parameters)) = PARAMETRIC.iter().find(|(name, _, _)| *name == spec.name) else {
-        let known: Vec<&str> = WORKLOADS
-            .iter()
-            .map(|workload| workload.name)
-            .chain(PARAMETRIC.iter().map(|(name, _, _)| *name))
-            .collect();
+        let known: Vec<&str> =
+            WORKLOADS.iter().map(|workload| workload.name).chain(PARAMETRIC.iter().map(|(name, _, _)| *name)).collect();
         return Err(spec.unknown_name(&known).into());
     };
     spec.check_keys(parameters)?;
-    parametric(&spec)?.map_err(|cause| WorkloadError::Size {
-        text: text.to_owned(),
-        cause,
-    })
+    parametric(&spec)?.map_err(|cause| WorkloadError::Size { text: text.to_owned(), cause })
 }
 
 fn parametric(spec: &Spec<'_>) -> Result<Result<SizeDistribution, SizeError>, SpecError> {
@@ -213,12 +180,10 @@ fn parametric(spec: &Spec<'_>) -> Result<Result<SizeDistribution, SizeError>, Sp
         }
         // `file:` with its path was handled before; this one has none.
         _ => {
-            return Err(spec.require::<String>("path").err().unwrap_or_else(|| {
-                spec.bad(
-                    "path",
-                    "write it directly after the colon: `file:path=TABLE.cdf`",
-                )
-            }));
+            return Err(spec
+                .require::<String>("path")
+                .err()
+                .unwrap_or_else(|| spec.bad("path", "write it directly after the colon: `file:path=TABLE.cdf`")));
         }
     })
 }
@@ -255,44 +220,20 @@ mod tests {
             ("bimodal:small=10KB,large=1MB,large_share=0.01", 19_900.0),
             ("file:path=a,b=c.cdf", 5.0),
         ] {
-            assert!(
-                (parse(text).unwrap().mean_bytes() - mean).abs() < 1e-6,
-                "{text}"
-            );
+            assert!((parse(text).unwrap().mean_bytes() - mean).abs() < 1e-6, "{text}");
         }
     }
 
     #[test]
     fn mistakes_are_explained() {
         for (text, message) in [
-            (
-                "websearch",
-                "there is no workload called `websearch`; did you mean `web-search`?",
-            ),
-            (
-                "fixed:sise=1MB",
-                "workload `fixed` has no parameter `sise`; did you mean `size`?",
-            ),
-            (
-                "fixed",
-                "workload `fixed` needs `size`; write `fixed:size=...`",
-            ),
-            (
-                "fixed:size=0B",
-                "workload `fixed:size=0B`: a flow needs at least 1 byte; give a size of 1 B or more",
-            ),
-            (
-                "web-search:scale=2",
-                "workload `web-search` has no parameter `scale`; it takes none",
-            ),
-            (
-                "file:path=x",
-                "cannot read the flow-size table x: no such file",
-            ),
-            (
-                "file",
-                "workload `file` needs `path`; write `file:path=...`",
-            ),
+            ("websearch", "there is no workload called `websearch`; did you mean `web-search`?"),
+            ("fixed:sise=1MB", "workload `fixed` has no parameter `sise`; did you mean `size`?"),
+            ("fixed", "workload `fixed` needs `size`; write `fixed:size=...`"),
+            ("fixed:size=0B", "workload `fixed:size=0B`: a flow needs at least 1 byte; give a size of 1 B or more"),
+            ("web-search:scale=2", "workload `web-search` has no parameter `scale`; it takes none"),
+            ("file:path=x", "cannot read the flow-size table x: no such file"),
+            ("file", "workload `file` needs `path`; write `file:path=...`"),
             (
                 "enterprise",
                 "workload `enterprise` is not built in, as its table has no licence to copy it; get the table and give `file:path=TABLE.cdf`",

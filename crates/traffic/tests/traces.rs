@@ -46,14 +46,9 @@ fn every_connection_matrix_is_read() {
         ("perm_32n_32c_2MB.cm", 32, 32),
     ] {
         let matrix = matrix(name, StartUnit::Picoseconds);
-        assert_eq!(
-            (matrix.host_count, matrix.list.flows.len()),
-            (hosts, flows),
-            "{name}"
-        );
+        assert_eq!((matrix.host_count, matrix.list.flows.len()), (hosts, flows), "{name}");
         if name.starts_with("perm") {
-            let mut receivers: Vec<HostIx> =
-                matrix.list.flows.iter().map(|flow| flow.dst).collect();
+            let mut receivers: Vec<HostIx> = matrix.list.flows.iter().map(|flow| flow.dst).collect();
             receivers.sort_unstable();
             receivers.dedup();
             assert_eq!(receivers.len(), flows, "{name}");
@@ -65,17 +60,10 @@ fn every_connection_matrix_is_read() {
 fn triggers_and_units_of_matrices() {
     let list = matrix("foo2.cm", StartUnit::Picoseconds).list;
     let (first, second) = (list.flows[0], list.flows[1]);
-    assert_eq!(
-        (first.src, first.dst, first.start),
-        (HostIx(103), HostIx(34), Start::At(Time::ZERO))
-    );
+    assert_eq!((first.src, first.dst, first.start), (HostIx(103), HostIx(34), Start::At(Time::ZERO)));
     let delay = Time::ZERO;
     assert_eq!(second.start, Start::After { flow: 0, delay });
-    let late = matrix(
-        "gen_remote_incast_8192n_8c_16us_16Ms.cm",
-        StartUnit::Microseconds,
-    )
-    .list;
+    let late = matrix("gen_remote_incast_8192n_8c_16us_16Ms.cm", StartUnit::Microseconds).list;
     assert_eq!(late.last_start(), Time::from_us(16));
     // Sorted by start.
     let starts = late.flows.windows(2);
@@ -88,10 +76,7 @@ fn triggers_and_units_of_matrices() {
 #[test]
 fn matrices_survive_csv() {
     let list = matrix("foo2.cm", StartUnit::Picoseconds).list;
-    assert_eq!(
-        read_csv("foo2.csv", &write_csv(&list), &racks(8, 16)).unwrap(),
-        list
-    );
+    assert_eq!(read_csv("foo2.csv", &write_csv(&list), &racks(8, 16)).unwrap(), list);
 }
 
 /// The Facebook trace has no licence to copy it; it is read from a folder of the developer's.

@@ -57,33 +57,15 @@ const SHARED: &[Statistics] = &[
 fn check(sizes: &SizeDistribution, expected: &Statistics) {
     let (name, mean, median, p99, greatest, below, above, variation) = *expected;
     let near = |what: &str, found: f64, wanted: f64, off: f64| {
-        assert!(
-            (found - wanted).abs() <= off,
-            "{name}: {what} {found}, not {wanted}"
-        );
+        assert!((found - wanted).abs() <= off, "{name}: {what} {found}, not {wanted}");
     };
     near("mean", sizes.mean_bytes(), mean, 0.51);
     near("median", sizes.quantile(0.5) as f64, median as f64, 1.0);
     near("p99", sizes.quantile(0.99) as f64, p99 as f64, 1.0);
     assert_eq!(sizes.largest_bytes(), greatest, "{name}");
-    near(
-        "flows below 100 kB",
-        100.0 * sizes.flows_below(1e5),
-        below,
-        0.006,
-    );
-    near(
-        "bytes above 1 MB",
-        100.0 * sizes.bytes_share_above(1e6),
-        above,
-        0.006,
-    );
-    near(
-        "variation",
-        sizes.coefficient_of_variation(),
-        variation,
-        0.006,
-    );
+    near("flows below 100 kB", 100.0 * sizes.flows_below(1e5), below, 0.006);
+    near("bytes above 1 MB", 100.0 * sizes.bytes_share_above(1e6), above, 0.006);
+    near("variation", sizes.coefficient_of_variation(), variation, 0.006);
 }
 
 #[test]
@@ -102,16 +84,9 @@ fn built_in_workloads_have_the_published_statistics() {
 fn the_readme_lists_the_same_statistics() {
     let readme = include_str!("../../../data/workloads/README.md");
     for (name, mean, median, p99, greatest, below, above, variation) in BUILT_IN {
-        let tail = format!(
-            "| {mean} | {median} | {p99} | {greatest} | {below:.2} | {above:.2} | {variation:.2} |"
-        );
-        let row = readme
-            .lines()
-            .find(|line| line.starts_with(&format!("| `{name}` |")));
-        assert!(
-            row.is_some_and(|row| row.ends_with(&tail)),
-            "{name}: {row:?}, not ... {tail}"
-        );
+        let tail = format!("| {mean} | {median} | {p99} | {greatest} | {below:.2} | {above:.2} | {variation:.2} |");
+        let row = readme.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        assert!(row.is_some_and(|row| row.ends_with(&tail)), "{name}: {row:?}, not ... {tail}");
     }
 }
 
@@ -119,11 +94,7 @@ fn the_readme_lists_the_same_statistics() {
 fn every_built_in_table_says_where_it_comes_from() {
     for workload in WORKLOADS {
         for key in ["# interpolation: ", "# source: ", "# licence: "] {
-            assert!(
-                workload.table.contains(key),
-                "{} lacks `{key}`",
-                workload.name
-            );
+            assert!(workload.table.contains(key), "{} lacks `{key}`", workload.name);
         }
         assert!(!workload.title.is_empty() && !workload.source.is_empty());
     }
@@ -152,20 +123,12 @@ fn tables_from_a_data_folder_have_the_published_statistics() {
         return;
     };
     for expected in SHARED {
-        let path = Path::new(&folder)
-            .join("workloads")
-            .join(format!("{}.cdf", expected.0));
+        let path = Path::new(&folder).join("workloads").join(format!("{}.cdf", expected.0));
         let text = format!("file:path={}", path.display());
-        let sizes = parse_workload(&text, &mut |path| {
-            std::fs::read_to_string(path).map_err(|cause| cause.to_string())
-        });
+        let sizes = parse_workload(&text, &mut |path| std::fs::read_to_string(path).map_err(|cause| cause.to_string()));
         check(&sizes.unwrap_or_else(|cause| panic!("{cause}")), expected);
     }
-    let _ = writeln!(
-        std::io::stderr(),
-        "checked {} tables of the data folder",
-        SHARED.len()
-    );
+    let _ = writeln!(std::io::stderr(), "checked {} tables of the data folder", SHARED.len());
 }
 
 #[test]

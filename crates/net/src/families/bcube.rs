@@ -38,10 +38,12 @@ impl BCube {
     }
     /// Number of digits in which two server addresses differ.
     pub fn hamming(&self, a: u32, b: u32) -> u32 {
+        // A base below 2 builds no network, but must not loop for ever here.
+        let n = self.n.max(2);
         let (mut a, mut b, mut differing) = (a, b, 0);
         while a > 0 || b > 0 {
-            differing += u32::from(a % self.n != b % self.n);
-            (a, b) = (a / self.n, b / self.n);
+            differing += u32::from(a % n != b % n);
+            (a, b) = (a / n, b / n);
         }
         differing
     }

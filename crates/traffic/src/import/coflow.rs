@@ -26,12 +26,7 @@ pub struct CoflowOptions {
 
 impl Default for CoflowOptions {
     fn default() -> CoflowOptions {
-        CoflowOptions {
-            first: None,
-            time_scale: 1.0,
-            size_scale: 1.0,
-            bytes_per_megabyte: 1_000_000,
-        }
+        CoflowOptions { first: None, time_scale: 1.0, size_scale: 1.0, bytes_per_megabyte: 1_000_000 }
     }
 }
 
@@ -51,24 +46,17 @@ pub fn read_coflows(
     options: &CoflowOptions,
 ) -> Result<(FlowList, Vec<Warning>), ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
-    for (what, scale) in [
-        ("time scale", options.time_scale),
-        ("size scale", options.size_scale),
-    ] {
+    for (what, scale) in [("time scale", options.time_scale), ("size scale", options.size_scale)] {
         if !(scale.is_finite() && scale > 0.0) {
             let problem = format!("{what} {scale} is not above 0");
             return Err(fail(1, ImportProblem::Other(problem)));
         }
     }
     let mut lines = (1..).zip(text.lines());
-    let (_, header) = lines
-        .next()
-        .ok_or_else(|| fail(1, ImportProblem::missing("the line `racks coflows`")))?;
+    let (_, header) = lines.next().ok_or_else(|| fail(1, ImportProblem::missing("the line `racks coflows`")))?;
     let mut words = Words(header.split_whitespace());
     let rack_count: u32 = words.number("racks").map_err(|problem| fail(1, problem))?;
-    let promised: u64 = words
-        .number("coflows")
-        .map_err(|problem| fail(1, problem))?;
+    let promised: u64 = words.number("coflows").map_err(|problem| fail(1, problem))?;
     words.end().map_err(|problem| fail(1, problem))?;
     let mut placement = Placement {
         racks: HostGroups::racks(topology),
@@ -82,26 +70,15 @@ pub fn read_coflows(
         last_line = line;
         let coflow = Coflow::parse(content, rack_count).map_err(|problem| fail(line, problem))?;
         if options.first.is_none_or(|first| found < u64::from(first)) {
-            placement
-                .add(&coflow, found as usize)
-                .map_err(|problem| fail(line, problem))?;
+            placement.add(&coflow, found as usize).map_err(|problem| fail(line, problem))?;
         }
         found += 1;
     }
     if found != promised {
         let what = "coflows";
-        return Err(fail(
-            last_line,
-            ImportProblem::Count {
-                what,
-                promised,
-                found,
-            },
-        ));
+        return Err(fail(last_line, ImportProblem::Count { what, promised, found }));
     }
-    let used = options
-        .first
-        .map_or(found, |first| found.min(u64::from(first)));
+    let used = options.first.map_or(found, |first| found.min(u64::from(first)));
     Ok(placement.finish(format!(
         "coflow trace {file}, {used} of {found} coflows, times x {}, sizes x {}",
         options.time_scale, options.size_scale
@@ -130,11 +107,10 @@ impl Coflow {
         let reducers = (0..reducer_count)
             .map(|_| {
                 let word = words.next("a reducer")?;
-                let (at, megabytes) =
-                    word.split_once(':').ok_or_else(|| ImportProblem::Unknown {
-                        found: word.to_owned(),
-                        expected: "a reducer `rack:megabytes`",
-                    })?;
+                let (at, megabytes) = word.split_once(':').ok_or_else(|| ImportProblem::Unknown {
+                    found: word.to_owned(),
+                    expected: "a reducer `rack:megabytes`",
+                })?;
                 Ok((rack(at, rack_count)?, amount("megabytes", megabytes)?))
             })
             .collect::<Result<Vec<(u32, f64)>, ImportProblem>>()?;
@@ -142,12 +118,7 @@ impl Coflow {
         if mapper_racks.is_empty() || reducers.is_empty() {
             return Err(ImportProblem::missing("a mapper or a reducer"));
         }
-        Ok(Coflow {
-            id,
-            arrival_ms,
-            mapper_racks,
-            reducers,
-        })
+        Ok(Coflow { id, arrival_ms, mapper_racks, reducers })
     }
 }
 
@@ -184,23 +155,13 @@ impl Placement {
                 let size_bytes = (total / mapper_count + more).max(1);
                 let src = self.host(*mapper_rack, turn + mapper);
                 let dst = self.host(*reducer_rack, turn + reducer);
-                let dst = if dst == src {
-                    self.host(*reducer_rack, turn + reducer + 1)
-                } else {
-                    dst
-                };
+                let dst = if dst == src { self.host(*reducer_rack, turn + reducer + 1) } else { dst };
                 if src == dst {
                     self.left_out_count += 1;
                     self.left_out_bytes = self.left_out_bytes.saturating_add(size_bytes);
                     continue;
                 }
-                self.flows.push(Flow {
-                    src,
-                    dst,
-                    size_bytes,
-                    start: Start::At(start),
-                    group: coflow.id,
-                });
+                self.flows.push(Flow { src, dst, size_bytes, start: Start::At(start), group: coflow.id });
             }
         }
         Ok(())
@@ -212,17 +173,10 @@ impl Placement {
     }
 
     fn finish(self, description: String) -> (FlowList, Vec<Warning>) {
-        let warning = Warning::LocalTransfers {
-            count: self.left_out_count,
-            bytes: self.left_out_bytes,
-        };
-        let warnings = if self.left_out_count > 0 {
-            vec![warning]
-        } else {
-            Vec::new()
-        };
-        let list = FlowList::sorted(self.flows, description)
-            .expect("flows of a trace start at times, none waits for another");
+        let warning = Warning::LocalTransfers { count: self.left_out_count, bytes: self.left_out_bytes };
+        let warnings = if self.left_out_count > 0 { vec![warning] } else { Vec::new() };
+        let list =
+            FlowList::sorted(self.flows, description).expect("flows of a trace start at times, none waits for another");
         (list, warnings)
     }
 }
@@ -240,10 +194,7 @@ impl<'a> Words<'a> {
     fn end(&mut self) -> Result<(), ImportProblem> {
         match self.0.next() {
             None => Ok(()),
-            Some(word) => Err(ImportProblem::Unknown {
-                found: word.to_owned(),
-                expected: "the end of the line",
-            }),
+            Some(word) => Err(ImportProblem::Unknown { found: word.to_owned(), expected: "the end of the line" }),
         }
     }
 }
@@ -252,24 +203,18 @@ fn rack(text: &str, rack_count: u32) -> Result<u32, ImportProblem> {
     let found: u64 = whole("rack", text)?;
     match u32::try_from(found) {
         Ok(rack) if rack < rack_count => Ok(rack),
-        _ => Err(ImportProblem::OutOfRange {
-            what: "rack",
-            found,
-            count: u64::from(rack_count),
-        }),
+        _ => Err(ImportProblem::OutOfRange { what: "rack", found, count: u64::from(rack_count) }),
     }
 }
 
 /// A finite number, 0 or more.
 fn amount(what: &'static str, text: &str) -> Result<f64, ImportProblem> {
     let value = text.parse().ok();
-    value
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| ImportProblem::Number {
-            what,
-            found: text.to_owned(),
-            expected: "a number, 0 or more",
-        })
+    value.filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| ImportProblem::Number {
+        what,
+        found: text.to_owned(),
+        expected: "a number, 0 or more",
+    })
 }
 
 #[cfg(test)]
@@ -299,12 +244,7 @@ mod tests {
 
     #[test]
     fn scales_and_the_first_coflows() {
-        let options = CoflowOptions {
-            first: Some(2),
-            time_scale: 0.1,
-            size_scale: 1e-6,
-            ..CoflowOptions::default()
-        };
+        let options = CoflowOptions { first: Some(2), time_scale: 0.1, size_scale: 1e-6, ..CoflowOptions::default() };
         let (list, _) = read(&pods(2, 2, 2), &options);
         assert_eq!(list.flows.len(), 4);
         assert_eq!(list.flows[2].start, Start::At(Time::from_ms(150)));
@@ -318,12 +258,6 @@ mod tests {
         let (list, warnings) = read(&pods(2, 1, 1), &CoflowOptions::default());
         assert!(list.flows.iter().all(|flow| flow.src != flow.dst));
         // Mapper 0 to reducer 2, 3 to 3 and 1 to 1 fall onto one host.
-        assert_eq!(
-            warnings,
-            [Warning::LocalTransfers {
-                count: 3,
-                bytes: 4_000_000
-            }]
-        );
+        assert_eq!(warnings, [Warning::LocalTransfers { count: 3, bytes: 4_000_000 }]);
     }
 }

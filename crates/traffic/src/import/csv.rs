@@ -21,8 +21,7 @@ use net::{Time, Topology};
 use super::{ImportError, ImportProblem, host, size_bytes, time, whole};
 use crate::flow::{BadTrigger, Flow, FlowList, Start};
 
-const COLUMNS: &str =
-    "id, src, dst, size_bytes, start_ps, start_ns, start_us, start_ms, start_s, after, group";
+const COLUMNS: &str = "id, src, dst, size_bytes, start_ps, start_ns, start_us, start_ms, start_s, after, group";
 const DESCRIPTION: &str = "# description: ";
 
 /// Reads a CSV flow list for the hosts of `topology`. `file` names it in errors.
@@ -57,18 +56,12 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     let mut by_id = BTreeMap::new();
     for (position, row) in rows.iter().enumerate() {
         if by_id.insert(row.id, position as u32).is_some() {
-            return Err(fail(
-                row.line,
-                ImportProblem::Twice(format!("id {}", row.id)),
-            ));
+            return Err(fail(row.line, ImportProblem::Twice(format!("id {}", row.id))));
         }
     }
     let mut flows = Vec::with_capacity(rows.len());
     for row in &rows {
-        flows.push(
-            row.flow(&by_id)
-                .map_err(|problem| fail(row.line, problem))?,
-        );
+        flows.push(row.flow(&by_id).map_err(|problem| fail(row.line, problem))?);
     }
     FlowList::sorted(flows, description(text)).map_err(|bad| match bad {
         BadTrigger::Missing(row) | BadTrigger::Circular(row) => {
@@ -114,9 +107,7 @@ fn fields(line: &str) -> Option<Vec<&str>> {
 
 fn unquoted(field: &str) -> &str {
     let field = field.trim();
-    let inside = field
-        .strip_prefix('"')
-        .and_then(|field| field.strip_suffix('"'));
+    let inside = field.strip_prefix('"').and_then(|field| field.strip_suffix('"'));
     inside.unwrap_or(field)
 }
 
@@ -135,9 +126,7 @@ impl Row {
             None => Start::At(self.start),
             Some(id) => Start::After {
                 flow: *by_id.get(&id).ok_or_else(|| {
-                    ImportProblem::NeverStarts(format!(
-                        "it waits for flow {id}, which is not in the file"
-                    ))
+                    ImportProblem::NeverStarts(format!("it waits for flow {id}, which is not in the file"))
                 })?,
                 delay: self.start,
             },
@@ -163,26 +152,18 @@ impl Columns {
     fn of(names: &[&str]) -> Result<Columns, ImportProblem> {
         for (ix, name) in names.iter().enumerate() {
             if !COLUMNS.split(", ").any(|column| column == *name) {
-                return Err(ImportProblem::Unknown {
-                    found: (*name).to_owned(),
-                    expected: COLUMNS,
-                });
+                return Err(ImportProblem::Unknown { found: (*name).to_owned(), expected: COLUMNS });
             }
             if names[..ix].contains(name) {
                 return Err(ImportProblem::Twice(format!("column `{name}`")));
             }
         }
         let find = |name: &str| names.iter().position(|column| *column == name);
-        let need = |name: &str| {
-            find(name).ok_or_else(|| ImportProblem::missing(format!("column `{name}`")))
-        };
+        let need = |name: &str| find(name).ok_or_else(|| ImportProblem::missing(format!("column `{name}`")));
         let units = ["ps", "ns", "us", "ms", "s"];
-        let mut starts = units
-            .iter()
-            .filter_map(|unit| find(&format!("start_{unit}")).map(|ix| (ix, *unit)));
-        let (start, start_unit) = starts
-            .next()
-            .ok_or_else(|| ImportProblem::missing("a start column, such as `start_ns`,"))?;
+        let mut starts = units.iter().filter_map(|unit| find(&format!("start_{unit}")).map(|ix| (ix, *unit)));
+        let (start, start_unit) =
+            starts.next().ok_or_else(|| ImportProblem::missing("a start column, such as `start_ns`,"))?;
         if starts.next().is_some() {
             return Err(ImportProblem::Twice("the start column".to_owned()));
         }
@@ -199,13 +180,7 @@ impl Columns {
         })
     }
 
-    fn row(
-        &self,
-        record: &[&str],
-        line: u64,
-        position: u32,
-        host_count: u32,
-    ) -> Result<Row, ImportProblem> {
+    fn row(&self, record: &[&str], line: u64, position: u32, host_count: u32) -> Result<Row, ImportProblem> {
         if record.len() != self.count {
             return Err(ImportProblem::Count {
                 what: "columns",
@@ -213,12 +188,8 @@ impl Columns {
                 found: record.len() as u64,
             });
         }
-        let optional =
-            |column: Option<usize>| column.map(|ix| record[ix]).filter(|text| !text.is_empty());
-        let (src, dst) = (
-            host(record[self.src], host_count)?,
-            host(record[self.dst], host_count)?,
-        );
+        let optional = |column: Option<usize>| column.map(|ix| record[ix]).filter(|text| !text.is_empty());
+        let (src, dst) = (host(record[self.src], host_count)?, host(record[self.dst], host_count)?);
         if src == dst {
             return Err(ImportProblem::ToItself(u64::from(src.0)));
         }
@@ -226,9 +197,7 @@ impl Columns {
         Ok(Row {
             line,
             id: optional(self.id).map_or(Ok(u64::from(position)), |text| whole("id", text))?,
-            after: optional(self.after)
-                .map(|text| whole("after", text))
-                .transpose()?,
+            after: optional(self.after).map(|text| whole("after", text)).transpose()?,
             start,
             flow: Flow {
                 src,
@@ -272,16 +241,12 @@ mod tests {
         let list = read_csv("t.csv", text, &single_rack(3)).unwrap();
         assert_eq!(list.flows.len(), 2);
         assert_eq!(list.flows[1].start, Start::At(Time::from_ns(7_250)));
-        assert_eq!(
-            (list.flows[0].src, list.flows[0].size_bytes),
-            (HostIx(1), 20)
-        );
+        assert_eq!((list.flows[0].src, list.flows[0].size_bytes), (HostIx(1), 20));
     }
 
     #[test]
     fn triggers_follow_their_flows() {
-        let text =
-            "id,src,dst,size_bytes,start_ns,after\n70,0,1,10,9,\n80,1,2,10,5,70\n90,2,0,10,1,\n";
+        let text = "id,src,dst,size_bytes,start_ns,after\n70,0,1,10,9,\n80,1,2,10,5,70\n90,2,0,10,1,\n";
         let list = read_csv("t.csv", text, &single_rack(3)).unwrap();
         let delay = Time::from_ns(5);
         assert_eq!(list.flows[1].start, Start::After { flow: 2, delay });
@@ -293,14 +258,7 @@ mod tests {
 
     fn flow() -> impl Strategy<Value = Drawn> {
         let after = proptest::option::of(0u32..60);
-        (
-            0u32..8,
-            1u32..8,
-            1u64..u64::MAX,
-            any::<u64>(),
-            after,
-            any::<u32>(),
-        )
+        (0u32..8, 1u32..8, 1u64..u64::MAX, any::<u64>(), after, any::<u32>())
     }
 
     proptest! {

@@ -40,14 +40,10 @@ const KEYS: &str = "id, start, trigger, size, send_done_trigger";
 pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatrix, ImportError> {
     let mut matrix = Parsed::default();
     for (line, content) in (1..).zip(text.lines()) {
-        matrix
-            .line(content, line, unit)
-            .map_err(|problem| ImportError::new(file, line, problem))?;
+        matrix.line(content, line, unit).map_err(|problem| ImportError::new(file, line, problem))?;
     }
     let last_line = text.lines().count().max(1) as u64;
-    matrix
-        .check_counts()
-        .map_err(|problem| ImportError::new(file, last_line, problem))?;
+    matrix.check_counts().map_err(|problem| ImportError::new(file, last_line, problem))?;
     let mut flows = Vec::with_capacity(matrix.connections.len());
     for connection in &matrix.connections {
         let flow = matrix.flow(connection);
@@ -61,10 +57,7 @@ pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatr
             ImportError::new(file, line, ImportProblem::NeverStarts(problem))
         }
     })?;
-    Ok(ConnectionMatrix {
-        host_count: matrix.host_count.unwrap_or(0),
-        list,
-    })
+    Ok(ConnectionMatrix { host_count: matrix.host_count.unwrap_or(0), list })
 }
 
 #[derive(Default)]
@@ -117,22 +110,13 @@ impl Parsed {
         }
     }
 
-    fn connection(
-        &mut self,
-        pair: &str,
-        rest: &[&str],
-        line: u64,
-        unit: StartUnit,
-    ) -> Result<(), ImportProblem> {
-        let (src, dst) = pair
-            .split_once("->")
-            .ok_or_else(|| ImportProblem::Unknown {
-                found: pair.to_owned(),
-                expected: "Nodes, Connections, Triggers, trigger or a connection `src->dst`",
-            })?;
-        let host_count = self
-            .host_count
-            .ok_or_else(|| ImportProblem::missing("the line `Nodes n` before the connections"))?;
+    fn connection(&mut self, pair: &str, rest: &[&str], line: u64, unit: StartUnit) -> Result<(), ImportProblem> {
+        let (src, dst) = pair.split_once("->").ok_or_else(|| ImportProblem::Unknown {
+            found: pair.to_owned(),
+            expected: "Nodes, Connections, Triggers, trigger or a connection `src->dst`",
+        })?;
+        let host_count =
+            self.host_count.ok_or_else(|| ImportProblem::missing("the line `Nodes n` before the connections"))?;
         let (src, dst) = (host(src, host_count)?, host(dst, host_count)?);
         if src == dst {
             return Err(ImportProblem::ToItself(u64::from(src.0)));
@@ -141,10 +125,7 @@ impl Parsed {
         let mut seen: Vec<&str> = Vec::new();
         for pair in rest.chunks(2) {
             let [key, value] = *pair else {
-                return Err(ImportProblem::missing(format!(
-                    "the value of `{}`",
-                    pair[0]
-                )));
+                return Err(ImportProblem::missing(format!("the value of `{}`", pair[0])));
             };
             if seen.contains(&key) {
                 return Err(ImportProblem::Twice(format!("`{key}`")));
@@ -158,10 +139,7 @@ impl Parsed {
                 "size" => size = Some(size_bytes(value)?),
                 "send_done_trigger" => self.fires(whole("trigger", value)?)?,
                 _ => {
-                    return Err(ImportProblem::Unknown {
-                        found: key.to_owned(),
-                        expected: KEYS,
-                    });
+                    return Err(ImportProblem::Unknown { found: key.to_owned(), expected: KEYS });
                 }
             }
         }
@@ -183,9 +161,9 @@ impl Parsed {
     fn fires(&mut self, trigger: u64) -> Result<(), ImportProblem> {
         match self.fired_by.insert(trigger, self.connections.len() as u32) {
             None => Ok(()),
-            Some(_) => Err(ImportProblem::Other(format!(
-                "trigger {trigger} is fired by two connections; one is supported"
-            ))),
+            Some(_) => {
+                Err(ImportProblem::Other(format!("trigger {trigger} is fired by two connections; one is supported")))
+            }
         }
     }
 
@@ -193,9 +171,7 @@ impl Parsed {
         if self.host_count.is_none() {
             return Err(ImportProblem::missing("the line `Nodes n`"));
         }
-        let promised = self
-            .connection_count
-            .ok_or_else(|| ImportProblem::missing("the line `Connections n`"))?;
+        let promised = self.connection_count.ok_or_else(|| ImportProblem::missing("the line `Connections n`"))?;
         check_count("connections", promised, self.connections.len() as u64)?;
         let promised = self.trigger_count.unwrap_or(0);
         check_count("triggers", promised, self.declared.len() as u64)
@@ -205,24 +181,18 @@ impl Parsed {
         let start = match connection.starts {
             Starts::At(time) => Start::At(time),
             Starts::Trigger(id) if !self.declared.contains_key(&id) => {
-                let problem =
-                    format!("trigger {id} is not declared by a line `trigger id {id} oneshot`");
+                let problem = format!("trigger {id} is not declared by a line `trigger id {id} oneshot`");
                 return Err(ImportProblem::NeverStarts(problem));
             }
             Starts::Trigger(id) => Start::After {
-                flow: *self.fired_by.get(&id).ok_or_else(|| {
-                    ImportProblem::NeverStarts(format!("no connection fires trigger {id}"))
-                })?,
+                flow: *self
+                    .fired_by
+                    .get(&id)
+                    .ok_or_else(|| ImportProblem::NeverStarts(format!("no connection fires trigger {id}")))?,
                 delay: Time::ZERO,
             },
         };
-        Ok(Flow {
-            src: connection.src,
-            dst: connection.dst,
-            size_bytes: connection.size_bytes,
-            start,
-            group: 0,
-        })
+        Ok(Flow { src: connection.src, dst: connection.dst, size_bytes: connection.size_bytes, start, group: 0 })
     }
 }
 
@@ -235,11 +205,7 @@ impl StartUnit {
     }
 }
 
-fn set<T: std::str::FromStr>(
-    key: &'static str,
-    place: &mut Option<T>,
-    text: &str,
-) -> Result<(), ImportProblem> {
+fn set<T: std::str::FromStr>(key: &'static str, place: &mut Option<T>, text: &str) -> Result<(), ImportProblem> {
     if place.is_some() {
         return Err(ImportProblem::Twice(format!("the line `{key}`")));
     }
@@ -251,9 +217,5 @@ fn check_count(what: &'static str, promised: u64, found: u64) -> Result<(), Impo
     if promised == found {
         return Ok(());
     }
-    Err(ImportProblem::Count {
-        what,
-        promised,
-        found,
-    })
+    Err(ImportProblem::Count { what, promised, found })
 }

@@ -30,20 +30,14 @@ struct Staggered {
 
 impl PairSource {
     /// Checks that the pattern is possible. `stream` draws the list of a matrix pattern.
-    pub(crate) fn new(
-        pattern: &Pattern,
-        topology: &Topology,
-        stream: &mut Stream,
-    ) -> Result<PairSource, PatternError> {
+    pub(crate) fn new(pattern: &Pattern, topology: &Topology, stream: &mut Stream) -> Result<PairSource, PatternError> {
         let host_count = topology.hosts().len() as u32;
         if host_count < 2 {
             return Err(pattern.impossible(topology, "it has one host; a flow needs two"));
         }
         let rule = match *pattern {
             Pattern::RandomPairs => Rule::Uniform,
-            Pattern::Staggered { edge, pod } => {
-                Rule::Staggered(Staggered::new(pattern, topology, edge, pod)?)
-            }
+            Pattern::Staggered { edge, pod } => Rule::Staggered(Staggered::new(pattern, topology, edge, pod)?),
             Pattern::Incast { fan_in, target } => {
                 check_incast(pattern, topology, fan_in, target)?;
                 Rule::Incast { fan_in, target }
@@ -57,11 +51,7 @@ impl PairSource {
             }
             _ => Rule::FromList(pattern.pairs(topology, stream)?.unwrap_or_default()),
         };
-        Ok(PairSource {
-            rule,
-            host_count,
-            arrivals_so_far: 0,
-        })
+        Ok(PairSource { rule, host_count, arrivals_so_far: 0 })
     }
 
     /// The fixed list of pairs, if there is one.
@@ -113,12 +103,7 @@ impl PairSource {
 }
 
 impl Staggered {
-    fn new(
-        pattern: &Pattern,
-        topology: &Topology,
-        edge: f64,
-        pod: f64,
-    ) -> Result<Staggered, PatternError> {
+    fn new(pattern: &Pattern, topology: &Topology, edge: f64, pod: f64) -> Result<Staggered, PatternError> {
         let racks = HostGroups::racks(topology);
         let pods = HostGroups::pods(topology);
         let hosts = || (0..topology.hosts().len() as u32).map(HostIx);
@@ -130,21 +115,14 @@ impl Staggered {
             return Err(pattern.impossible(topology, reason));
         }
         if pod > 0.0 && lonely(&|host| pods.members(host).len() > racks.members(host).len()) {
-            let reason =
-                "pod is above 0 but some pod has one rack only, or there are no pods; set pod=0";
+            let reason = "pod is above 0 but some pod has one rack only, or there are no pods; set pod=0";
             return Err(pattern.impossible(topology, reason));
         }
         if rest > 1e-9 && pods.group_count() < 2 {
-            let reason =
-                "edge + pod is below 1 but all hosts are in one pod; raise them to a sum of 1";
+            let reason = "edge + pod is below 1 but all hosts are in one pod; raise them to a sum of 1";
             return Err(pattern.impossible(topology, reason));
         }
-        Ok(Staggered {
-            edge,
-            pod,
-            racks,
-            pods,
-        })
+        Ok(Staggered { edge, pod, racks, pods })
     }
 
     fn receiver(&self, from: HostIx, host_count: u32, stream: &mut Stream) -> HostIx {
@@ -163,27 +141,15 @@ impl Staggered {
     }
 }
 
-fn check_incast(
-    pattern: &Pattern,
-    topology: &Topology,
-    fan_in: u32,
-    target: IncastTarget,
-) -> Result<(), PatternError> {
+fn check_incast(pattern: &Pattern, topology: &Topology, fan_in: u32, target: IncastTarget) -> Result<(), PatternError> {
     let host_count = topology.hosts().len() as u32;
     if fan_in >= host_count {
-        let reason = format!(
-            "a target has only {} other hosts; lower fan_in to that",
-            host_count - 1
-        );
+        let reason = format!("a target has only {} other hosts; lower fan_in to that", host_count - 1);
         return Err(pattern.impossible(topology, reason));
     }
     match target {
         IncastTarget::Fixed(host) if host.0 >= host_count => {
-            let reason = format!(
-                "there is no host {}; hosts are 0 to {}",
-                host.0,
-                host_count - 1
-            );
+            let reason = format!("there is no host {}; hosts are 0 to {}", host.0, host_count - 1);
             Err(pattern.impossible(topology, reason))
         }
         _ => Ok(()),
@@ -206,10 +172,7 @@ fn pick_if(hosts: &[HostIx], fits: impl Fn(HostIx) -> bool, stream: &mut Stream)
 
 /// `count` distinct hosts other than `host`, in random order.
 fn distinct_others(host_count: u32, host: HostIx, count: u32, stream: &mut Stream) -> Vec<HostIx> {
-    let mut others: Vec<HostIx> = (0..host_count)
-        .map(HostIx)
-        .filter(|other| *other != host)
-        .collect();
+    let mut others: Vec<HostIx> = (0..host_count).map(HostIx).filter(|other| *other != host).collect();
     for place in 0..count as usize {
         let other = place + stream.below((others.len() - place) as u64) as usize;
         others.swap(place, other);
@@ -260,9 +223,8 @@ mod tests {
     fn staggered_shares_come_out() {
         // Two pods of two racks of three hosts.
         let pairs = draw("staggered:edge=0.5,pod=0.3", &pods(2, 2, 3), 100_000);
-        let share = |fits: &dyn Fn(u32, u32) -> bool| {
-            pairs.iter().filter(|(from, to)| fits(*from, *to)).count() as f64 / 1e5
-        };
+        let share =
+            |fits: &dyn Fn(u32, u32) -> bool| pairs.iter().filter(|(from, to)| fits(*from, *to)).count() as f64 / 1e5;
         assert!((share(&|a, b| a / 3 == b / 3) - 0.5).abs() < 0.01);
         assert!((share(&|a, b| a / 3 != b / 3 && a / 6 == b / 6) - 0.3).abs() < 0.01);
         assert!((share(&|a, b| a / 6 != b / 6) - 0.2).abs() < 0.01);
@@ -280,21 +242,13 @@ mod tests {
         let pairs = draw("incast:fan_in=3", &single_rack(5), 10);
         for (ix, senders) in pairs.chunks(3).enumerate() {
             let target = ix as u32 % 5;
-            assert!(
-                senders
-                    .iter()
-                    .all(|(from, to)| *to == target && *from != target)
-            );
+            assert!(senders.iter().all(|(from, to)| *to == target && *from != target));
             let mut from: Vec<u32> = senders.iter().map(|pair| pair.0).collect();
             from.sort_unstable();
             from.dedup();
             assert_eq!(from.len(), 3);
         }
-        assert!(
-            draw("incast:fan_in=2,target=4", &single_rack(5), 5)
-                .iter()
-                .all(|pair| pair.1 == 4)
-        );
+        assert!(draw("incast:fan_in=2,target=4", &single_rack(5), 5).iter().all(|pair| pair.1 == 4));
     }
 
     #[test]
@@ -309,18 +263,9 @@ mod tests {
         let rack = single_rack(4);
         for (text, expected) in [
             ("inter-rack", "all hosts are in one rack"),
-            (
-                "incast:fan_in=4",
-                "a target has only 3 other hosts; lower fan_in to that",
-            ),
-            (
-                "incast:fan_in=2,target=9",
-                "there is no host 9; hosts are 0 to 3",
-            ),
-            (
-                "staggered",
-                "pod is above 0 but some pod has one rack only, or there are no pods; set pod=0",
-            ),
+            ("incast:fan_in=4", "a target has only 3 other hosts; lower fan_in to that"),
+            ("incast:fan_in=2,target=9", "there is no host 9; hosts are 0 to 3"),
+            ("staggered", "pod is above 0 but some pod has one rack only, or there are no pods; set pod=0"),
             (
                 "staggered:edge=0.5,pod=0",
                 "edge + pod is below 1 but all hosts are in one pod; raise them to a sum of 1",
@@ -333,9 +278,6 @@ mod tests {
             reason("staggered", &pods(2, 2, 1)),
             "edge is above 0 but some host is alone in its rack; set edge=0"
         );
-        assert_eq!(
-            reason("random-pairs", &single_rack(1)),
-            "it has one host; a flow needs two"
-        );
+        assert_eq!(reason("random-pairs", &single_rack(1)), "it has one host; a flow needs two");
     }
 }

@@ -40,17 +40,11 @@ pub(super) fn pairs(
     }))
 }
 
-fn stride(
-    pattern: &Pattern,
-    topology: &Topology,
-    step: u32,
-) -> Result<Vec<(HostIx, HostIx)>, PatternError> {
+fn stride(pattern: &Pattern, topology: &Topology, step: u32) -> Result<Vec<(HostIx, HostIx)>, PatternError> {
     let n = topology.hosts().len() as u32;
     if step.is_multiple_of(n) {
-        let reason = format!(
-            "a step of {step} over {n} hosts leads back to the sender; use a step from 1 to {}",
-            n - 1
-        );
+        let reason =
+            format!("a step of {step} over {n} hosts leads back to the sender; use a step from 1 to {}", n - 1);
         return Err(pattern.impossible(topology, reason));
     }
     let to = |x: u32| (u64::from(x) + u64::from(step)) % u64::from(n);
@@ -63,10 +57,7 @@ fn random_bijection(n: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
     loop {
         stream.shuffle(&mut to);
         if (0..n).zip(&to).all(|(from, to)| from != *to) {
-            return (0..n)
-                .zip(to)
-                .map(|(from, to)| (HostIx(from), HostIx(to)))
-                .collect();
+            return (0..n).zip(to).map(|(from, to)| (HostIx(from), HostIx(to))).collect();
         }
     }
 }
@@ -110,18 +101,14 @@ mod tests {
     use crate::testing::{pods, single_rack};
 
     fn pairs_of(text: &str, topology: &Topology, seed: u64) -> Vec<(u32, u32)> {
-        let pairs = Pattern::parse(text)
-            .unwrap()
-            .pairs(topology, &mut Stream::new(seed, "pairs"));
+        let pairs = Pattern::parse(text).unwrap().pairs(topology, &mut Stream::new(seed, "pairs"));
         let pairs = pairs.unwrap().expect("a matrix pattern");
         pairs.into_iter().map(|(from, to)| (from.0, to.0)).collect()
     }
 
     fn reason(text: &str, topology: &Topology) -> String {
         let pattern = Pattern::parse(text).unwrap();
-        let error = pattern
-            .pairs(topology, &mut Stream::new(1, "pairs"))
-            .unwrap_err();
+        let error = pattern.pairs(topology, &mut Stream::new(1, "pairs")).unwrap_err();
         error.to_string()
     }
 
@@ -132,11 +119,7 @@ mod tests {
         assert_eq!(pairs_of("stride", &eight, 1)[1], (1, 5));
         // The step of F0: every host of 4 pods of 20 sends to another pod.
         let f0 = pods(4, 2, 10);
-        assert!(
-            pairs_of("stride:step=30", &f0, 1)
-                .iter()
-                .all(|(from, to)| from / 20 != to / 20)
-        );
+        assert!(pairs_of("stride:step=30", &f0, 1).iter().all(|(from, to)| from / 20 != to / 20));
     }
 
     #[test]
@@ -157,24 +140,16 @@ mod tests {
         let topology = single_rack(4);
         let mut seen = std::collections::BTreeMap::new();
         for seed in 0..9_000 {
-            *seen
-                .entry(pairs_of("random-bijection", &topology, seed))
-                .or_insert(0u32) += 1;
+            *seen.entry(pairs_of("random-bijection", &topology, seed)).or_insert(0u32) += 1;
         }
         assert_eq!(seen.len(), 9);
-        assert!(
-            seen.values().all(|count| count.abs_diff(1_000) < 150),
-            "{seen:?}"
-        );
+        assert!(seen.values().all(|count| count.abs_diff(1_000) < 150), "{seen:?}");
     }
 
     #[test]
     fn all_to_all_and_shuffle_hold_the_same_pairs() {
         let topology = single_rack(5);
-        let (mut all, mut shuffled) = (
-            pairs_of("all-to-all", &topology, 1),
-            pairs_of("shuffle", &topology, 1),
-        );
+        let (mut all, mut shuffled) = (pairs_of("all-to-all", &topology, 1), pairs_of("shuffle", &topology, 1));
         assert_eq!(all.len(), 20);
         assert_ne!(all, shuffled);
         all.sort_unstable();
@@ -188,11 +163,7 @@ mod tests {
         let pairs = pairs_of("one-to-n:n=4", &topology, 3);
         assert_eq!(pairs.len(), 32);
         for from in 0..8 {
-            let mut to: Vec<u32> = pairs
-                .iter()
-                .filter(|pair| pair.0 == from)
-                .map(|pair| pair.1)
-                .collect();
+            let mut to: Vec<u32> = pairs.iter().filter(|pair| pair.0 == from).map(|pair| pair.1).collect();
             to.sort_unstable();
             to.dedup();
             assert!(to.len() == 4 && !to.contains(&from));
@@ -206,16 +177,8 @@ mod tests {
             reason("stride:step=8", &four),
             "pattern `stride:step=8` is impossible on `test`: a step of 8 over 4 hosts leads back to the sender; use a step from 1 to 3"
         );
-        assert!(
-            reason("one-to-n:n=4", &four).ends_with("a host has only 3 others; lower n to that")
-        );
-        for name in [
-            "stride",
-            "random-bijection",
-            "all-to-all",
-            "one-to-n",
-            "shuffle",
-        ] {
+        assert!(reason("one-to-n:n=4", &four).ends_with("a host has only 3 others; lower n to that"));
+        for name in ["stride", "random-bijection", "all-to-all", "one-to-n", "shuffle"] {
             assert!(reason(name, &single_rack(1)).ends_with("it has one host; a flow needs two"));
         }
     }
