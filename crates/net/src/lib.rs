@@ -2,8 +2,14 @@
 //!
 //! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
 
+pub mod bisection;
+pub mod export;
+pub mod families;
+pub mod import;
+pub mod paths;
 pub mod random;
 pub mod routes;
+pub mod spec;
 pub mod topology;
 pub mod units;
 

@@ -4,6 +4,7 @@
 //! tables grow with the number of racks, not of hosts. A host with several links is its own class.
 
 use crate::topology::{HostIx, LinkIx, NodeIx, NodeKind, Topology};
+use crate::units::Bandwidth;
 
 /// Index of a destination class; see [`Routes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -122,6 +123,47 @@ impl Routes {
         None
     }
 
+    /// For every node, by [`NodeIx`], the capacity of the shortest-path DAG from it to `class`:
+    /// `cap(node) = sum over next hops of min(rate, cap(far end))`, unlimited (`u64::MAX` bit/s) at the class
+    /// node, zero where there is no path. What WCMP derives its weights from (Zhou et al.: WCMP: Weighted
+    /// Cost Multipathing for Improved Fairness in Data Centers, EuroSys 2014).
+    ///
+    /// Computed on demand; keep the answer when asking for many nodes.
+    pub fn capacities(&self, topology: &Topology, class: ClassIx) -> Vec<Bandwidth> {
+        let mut capacities = vec![Bandwidth::from_bps(0); topology.nodes().len()];
+        let mut order: Vec<(u16, NodeIx)> = (0..topology.nodes().len() as u32)
+            .filter_map(|node| Some((self.distance(NodeIx(node), class)?, NodeIx(node))))
+            .collect();
+        order.sort_unstable();
+        for (_, node) in order {
+            let through = self.weights_from(topology, &capacities, node, class);
+            let sum = through.iter().fold(0u64, |sum, weight| sum.saturating_add(weight.as_bps()));
+            let unlimited = node == self.class_node(class);
+            capacities[node.ix()] = Bandwidth::from_bps(if unlimited { u64::MAX } else { sum });
+        }
+        capacities
+    }
+    /// The WCMP weight of each next hop of `node` towards `class`, in the order of [`Routes::next_hops`]:
+    /// the capacity reachable through it, `min(rate, cap(far end))`.
+    pub fn capacity_weights(&self, topology: &Topology, node: NodeIx, class: ClassIx) -> Vec<Bandwidth> {
+        self.weights_from(topology, &self.capacities(topology, class), node, class)
+    }
+    /// [`Routes::capacity_weights`] from capacities computed before by [`Routes::capacities`].
+    pub fn weights_from(
+        &self,
+        topology: &Topology,
+        capacities: &[Bandwidth],
+        node: NodeIx,
+        class: ClassIx,
+    ) -> Vec<Bandwidth> {
+        let hops = self.next_hops(node, class).iter();
+        hops.map(|hop| {
+            let link = topology.link(*hop);
+            link.rate.min(capacities[link.to.ix()])
+        })
+        .collect()
+    }
+
     fn slot(&self, node: NodeIx, class: ClassIx) -> usize {
         node.ix() * self.class_count + class.0 as usize
     }
@@ -213,7 +255,7 @@ fn distances_to(topology: &Topology, alive: &[bool], target: NodeIx) -> (Vec<u16
 mod tests {
     use super::*;
     use crate::topology::TopologyBuilder;
-    use crate::units::{Bandwidth, Time};
+    use crate::units::Time;
 
     /// 2 leaves, 2 spines, one host per leaf.
     fn leaf_spine() -> Topology {
@@ -255,5 +297,27 @@ mod tests {
         assert_eq!(r.path_count(NodeIx(0), r.class_of(HostIx(1))), 1);
         // The other direction of the cable still carries traffic towards leaf 0.
         assert_eq!(r.path_count(NodeIx(1), r.class_of(HostIx(0))), 2);
+    }
+
+    #[test]
+    fn weights_are_the_capacity_beyond() {
+        let gbps = Bandwidth::from_gbps;
+        let t = leaf_spine();
+        // Spine 0 keeps only 3 of 10 Gb/s towards leaf 1.
+        let narrow = t.with_links_changed(|_, link| {
+            if t.node(link.from).name == "s0" && t.node(link.to).name == "l1" {
+                link.rate = gbps(3);
+            }
+        });
+        let r = Routes::intact(&narrow);
+        let class = r.class_of(HostIx(1));
+        assert_eq!(r.capacity_weights(&narrow, NodeIx(0), class), [gbps(3), gbps(10)]);
+        let capacities = r.capacities(&narrow, class);
+        assert_eq!(capacities[0], gbps(13));
+        assert_eq!(capacities[r.class_node(class).ix()].as_bps(), u64::MAX);
+        // A host can send no more than its own link.
+        assert_eq!(capacities[t.host(HostIx(0)).ix()], gbps(10));
+        let back = r.class_of(HostIx(0));
+        assert_eq!(r.capacity_weights(&narrow, NodeIx(1), back), [gbps(10); 2]);
     }
 }

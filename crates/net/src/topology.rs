@@ -122,6 +122,20 @@ pub enum TopologyError {
         /// A node without a path from it.
         unreachable: String,
     },
+    /// More than [`crate::families::MAX_NODES`] nodes or [`crate::families::MAX_CABLES`] cables.
+    #[error(
+        "{family}: {nodes} nodes and {cables} cables are too many (at most {} and {}); make it smaller",
+        crate::families::MAX_NODES,
+        crate::families::MAX_CABLES
+    )]
+    TooLarge {
+        /// The builder or importer, such as `fat-tree`.
+        family: &'static str,
+        /// Hosts and switches asked for; `u64::MAX` stands for "even more".
+        nodes: u64,
+        /// Cables asked for; `u64::MAX` stands for "even more".
+        cables: u64,
+    },
     /// A parameter of a builder outside its range.
     #[error("{family}: {parameter} = {value}: {reason}")]
     Parameter {

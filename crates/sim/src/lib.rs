@@ -3,8 +3,20 @@
 //! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
 //! same outcome, to the bit.
 
+mod engine;
+mod fabric;
+mod faults;
+mod flows;
+mod ideal;
+mod network;
 pub mod outcome;
+mod packet;
+pub mod peers;
+mod probes;
+mod queue;
 pub mod scenario;
+mod setup;
+mod tcp;
 
 pub use outcome::*;
 pub use scenario::*;
@@ -60,6 +72,8 @@ pub enum SimError {
 /// # Errors
 /// Impossible configuration, interruption, or (a defect) books that do not balance.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
-    let _ = (scenario, progress);
-    Err(SimError::Interrupted)
+    setup::check(scenario)?;
+    let mut engine = setup::engine(scenario);
+    engine.run(progress)?;
+    setup::outcome(engine)
 }

@@ -39,3 +39,133 @@ pub struct FlowList {
     /// What the generator was asked for, in words, for reports: distribution, pattern, load and its reference.
     pub description: String,
 }
+
+/// A trigger that can never fire, at this position of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BadTrigger {
+    /// It waits for a flow that is not in the list.
+    Missing(usize),
+    /// It waits, perhaps through others, for itself.
+    Circular(usize),
+}
+
+impl FlowList {
+    /// Puts flows in order of their start times, equal ones in the order given; triggered flows keep their
+    /// positions, and triggers follow the flows they name.
+    ///
+    /// `Err` holds the position, as given, of a flow that would never start.
+    pub(crate) fn sorted(flows: Vec<Flow>, description: String) -> Result<FlowList, BadTrigger> {
+        check_triggers(&flows)?;
+        let fixed = |ix: &usize| matches!(flows[*ix].start, Start::At(_));
+        let time = |ix: &usize| match flows[*ix].start {
+            Start::At(time) => time,
+            Start::After { .. } => Time::ZERO,
+        };
+        let mut by_time: Vec<usize> = (0..flows.len()).filter(fixed).collect();
+        by_time.sort_by_key(time);
+        let mut by_time = by_time.into_iter();
+        let order: Vec<usize> =
+            (0..flows.len()).map(|place| if fixed(&place) { by_time.next().unwrap_or(place) } else { place }).collect();
+        let mut new_place = vec![0u32; flows.len()];
+        for (place, old) in order.iter().enumerate() {
+            new_place[*old] = place as u32;
+        }
+        let mut sorted: Vec<Flow> = order.iter().map(|old| flows[*old]).collect();
+        for flow in &mut sorted {
+            if let Start::After { flow: before, .. } = &mut flow.start {
+                *before = new_place[*before as usize];
+            }
+        }
+        Ok(FlowList { flows: sorted, description })
+    }
+
+    /// Payload bytes of all flows.
+    pub fn total_bytes(&self) -> u128 {
+        self.flows.iter().map(|flow| u128::from(flow.size_bytes)).sum()
+    }
+
+    /// The latest start that does not wait for another flow; zero where there is none.
+    pub fn last_start(&self) -> Time {
+        let starts = self.flows.iter().filter_map(|flow| match flow.start {
+            Start::At(time) => Some(time),
+            Start::After { .. } => None,
+        });
+        starts.max().unwrap_or(Time::ZERO)
+    }
+
+    /// Payload bits per second if all flows were spread over `span`, such as [`FlowList::last_start`]: what was
+    /// offered, not what a network can carry. Zero for an empty list,
+    /// otherwise infinite for a span of zero.
+    pub fn offered_bps(&self, span: Time) -> f64 {
+        if self.flows.is_empty() {
+            return 0.0;
+        }
+        8.0 * self.total_bytes() as f64 / span.as_s_f64()
+    }
+}
+
+/// Every trigger must name a flow of the list, and following triggers must end at a flow with a time.
+fn check_triggers(flows: &[Flow]) -> Result<(), BadTrigger> {
+    let mut reaches_a_time = vec![false; flows.len()];
+    let mut way = Vec::new();
+    for begin in 0..flows.len() {
+        let mut place = begin;
+        way.clear();
+        while !reaches_a_time[place] {
+            way.push(place);
+            match flows[place].start {
+                Start::At(_) => break,
+                Start::After { flow, .. } if flow as usize >= flows.len() => {
+                    return Err(BadTrigger::Missing(place));
+                }
+                // More steps than flows: the way has come back to itself.
+                Start::After { .. } if way.len() > flows.len() => {
+                    return Err(BadTrigger::Circular(begin));
+                }
+                Start::After { flow, .. } => place = flow as usize,
+            }
+        }
+        for place in &way {
+            reaches_a_time[*place] = true;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(src: u32, start: Start) -> Flow {
+        Flow { src: HostIx(src), dst: HostIx(9), size_bytes: 125, start, group: 0 }
+    }
+
+    fn after(flow: u32) -> Start {
+        Start::After { flow, delay: Time::ZERO }
+    }
+
+    #[test]
+    fn sorting_keeps_triggered_flows_in_place_and_their_triggers_right() {
+        let at = |us| Start::At(Time::from_us(us));
+        let flows = vec![flow(0, at(5)), flow(1, after(0)), flow(2, at(3)), flow(3, at(5))];
+        let list = FlowList::sorted(flows, String::new()).unwrap();
+        let senders: Vec<u32> = list.flows.iter().map(|flow| flow.src.0).collect();
+        assert_eq!(senders, [2, 1, 0, 3]);
+        assert_eq!(list.flows[1].start, after(2));
+        let again = FlowList::sorted(list.flows.clone(), String::new()).unwrap();
+        assert_eq!(again, list);
+        assert_eq!((list.total_bytes(), list.last_start()), (500, Time::from_us(5)));
+        assert_eq!(list.offered_bps(Time::from_us(4)), 1e9);
+    }
+
+    #[test]
+    fn triggers_that_never_fire_are_found() {
+        let at = Start::At(Time::ZERO);
+        let circle = vec![flow(0, at), flow(1, after(2)), flow(2, after(1))];
+        assert_eq!(FlowList::sorted(circle, String::new()), Err(BadTrigger::Circular(1)));
+        let own = vec![flow(0, after(0))];
+        assert_eq!(FlowList::sorted(own, String::new()), Err(BadTrigger::Circular(0)));
+        let missing = vec![flow(0, at), flow(1, after(2))];
+        assert_eq!(FlowList::sorted(missing, String::new()), Err(BadTrigger::Missing(1)));
+    }
+}

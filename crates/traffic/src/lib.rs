@@ -1,6 +1,52 @@
 //! What is sent: flow sizes, arrivals, patterns and traces, all ending in one list of flows.
 //!
+//! ```
+//! use anabranch_traffic::{Arrivals, Load, Pattern, TrafficSpec, generate, parse_workload};
+//! # use net::{Bandwidth, Time, TopologyBuilder};
+//! # let mut builder = TopologyBuilder::new("star");
+//! # let switch = builder.switch("s", 1, None);
+//! # for ix in 0..4 {
+//! #     let host = builder.host(format!("h{ix}"), 0, None);
+//! #     builder.connect(host, switch, Bandwidth::from_gbps(10), Time::from_us(1));
+//! # }
+//! # let topology = builder.build().unwrap();
+//! let spec = TrafficSpec {
+//!     sizes: parse_workload("web-search", &mut |_| Err("no files here".into())).unwrap(),
+//!     pattern: Pattern::parse("random-pairs").unwrap(),
+//!     arrivals: Arrivals::parse("poisson").unwrap(),
+//!     load: Some(Load::of_host_links(0.6, &topology)),
+//!     flows: Some(1000),
+//!     until: None,
+//! };
+//! let (list, warnings) = generate(&topology, &spec, 1).unwrap();
+//! assert_eq!(list.flows.len(), 1000);
+//! assert!(warnings.is_empty());
+//! ```
 
+pub mod arrivals;
+pub mod cdf;
 pub mod flow;
+pub mod generate;
+mod groups;
+pub mod import;
+pub mod patterns;
+pub mod samplers;
+pub mod sizes;
+pub mod spec;
+#[cfg(test)]
+mod testing;
+pub mod workloads;
 
+pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNormalTime, OnOff};
+pub use cdf::{CdfError, CdfProblem, parse_cdf};
 pub use flow::{Flow, FlowList, Start};
+pub use generate::{TrafficError, TrafficSpec, Warning, generate};
+pub use import::coflow::{CoflowOptions, read_coflows};
+pub use import::csv::{read_csv, write_csv};
+pub use import::htsim::{ConnectionMatrix, StartUnit, read_cm};
+pub use import::{ImportError, ImportProblem};
+pub use patterns::{IncastTarget, PATTERNS, Pattern, PatternError, PatternInfo, PatternKind};
+pub use samplers::{LogNormal, Pareto};
+pub use sizes::{Interpolation, SizeDistribution, SizeError};
+pub use spec::{Parameter, SpecError};
+pub use workloads::{NOT_SHIPPED, PARAMETRIC, WORKLOADS, Workload, WorkloadError, parse_workload};

@@ -1,0 +1,79 @@
+//! GraphML with the attribute names of the Topology Zoo where it has one; see [`crate::import::graphml`].
+
+use std::fmt::Write;
+
+use crate::topology::{NodeKind, Topology};
+
+/// Attribute id, name, type, and what it belongs to.
+const KEYS: [[&str; 4]; 9] = [
+    ["label", "label", "string", "node"],
+    ["kind", "Kind", "string", "node"],
+    ["tier", "Tier", "int", "node"],
+    ["pod", "Pod", "int", "node"],
+    ["rack", "Rack", "int", "node"],
+    ["forwards", "Forwards", "int", "node"],
+    ["speed", "LinkSpeedRaw", "double", "edge"],
+    ["reverse", "LinkSpeedRawReverse", "double", "edge"],
+    ["delay", "LinkDelay", "double", "edge"],
+];
+
+/// The topology as GraphML: rates in bit/s, delays in seconds. Reading it back gives the same topology,
+/// named after the file it then stands in.
+pub fn graphml(topology: &Topology) -> String {
+    let mut text = String::from(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+         <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
+    );
+    for [id, name, kind, owner] in KEYS {
+        line(
+            &mut text,
+            format_args!(
+                "  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"
+            ),
+        );
+    }
+    text.push_str("  <graph edgedefault=\"undirected\">\n");
+    for (i, node) in topology.nodes().iter().enumerate() {
+        let kind = match node.kind {
+            NodeKind::Host => "host",
+            NodeKind::Switch => "switch",
+        };
+        let mut data = data("label", escape(&node.name)) + &data("kind", kind);
+        data += &self::data("tier", node.tier.0);
+        data += &node.pod.map_or(String::new(), |pod| self::data("pod", pod));
+        data += &node
+            .rack
+            .map_or(String::new(), |rack| self::data("rack", rack));
+        data += &self::data("forwards", u8::from(node.forwards));
+        line(
+            &mut text,
+            format_args!("    <node id=\"{i}\">{data}</node>"),
+        );
+    }
+    for pair in topology.links().chunks(2) {
+        let (from, to) = (pair[0].from.0, pair[0].to.0);
+        let data = data("speed", pair[0].rate.as_bps())
+            + &data("reverse", pair[1].rate.as_bps())
+            + &data("delay", pair[0].delay.as_s_f64());
+        line(
+            &mut text,
+            format_args!("    <edge source=\"{from}\" target=\"{to}\">{data}</edge>"),
+        );
+    }
+    text.push_str("  </graph>\n</graphml>\n");
+    text
+}
+
+fn line(text: &mut String, content: std::fmt::Arguments) {
+    writeln!(text, "{content}").expect("a string takes all that is written to it");
+}
+
+fn data(key: &str, value: impl std::fmt::Display) -> String {
+    format!("<data key=\"{key}\">{value}</data>")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

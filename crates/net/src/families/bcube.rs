@@ -1,0 +1,146 @@
+//! BCube(n, k): servers with k+1 ports that forward for each other over small switches.
+
+use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product};
+use crate::spec::{Family, Param, SpecError, Values};
+use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
+use crate::units::{Bandwidth, Time};
+
+const NAME: &str = "bcube";
+
+/// Parameters of a BCube. The default is BCube(4, 1): 16 servers, 8 switches.
+///
+/// A server's number, written in base n, is its address; switch `i` of level `l` links the n servers whose
+/// addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BCube {
+    /// Ports per switch, at least 2.
+    pub n: u32,
+    /// Highest level: servers have k+1 ports.
+    pub k: u32,
+    /// Rate of every link.
+    pub rate: Bandwidth,
+    /// Propagation delay of every link.
+    pub delay: Time,
+}
+
+impl Default for BCube {
+    fn default() -> BCube {
+        BCube { n: 4, k: 1, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
+    }
+}
+
+impl BCube {
+    /// n^(k+1) servers, (k+1)*n^k switches, (k+1)*n^(k+1) cables.
+    pub fn size(&self) -> Size {
+        let levels = u64::from(self.k) + 1;
+        let hosts = power(self.n, self.k.saturating_add(1));
+        Size { hosts, switches: product([levels, power(self.n, self.k)]), cables: product([levels, hosts]) }
+    }
+    /// Number of digits in which two server addresses differ.
+    pub fn hamming(&self, a: u32, b: u32) -> u32 {
+        // A base below 2 builds no network, but must not loop for ever here.
+        let n = self.n.max(2);
+        let (mut a, mut b, mut differing) = (a, b, 0);
+        while a > 0 || b > 0 {
+            differing += u32::from(a % n != b % n);
+            (a, b) = (a / n, b / n);
+        }
+        differing
+    }
+    /// Equal-cost paths between two servers: the factorial of their Hamming distance.
+    pub fn paths_between(&self, a: u32, b: u32) -> u64 {
+        factorial(self.hamming(a, b).into())
+    }
+    /// Links on a shortest path between two servers: twice the Hamming distance.
+    pub fn distance(&self, a: u32, b: u32) -> u32 {
+        2 * self.hamming(a, b)
+    }
+    /// Least capacity between two halves of the servers, one direction: n^(k+1)/2 links. Exact for even n.
+    pub fn bisection(&self) -> Bandwidth {
+        half_of(self.size().hosts, self.rate)
+    }
+
+    /// Builds it. Servers come first, then switches level by level; a server's port `l` leads to level `l`.
+    ///
+    /// # Errors
+    /// n below 2, a zero rate, or too many nodes.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        at_least(NAME, "n", self.n, 2)?;
+        above_zero(NAME, "rate", self.rate)?;
+        let size = self.size();
+        size.check(NAME)?;
+        let mut b = TopologyBuilder::new(format!("{NAME}:n={},k={}", self.n, self.k));
+        let servers: Vec<NodeIx> = (0..size.hosts as u32)
+            .map(|i| {
+                b.add(Node {
+                    name: format!("h{i}"),
+                    kind: NodeKind::Host,
+                    tier: Tier(0),
+                    forwards: true,
+                    pod: None,
+                    rack: Some(i / self.n),
+                })
+            })
+            .collect();
+        for level in 0..=self.k {
+            let below = self.n.pow(level);
+            for i in 0..self.n.pow(self.k) {
+                let switch = b.switch(format!("level{level}/switch{i}"), level as u8 + 1, None);
+                // Insert the digit `level` into the switch's address.
+                let base = i / below * below * self.n + i % below;
+                for digit in 0..self.n {
+                    let server = servers[(base + digit * below) as usize];
+                    b.connect(server, switch, self.rate, self.delay);
+                }
+            }
+        }
+        b.build()
+    }
+}
+
+/// Registry row.
+pub const FAMILY: Family = Family {
+    name: NAME,
+    title: "BCube: servers with several ports forward over small switches",
+    source: "Guo et al.: BCube: A High Performance, Server-centric Network Architecture, SIGCOMM 2009",
+    params: &[
+        Param::new("n", "4", "ports", "ports per switch; at least 2"),
+        Param::new("k", "1", "level", "highest level; servers have k+1 ports"),
+        Param::RATE,
+        Param::DELAY,
+    ],
+    build: |values| Ok(from_values(values)?.build()?),
+};
+
+fn from_values(values: &Values) -> Result<BCube, SpecError> {
+    Ok(BCube { n: values.count("n")?, k: values.count("k")?, rate: values.rate("rate")?, delay: values.time("delay")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::oracle::paths;
+    use super::*;
+
+    #[test]
+    fn counts_and_paths_agree_with_enumeration() {
+        for (n, k) in [(4, 1), (4, 2), (2, 3), (3, 1)] {
+            let net = BCube { n, k, ..BCube::default() };
+            let topology = net.build().unwrap();
+            assert_eq!(Size::of(&topology), net.size());
+            for to in 1..net.size().hosts as u32 {
+                let (count, links) = paths(&topology, "h0", &format!("h{to}"));
+                assert_eq!(count, net.paths_between(0, to), "{net:?} to {to}");
+                assert_eq!(u32::from(links), net.distance(0, to));
+                assert!(links as u32 <= 2 * (k + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused_before_any_memory_is_taken() {
+        for (n, k) in [(u32::MAX, 1), (2, u32::MAX), (2, 17)] {
+            let net = BCube { n, k, ..BCube::default() };
+            assert!(matches!(net.build(), Err(TopologyError::TooLarge { .. })));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! GENI WAN: the measured nine-site network of founding document 001.
+
+use super::above_zero;
+use crate::spec::{Family, Param, SpecError, Values};
+use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
+use crate::units::{Bandwidth, Time};
+
+const NAME: &str = "geni-wan";
+
+/// Sites that request: each is a switch `Client-1` .. `Client-4` with a host `Client-1/host` and so on.
+pub const CLIENTS: [&str; 4] = ["Client-1", "Client-2", "Client-3", "Client-4"];
+/// Sites that serve, made alike.
+pub const SERVERS: [&str; 3] = ["Server-1", "Server-2", "Server-3"];
+/// Sites that only forward.
+pub const TRANSIT: [&str; 2] = ["Kansas", "Kentucky"];
+
+/// Table 4.3 of founding document 001: ends, measured throughput there and back in kbit/s, one-way latency
+/// in ms.
+const TABLE: [(&str, &str, u64, u64, u64); 14] = [
+    ("Client-1", "Server-1", 57_800, 58_100, 15),
+    ("Client-1", "Kansas", 30_700, 26_800, 21),
+    ("Client-1", "Server-3", 12_100, 23_900, 36),
+    ("Client-2", "Server-1", 39_900, 51_200, 19),
+    ("Client-2", "Kentucky", 52_200, 53_000, 11),
+    ("Client-2", "Server-2", 89_700, 83_000, 10),
+    ("Client-3", "Server-2", 90_300, 90_400, 7),
+    ("Client-3", "Kentucky", 56_700, 53_600, 9),
+    ("Client-3", "Client-4", 62_600, 57_000, 14),
+    ("Client-4", "Kentucky", 76_900, 71_800, 8),
+    ("Client-4", "Server-3", 91_200, 91_100, 2),
+    ("Server-1", "Kansas", 20_300, 17_400, 28),
+    ("Server-3", "Kansas", 11_700, 15_300, 16),
+    ("Kansas", "Kentucky", 36_700, 39_100, 10),
+];
+
+/// Parameters of the GENI WAN: how a site's host hangs on its switch. By default so fast that it never matters,
+/// as host and switch of a site were one machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GeniWan {
+    /// Rate of the link between a site's host and its switch.
+    pub host_rate: Bandwidth,
+    /// Propagation delay of that link.
+    pub host_delay: Time,
+}
+
+impl Default for GeniWan {
+    fn default() -> GeniWan {
+        GeniWan { host_rate: Bandwidth::from_gbps(100), host_delay: Time::ZERO }
+    }
+}
+
+impl GeniWan {
+    /// Builds it. Hosts are numbered clients first, then servers; port 0 of their switches leads to them.
+    ///
+    /// # Errors
+    /// A zero host rate.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        above_zero(NAME, "host_rate", self.host_rate)?;
+        let mut b = TopologyBuilder::new(NAME);
+        let mut sites: Vec<(&str, NodeIx)> = Vec::new();
+        for site in CLIENTS.into_iter().chain(SERVERS).chain(TRANSIT) {
+            let switch = b.switch(site, 1, None);
+            if !TRANSIT.contains(&site) {
+                let host = b.host(format!("{site}/host"), sites.len() as u32, None);
+                b.connect(host, switch, self.host_rate, self.host_delay);
+            }
+            sites.push((site, switch));
+        }
+        let switch = |name: &str| {
+            let found = sites.iter().find(|(site, _)| *site == name);
+            found.expect("the table names only its sites").1
+        };
+        for (from, to, there, back, latency_ms) in TABLE {
+            b.connect_asymmetric(
+                switch(from),
+                switch(to),
+                Bandwidth::from_bps(there * 1_000),
+                Bandwidth::from_bps(back * 1_000),
+                Time::from_ms(latency_ms),
+            );
+        }
+        b.build()
+    }
+}
+
+/// Registry row.
+pub const FAMILY: Family = Family {
+    name: NAME,
+    title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",
+    source: "founding document 001 (Semedo, University of Lisbon, 2014), table 4.3",
+    params: &[
+        Param::new("host_rate", "100Gbps", "bandwidth", "rate of the link between a site's host and switch"),
+        Param::new("host_delay", "0ms", "time", "propagation delay of that link"),
+    ],
+    build: |values| Ok(from_values(values)?.build()?),
+};
+
+fn from_values(values: &Values) -> Result<GeniWan, SpecError> {
+    Ok(GeniWan { host_rate: values.rate("host_rate")?, host_delay: values.time("host_delay")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_sites_fourteen_links_seven_hosts() {
+        let topology = GeniWan::default().build().unwrap();
+        assert_eq!(topology.hosts().len(), 7);
+        assert_eq!(topology.nodes().len(), 16);
+        assert_eq!(topology.links().len() / 2, 14 + 7);
+    }
+}

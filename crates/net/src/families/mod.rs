@@ -1,0 +1,150 @@
+//! Topology families: one file each, holding the parameters, the builder, the closed forms and the
+//! registry row ([`crate::spec::FAMILIES`] lists them).
+
+pub mod bcube;
+pub mod camcube;
+pub mod diamond;
+pub mod dumbbell;
+pub mod fat_tree;
+pub mod flattened_butterfly;
+pub mod geni;
+pub mod leaf_spine;
+pub mod multi_tier;
+pub mod single_switch;
+pub mod vl2;
+
+pub use bcube::BCube;
+pub use camcube::CamCube;
+pub use diamond::{Diamond, DiamondForm};
+pub use dumbbell::Dumbbell;
+pub use fat_tree::FatTree;
+pub use flattened_butterfly::FlattenedButterfly;
+pub use geni::GeniWan;
+pub use leaf_spine::LeafSpine;
+pub use multi_tier::MultiTier;
+pub use single_switch::SingleSwitch;
+pub use vl2::Vl2;
+
+use crate::topology::{Topology, TopologyError};
+use crate::units::{Bandwidth, Time};
+
+/// Most hosts and switches together that a builder or importer accepts.
+pub const MAX_NODES: u64 = 200_000;
+/// Most cables that a builder or importer accepts.
+pub const MAX_CABLES: u64 = 2_000_000;
+
+/// Longest propagation delay that specs and importers accept: sums of it over paths must not overflow.
+pub const MAX_DELAY: Time = Time::from_s(3600);
+
+/// Rate of a link unless told otherwise.
+pub(crate) const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(10);
+/// Propagation delay of a link unless told otherwise.
+pub(crate) const DEFAULT_DELAY: Time = Time::from_us(1);
+
+/// How large a network is; sums and products saturate, so that absurd parameters still compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    /// Number of hosts.
+    pub hosts: u64,
+    /// Number of switches.
+    pub switches: u64,
+    /// Number of cables, host links included.
+    pub cables: u64,
+}
+
+impl Size {
+    /// The size of a topology by counting.
+    pub fn of(topology: &Topology) -> Size {
+        let hosts = topology.hosts().len() as u64;
+        Size { hosts, switches: topology.nodes().len() as u64 - hosts, cables: topology.links().len() as u64 / 2 }
+    }
+
+    /// Refuses what would only fill the memory.
+    ///
+    /// # Errors
+    /// More than [`MAX_NODES`] nodes or [`MAX_CABLES`] cables.
+    pub fn check(self, family: &'static str) -> Result<(), TopologyError> {
+        let nodes = self.hosts.saturating_add(self.switches);
+        if nodes > MAX_NODES || self.cables > MAX_CABLES {
+            return Err(TopologyError::TooLarge { family, nodes, cables: self.cables });
+        }
+        Ok(())
+    }
+}
+
+/// `base^exponent`, staying at `u64::MAX` on overflow.
+pub(crate) fn power(base: u32, exponent: u32) -> u64 {
+    u64::from(base).saturating_pow(exponent)
+}
+
+/// The product of all factors, staying at `u64::MAX` on overflow.
+pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
+}
+
+/// `n!`, staying at `u64::MAX` on overflow.
+pub(crate) fn factorial(n: u64) -> u64 {
+    (2..=n.min(21)).fold(1, u64::saturating_mul)
+}
+
+/// `rate * count / 2`, staying at `u64::MAX` bit/s on overflow: the form of most bisections.
+pub(crate) fn half_of(count: u64, rate: Bandwidth) -> Bandwidth {
+    let bps = u128::from(count) * u128::from(rate.as_bps()) / 2;
+    Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+}
+
+/// The complaint about one parameter.
+pub(crate) fn refuse(
+    family: &'static str,
+    parameter: &'static str,
+    value: impl ToString,
+    reason: impl Into<String>,
+) -> TopologyError {
+    TopologyError::Parameter { family, parameter, value: value.to_string(), reason: reason.into() }
+}
+
+/// Refuses a count below `least`.
+pub(crate) fn at_least(
+    family: &'static str,
+    parameter: &'static str,
+    value: u32,
+    least: u32,
+) -> Result<(), TopologyError> {
+    if value < least {
+        let reason = format!("must be at least {least}");
+        return Err(refuse(family, parameter, value, reason));
+    }
+    Ok(())
+}
+
+/// Refuses a rate of zero.
+pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Bandwidth) -> Result<(), TopologyError> {
+    if rate.as_bps() == 0 {
+        let reason = "must be above zero, such as `10Gbps`";
+        return Err(refuse(family, parameter, rate, reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod oracle {
+    //! What the tests of the closed forms count by enumeration.
+
+    use crate::routes::Routes;
+    use crate::topology::{NodeIx, Topology};
+
+    /// The node of that name.
+    pub fn node(topology: &Topology, name: &str) -> NodeIx {
+        let found = topology.nodes().iter().position(|node| node.name == name);
+        NodeIx(found.unwrap_or_else(|| panic!("no node {name}")) as u32)
+    }
+
+    /// Equal-cost paths and links between the switches (or forwarding hosts) of two names.
+    pub fn paths(topology: &Topology, from: &str, to: &str) -> (u64, u16) {
+        let routes = Routes::intact(topology);
+        let class = routes.class_at(node(topology, to)).expect("a destination");
+        let from = node(topology, from);
+        let distance = routes.distance(from, class).expect("connected");
+        (u64::from(routes.path_count(from, class)), distance)
+    }
+}

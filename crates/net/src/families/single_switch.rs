@@ -1,0 +1,77 @@
+//! Single switch: all hosts behind one switch.
+
+use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of};
+use crate::spec::{Family, Param, SpecError, Values};
+use crate::topology::{Topology, TopologyBuilder, TopologyError};
+use crate::units::{Bandwidth, Time};
+
+const NAME: &str = "single-switch";
+
+/// Parameters of a single switch. The default has 4 hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SingleSwitch {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Rate of every link.
+    pub rate: Bandwidth,
+    /// Propagation delay of every link.
+    pub delay: Time,
+}
+
+impl Default for SingleSwitch {
+    fn default() -> SingleSwitch {
+        SingleSwitch { hosts: 4, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
+    }
+}
+
+impl SingleSwitch {
+    /// One switch, and one cable per host.
+    pub fn size(&self) -> Size {
+        Size { hosts: self.hosts.into(), switches: 1, cables: self.hosts.into() }
+    }
+    /// Least capacity between two halves of the hosts, one direction: what the smaller half can send.
+    pub fn bisection(&self) -> Bandwidth {
+        half_of(u64::from(self.hosts / 2 * 2), self.rate)
+    }
+
+    /// Builds it: switch `s0`, hosts `h0` and up, port i to host i.
+    ///
+    /// # Errors
+    /// No hosts, a zero rate, or too many hosts.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        at_least(NAME, "hosts", self.hosts, 1)?;
+        above_zero(NAME, "rate", self.rate)?;
+        self.size().check(NAME)?;
+        let mut b = TopologyBuilder::new(format!("{NAME}:hosts={}", self.hosts));
+        let switch = b.switch("s0", 1, None);
+        for i in 0..self.hosts {
+            let host = b.host(format!("h{i}"), 0, None);
+            b.connect(host, switch, self.rate, self.delay);
+        }
+        b.build()
+    }
+}
+
+/// Registry row.
+pub const FAMILY: Family = Family {
+    name: NAME,
+    title: "Single switch with all hosts behind it",
+    source: "generic; the server bench of founding document 004",
+    params: &[Param::new("hosts", "4", "hosts", "number of hosts"), Param::RATE, Param::DELAY],
+    build: |values| Ok(from_values(values)?.build()?),
+};
+
+fn from_values(values: &Values) -> Result<SingleSwitch, SpecError> {
+    Ok(SingleSwitch { hosts: values.count("hosts")?, rate: values.rate("rate")?, delay: values.time("delay")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_agrees_with_the_build() {
+        let net = SingleSwitch::default();
+        assert_eq!(Size::of(&net.build().unwrap()), net.size());
+    }
+}

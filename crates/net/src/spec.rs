@@ -1,0 +1,383 @@
+//! Topologies as text: `fat-tree:k=8,host_rate=10Gbps`.
+//!
+//! A spec is the name of a family, then optionally `:` and parameters `name=value` separated by `,`. Lists
+//! are written with `/` (`switches=8/4/2`). Parameters left out take the defaults [`FAMILIES`] shows.
+
+use std::collections::BTreeMap;
+
+use crate::families;
+use crate::topology::{Topology, TopologyError};
+use crate::units::{Bandwidth, Time, UnitError};
+
+/// Every topology family, in the order lists show them.
+pub const FAMILIES: &[Family] = &[
+    families::fat_tree::FAMILY,
+    families::leaf_spine::FAMILY,
+    families::vl2::FAMILY,
+    families::multi_tier::FAMILY,
+    families::bcube::FAMILY,
+    families::camcube::FAMILY,
+    families::flattened_butterfly::FAMILY,
+    families::geni::FAMILY,
+    families::diamond::FAMILY,
+    families::dumbbell::FAMILY,
+    families::single_switch::FAMILY,
+];
+
+/// A family of topologies: what it is called, what it takes, how it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// As specs name it.
+    pub name: &'static str,
+    /// One line for lists.
+    pub title: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Builds it from the values of a spec.
+    pub build: fn(&Values) -> Result<Topology, SpecError>,
+}
+
+/// A parameter of a family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// As specs name it.
+    pub name: &'static str,
+    /// What it is when left out: a value, or a formula in other parameters.
+    pub default: &'static str,
+    /// What is counted or measured.
+    pub unit: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+impl Param {
+    /// Rate of host links.
+    pub const HOST_RATE: Param = Param::new("host_rate", "10Gbps", "bandwidth", "rate of host links");
+    /// Rate of links between switches.
+    pub const FABRIC_RATE: Param = Param::new("fabric_rate", "10Gbps", "bandwidth", "rate of links between switches");
+    /// Propagation delay of host links.
+    pub const HOST_DELAY: Param = Param::new("host_delay", "1us", "time", "propagation delay of host links");
+    /// Propagation delay of links between switches.
+    pub const FABRIC_DELAY: Param =
+        Param::new("fabric_delay", "1us", "time", "propagation delay of links between switches");
+    /// Rate of every link.
+    pub const RATE: Param = Param::new("rate", "10Gbps", "bandwidth", "rate of every link");
+    /// Propagation delay of every link.
+    pub const DELAY: Param = Param::new("delay", "1us", "time", "propagation delay of every link");
+
+    /// A row of a parameter table.
+    pub const fn new(name: &'static str, default: &'static str, unit: &'static str, doc: &'static str) -> Param {
+        Param { name, default, unit, doc }
+    }
+}
+
+/// Why a spec names no topology.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// There is no such family.
+    #[error("unknown topology `{family}`; {hint}")]
+    UnknownFamily {
+        /// What was given.
+        family: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// The family has no such parameter.
+    #[error("{family} has no parameter `{parameter}`; {hint}")]
+    UnknownParameter {
+        /// The family.
+        family: &'static str,
+        /// What was given.
+        parameter: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A part of the text is not `name=value`.
+    #[error("`{part}` in topology `{spec}` is not of the form `name=value`")]
+    Syntax {
+        /// The whole text.
+        spec: String,
+        /// The part in question.
+        part: String,
+    },
+    /// A parameter given twice.
+    #[error("parameter `{parameter}` of topology `{spec}` is given twice; keep one")]
+    Repeated {
+        /// The whole text.
+        spec: String,
+        /// The parameter.
+        parameter: String,
+    },
+    /// A value that is not of the parameter's kind.
+    #[error("{family}: {parameter} = `{value}`: {reason}")]
+    Value {
+        /// The family.
+        family: &'static str,
+        /// Its parameter.
+        parameter: String,
+        /// What was given.
+        value: String,
+        /// What is wrong and what would do.
+        reason: String,
+    },
+    /// Values that make no network.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+}
+
+/// The parameters given for a family, read by name with the defaults filled in.
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    family: &'a Family,
+    given: BTreeMap<&'a str, &'a str>,
+}
+
+/// Builds the topology a text such as `leaf-spine:leaves=4,spines=2` stands for.
+///
+/// ```
+/// let topology = anabranch_net::spec::parse("fat-tree:k=4,fabric_rate=40Gbps")?;
+/// assert_eq!(topology.hosts().len(), 16);
+/// # Ok::<(), anabranch_net::spec::SpecError>(())
+/// ```
+///
+/// # Errors
+/// An unknown family or parameter (the nearest is suggested), a value that is no such quantity or out of
+/// range, or a network too large.
+pub fn parse(text: &str) -> Result<Topology, SpecError> {
+    let (family, rest) = text.split_once(':').unwrap_or((text, ""));
+    let mut given = BTreeMap::new();
+    for part in rest.split(',').filter(|_| !rest.trim().is_empty()) {
+        let Some((name, value)) = part.split_once('=') else {
+            return Err(SpecError::Syntax { spec: text.to_owned(), part: part.trim().to_owned() });
+        };
+        if given.insert(name.trim(), value.trim()).is_some() {
+            return Err(SpecError::Repeated { spec: text.to_owned(), parameter: name.trim().to_owned() });
+        }
+    }
+    build_family(family.trim(), given)
+}
+
+/// The same from parameters already taken apart, as experiment files hold them.
+///
+/// # Errors
+/// As [`parse`].
+pub fn build(family: &str, params: &BTreeMap<String, String>) -> Result<Topology, SpecError> {
+    let given = params.iter().map(|(name, value)| (name.as_str(), value.trim()));
+    build_family(family, given.collect())
+}
+
+/// The family of that name.
+///
+/// # Errors
+/// There is none; the nearest is suggested.
+pub fn family(name: &str) -> Result<&'static Family, SpecError> {
+    let known = FAMILIES.iter().find(|family| family.name == name);
+    known.ok_or_else(|| SpecError::UnknownFamily {
+        family: name.to_owned(),
+        hint: nearest(name, FAMILIES.iter().map(|family| family.name)),
+    })
+}
+
+fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, SpecError> {
+    let family = family(name)?;
+    for name in given.keys() {
+        if !family.params.iter().any(|param| param.name == *name) {
+            return Err(SpecError::UnknownParameter {
+                family: family.name,
+                parameter: (*name).to_owned(),
+                hint: nearest(name, family.params.iter().map(|param| param.name)),
+            });
+        }
+    }
+    (family.build)(&Values { family, given })
+}
+
+/// "did you mean ...?" where a known name is close, otherwise the list of them.
+pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let closeness = |name: &str| strsim::jaro_winkler(&wrong.to_ascii_lowercase(), name);
+    let best = known.clone().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    match best {
+        Some(best) if closeness(best) > 0.75 => format!("did you mean `{best}`?"),
+        _ => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+impl Values<'_> {
+    /// A whole number.
+    ///
+    /// # Errors
+    /// It is none, or above 2^32 - 1.
+    pub fn count(&self, name: &str) -> Result<u32, SpecError> {
+        self.parse_count(name, self.text(name))
+    }
+    /// A whole number, or `None` where it was left out.
+    ///
+    /// # Errors
+    /// As [`Values::count`].
+    pub fn optional_count(&self, name: &str) -> Result<Option<u32>, SpecError> {
+        let given = self.given.get(name);
+        given.map(|text| self.parse_count(name, text)).transpose()
+    }
+    /// Whole numbers separated by `/`.
+    ///
+    /// # Errors
+    /// As [`Values::count`].
+    pub fn counts(&self, name: &str) -> Result<Vec<u32>, SpecError> {
+        let items = self.text(name).split('/');
+        items.map(|text| self.parse_count(name, text.trim())).collect()
+    }
+    /// A bandwidth.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn rate(&self, name: &str) -> Result<Bandwidth, SpecError> {
+        self.parse_unit(name, self.text(name))
+    }
+    /// A bandwidth, or `None` where it was left out.
+    ///
+    /// # Errors
+    /// As [`Values::rate`].
+    pub fn optional_rate(&self, name: &str) -> Result<Option<Bandwidth>, SpecError> {
+        let given = self.given.get(name);
+        given.map(|text| self.parse_unit(name, text)).transpose()
+    }
+    /// Bandwidths separated by `/`.
+    ///
+    /// # Errors
+    /// As [`Values::rate`].
+    pub fn rates(&self, name: &str) -> Result<Vec<Bandwidth>, SpecError> {
+        let items = self.text(name).split('/');
+        items.map(|text| self.parse_unit(name, text)).collect()
+    }
+    /// A time, at most one hour: longer delays would overflow sums over paths.
+    ///
+    /// # Errors
+    /// It is none, or longer.
+    pub fn time(&self, name: &str) -> Result<Time, SpecError> {
+        let time: Time = self.parse_unit(name, self.text(name))?;
+        if time > families::MAX_DELAY {
+            return Err(self.wrong(name, self.text(name), "must be at most one hour".to_owned()));
+        }
+        Ok(time)
+    }
+    /// The position of the value in `choices`.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn choice(&self, name: &str, choices: &[&str]) -> Result<usize, SpecError> {
+        let text = self.text(name);
+        let found = choices.iter().position(|choice| *choice == text);
+        found.ok_or_else(|| self.wrong(name, text, nearest(text, choices.iter().copied())))
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let default = || {
+            let param = self.family.params.iter().find(|param| param.name == name);
+            param.expect("a family asks only for its own parameters").default
+        };
+        self.given.get(name).copied().unwrap_or_else(default)
+    }
+    fn parse_count(&self, name: &str, text: &str) -> Result<u32, SpecError> {
+        text.parse().map_err(|_| {
+            let reason = format!("must be a whole number from 0 to {}", u32::MAX);
+            self.wrong(name, text, reason)
+        })
+    }
+    fn parse_unit<T>(&self, name: &str, text: &str) -> Result<T, SpecError>
+    where
+        T: std::str::FromStr<Err = UnitError>,
+    {
+        text.parse().map_err(|error: UnitError| {
+            let reason = format!("{} (write it as {})", error.reason, error.example);
+            self.wrong(name, text, reason)
+        })
+    }
+    fn wrong(&self, name: &str, text: &str, reason: String) -> SpecError {
+        SpecError::Value { family: self.family.name, parameter: name.to_owned(), value: text.to_owned(), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(spec: &str) -> String {
+        parse(spec).expect_err(spec).to_string()
+    }
+
+    #[test]
+    fn every_family_builds_with_its_defaults() {
+        for family in FAMILIES {
+            let topology = parse(family.name).unwrap_or_else(|error| panic!("{error}"));
+            assert!(topology.name().starts_with(family.name));
+            assert!(!family.title.is_empty() && !family.source.is_empty());
+        }
+    }
+
+    #[test]
+    fn defaults_of_text_and_structs_are_the_same() {
+        use crate::families::*;
+        let built = [
+            FatTree::default().build(),
+            LeafSpine::default().build(),
+            Vl2::default().build(),
+            MultiTier::default().build(),
+            BCube::default().build(),
+            CamCube::default().build(),
+            FlattenedButterfly::default().build(),
+            GeniWan::default().build(),
+            Diamond::default().build(),
+            Dumbbell::default().build(),
+            SingleSwitch::default().build(),
+        ];
+        for (family, built) in FAMILIES.iter().zip(built) {
+            let (text, built) = (parse(family.name).unwrap(), built.unwrap());
+            assert_eq!(format!("{text:?}"), format!("{built:?}"), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn names_of_topologies_build_them_again() {
+        for spec in ["fat-tree:k=2,hosts_per_edge=3", "multi-tier", "diamond:form=migration"] {
+            let first = parse(spec).unwrap();
+            assert_eq!(parse(first.name()).unwrap().name(), first.name());
+        }
+    }
+
+    #[test]
+    fn both_forms_agree() {
+        let params = [("k", "4"), ("host_rate", " 1Mbps ")];
+        let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let map = build("fat-tree", &params.into()).unwrap();
+        let text = parse(" fat-tree : k = 4 , host_rate = 1Mbps").unwrap();
+        assert_eq!(format!("{map:?}"), format!("{text:?}"));
+    }
+
+    #[test]
+    fn wrong_text_is_told_what_would_do() {
+        for (spec, said) in [
+            ("fattree:k=4", "did you mean `fat-tree`?"),
+            ("nonsense", "there are fat-tree, leaf-spine"),
+            ("fat-tree:host_rat=1Gbps", "did you mean `host_rate`?"),
+            ("fat-tree:k", "`k` in topology `fat-tree:k` is not of the form"),
+            ("fat-tree:k=4,", "is not of the form"),
+            ("fat-tree:k=4,k=8", "given twice"),
+            ("fat-tree:k=5", "k = 5: must be even"),
+            ("fat-tree:k=-4", "k = `-4`: must be a whole number"),
+            ("fat-tree:k=99999999999", "must be a whole number from 0 to"),
+            ("fat-tree:k=4294967294", "too many"),
+            ("fat-tree:hosts_per_edge=0", "must be at least 1"),
+            ("fat-tree:host_rate=0Gbps", "must be above zero"),
+            ("fat-tree:host_rate=10", "the unit is missing"),
+            ("fat-tree:host_delay=9999999s", "at most one hour"),
+            ("multi-tier:switches=8//2", "switches = ``"),
+            ("diamond:form=square", "there are two-paths, migration"),
+            ("leaf-spine:leaves=1000,hosts_per_leaf=1000", "at most 200000 and 2000000"),
+        ] {
+            let text = message(spec);
+            assert!(text.contains(said), "{spec}: {text}");
+        }
+    }
+}

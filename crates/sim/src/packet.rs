@@ -1,0 +1,146 @@
+//! Packets: one cache line each, in an arena with a free list.
+
+use crate::queue::NIL;
+
+/// Carries payload.
+pub(crate) const DATA: u8 = 1;
+/// Acknowledges.
+pub(crate) const ACK: u8 = 2;
+/// Opens a connection (with [`ACK`]: answers).
+pub(crate) const SYN: u8 = 4;
+/// May be marked instead of dropped.
+pub(crate) const ECT: u8 = 8;
+/// Data: marked on its way. ACK: tells the sender so.
+pub(crate) const CE: u8 = 16;
+/// Sent before.
+pub(crate) const RETRANSMIT: u8 = 32;
+/// Not yet past the first switch.
+pub(crate) const FRESH: u8 = 64;
+/// The receiver already had what triggered this ACK.
+pub(crate) const DUPLICATE: u8 = 128;
+
+/// No path chosen.
+pub(crate) const NO_PATH: u16 = u16::MAX;
+
+/// A packet on its way. Stamps are [`stamp`]s.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Packet {
+    /// When its last bit leaves the link it is on.
+    pub(crate) departs: u64,
+    /// Five-tuple hash in the direction of travel.
+    pub(crate) hash: u64,
+    /// Next packet on the same link, or in the same resequencing buffer.
+    pub(crate) next: u32,
+    /// Slot of its flow.
+    pub(crate) flow: u32,
+    /// Original sender, a host index.
+    pub(crate) src: u32,
+    /// Final receiver, a host index, which is also its node number.
+    pub(crate) dst: u32,
+    /// Destination class.
+    pub(crate) class: u32,
+    /// Data: segment number. ACK: next segment expected.
+    pub(crate) seq: u32,
+    /// ACK: segment that triggered it.
+    pub(crate) trigger: u32,
+    /// Rank of the rest of its path among those of the intact network, if an edge chose one.
+    pub(crate) rank: u32,
+    /// When the transport sent it; an ACK carries that of the data packet back.
+    pub(crate) sent: u32,
+    /// When it passed the edge that chose its path; carried back likewise.
+    pub(crate) edge: u32,
+    /// Bytes on the wire.
+    pub(crate) bytes: u16,
+    /// The path an edge chose, or [`NO_PATH`].
+    pub(crate) path: u16,
+    /// ACK: path of the data packet, or [`NO_PATH`].
+    pub(crate) echo_path: u16,
+    /// Bits named above.
+    pub(crate) flags: u8,
+}
+
+/// Times inside packets: units of 2^14 ps (16.4 ns), wrapping after 70 s. Used for differences only.
+#[inline]
+pub(crate) const fn stamp(now_ps: u64) -> u32 {
+    (now_ps >> 14) as u32
+}
+
+/// Picoseconds since a stamp less than 70 s old.
+#[inline]
+pub(crate) const fn since(stamp_then: u32, now_ps: u64) -> u64 {
+    (stamp(now_ps).wrapping_sub(stamp_then) as u64) << 14
+}
+
+/// All packets alive.
+#[derive(Default)]
+pub(crate) struct Arena {
+    packets: Vec<Packet>,
+    free: u32,
+    alive: u64,
+    peak: u64,
+}
+
+impl Arena {
+    pub(crate) fn new() -> Arena {
+        Arena { packets: Vec::new(), free: NIL, alive: 0, peak: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, packet: Packet) -> u32 {
+        self.alive += 1;
+        self.peak = self.peak.max(self.alive);
+        if self.free != NIL {
+            let ix = self.free;
+            let slot = &mut self.packets[ix as usize];
+            self.free = slot.next;
+            *slot = packet;
+            return ix;
+        }
+        self.packets.push(packet);
+        (self.packets.len() - 1) as u32
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, ix: u32) {
+        self.alive -= 1;
+        self.packets[ix as usize].next = self.free;
+        self.free = ix;
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, ix: u32) -> &Packet {
+        &self.packets[ix as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, ix: u32) -> &mut Packet {
+        &mut self.packets[ix as usize]
+    }
+
+    pub(crate) fn alive(&self) -> u64 {
+        self.alive
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_one_cache_line() {
+        assert_eq!(size_of::<Packet>(), 64);
+    }
+
+    #[test]
+    fn stamps_survive_their_wrap() {
+        let then = (u64::from(u32::MAX) << 14) - 5_000_000;
+        let later = then + 90_000_000;
+        let measured = since(stamp(then), later);
+        assert!(measured.abs_diff(90_000_000) <= 1 << 14);
+    }
+}

@@ -1,0 +1,90 @@
+//! Link load over time: bytes per fabric link and bin, with bins that double when there are too many.
+
+use net::{LinkIx, Time, Topology};
+
+use crate::network::Port;
+use crate::outcome::Series;
+use crate::scenario::ProbeConfig;
+
+/// Samples carried bytes of fabric links at the end of each bin.
+pub(crate) struct Sampler {
+    links: Vec<u32>,
+    bin: u64,
+    max_bins: usize,
+    is_fixed: bool,
+    /// Bytes carried by the end of the last bin, per link.
+    last: Vec<u64>,
+    /// Bin-major while sampling: `bins * links`.
+    bytes: Vec<u64>,
+    bins: usize,
+    next: u64,
+}
+
+impl Sampler {
+    /// Covers every link without a host at either end; with none of those (one switch), all links.
+    pub(crate) fn new(topology: &Topology, config: &ProbeConfig) -> Sampler {
+        let all = 0..topology.links().len() as u32;
+        let fabric: Vec<u32> = all.clone().filter(|link| !topology.is_host_link(LinkIx(*link))).collect();
+        let links = if fabric.is_empty() { all.collect() } else { fabric };
+        let bin = config.bin.as_ps().max(1);
+        Sampler {
+            last: vec![0; links.len()],
+            links,
+            bin,
+            // Merging pairs needs an even number.
+            max_bins: (config.max_bins.max(2) as usize).next_multiple_of(2),
+            is_fixed: config.fixed_bins,
+            bytes: Vec::new(),
+            bins: 0,
+            next: bin,
+        }
+    }
+
+    pub(crate) fn next_at(&self) -> u64 {
+        self.next
+    }
+
+    /// Ends the current bin; answers when the next one ends.
+    pub(crate) fn sample(&mut self, ports: &[Port]) -> u64 {
+        self.take(ports);
+        if !self.is_fixed && self.bins == self.max_bins {
+            self.merge();
+        }
+        self.next += self.bin;
+        self.next
+    }
+
+    fn take(&mut self, ports: &[Port]) {
+        for (link, last) in self.links.iter().zip(&mut self.last) {
+            let carried = ports[*link as usize].carried_bytes;
+            self.bytes.push(carried - *last);
+            *last = carried;
+        }
+        self.bins += 1;
+    }
+
+    /// Adds neighbouring bins: half as many, twice as wide.
+    fn merge(&mut self) {
+        let width = self.links.len();
+        for bin in 0..self.bins / 2 {
+            for link in 0..width {
+                self.bytes[bin * width + link] =
+                    self.bytes[2 * bin * width + link] + self.bytes[(2 * bin + 1) * width + link];
+            }
+        }
+        self.bins /= 2;
+        self.bytes.truncate(self.bins * width);
+        self.bin *= 2;
+    }
+
+    /// Ends the last, perhaps partial bin at `now` and answers everything, link-major.
+    pub(crate) fn finish(mut self, ports: &[Port], now: u64) -> Series {
+        if now + self.bin > self.next {
+            self.take(ports);
+        }
+        let width = self.links.len();
+        let bytes = (0..width).flat_map(|link| (0..self.bins).map(move |bin| (link, bin)));
+        let bytes = bytes.map(|(link, bin)| self.bytes[bin * width + link]).collect();
+        Series { bin: Time::from_ps(self.bin), bins: self.bins, links: self.links, bytes }
+    }
+}

@@ -1,0 +1,314 @@
+//! From a scenario to an engine, and from an engine to an outcome.
+
+use net::{LinkIx, NodeKind, Stream, Time};
+use traffic::Start;
+
+use crate::SimError;
+use crate::engine::{Engine, Resequencer, Rules, Starts};
+use crate::fabric::{Fabric, Numbering};
+use crate::faults::Faults;
+use crate::flows::Slots;
+use crate::ideal::Ideals;
+use crate::network::{Network, PortSpec, serialisation_ps};
+use crate::outcome::{
+    Books, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord, Series,
+};
+use crate::probes::Sampler;
+use crate::queue::EventQueue;
+use crate::scenario::{
+    FailureKind, Marking, QueueLimit, Resequencing, ResequencingBounds, Scenario, SimConfig, TransportKind, UdpRate,
+};
+
+/// Refuses what cannot be simulated.
+pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
+    check_transport(scenario.config)?;
+    check_queues(scenario.config)?;
+    check_failures(scenario)?;
+    let hosts = scenario.topology.hosts().len() as u32;
+    let flows = &scenario.flows.flows;
+    let most = u64::from(u32::MAX - 1) * u64::from(scenario.config.transport.mss_bytes);
+    for (ix, flow) in flows.iter().enumerate() {
+        let fail = |reason: String| Err(SimError::Flow { flow: ix, reason });
+        if flow.src.0 >= hosts || flow.dst.0 >= hosts {
+            let worst = flow.src.0.max(flow.dst.0);
+            return fail(format!("host {worst} does not exist; the topology has hosts 0 to {}", hosts - 1));
+        }
+        if flow.src == flow.dst {
+            return fail(format!("host {} sends to itself", flow.src.0));
+        }
+        if flow.size_bytes == 0 || flow.size_bytes > most {
+            return fail(format!("size {} B is not between 1 and {most} B", flow.size_bytes));
+        }
+        if let Start::After { flow: awaited, .. } = flow.start
+            && awaited as usize >= flows.len()
+        {
+            return fail(format!("waits for flow {awaited}, but there are only {}", flows.len()));
+        }
+    }
+    Ok(())
+}
+
+fn wrong(key: &'static str, value: impl ToString, reason: &str) -> SimError {
+    SimError::Config { key, value: value.to_string(), reason: reason.to_owned() }
+}
+
+fn check_transport(config: &SimConfig) -> Result<(), SimError> {
+    let t = &config.transport;
+    if t.mss_bytes == 0 {
+        return Err(wrong("transport.mss", t.mss_bytes, "a packet must carry at least one byte"));
+    }
+    if t.packet_bytes() > 65_535 {
+        return Err(wrong("transport.mss", t.mss_bytes, "a packet with its headers must fit in 65535 bytes"));
+    }
+    if t.ack_bytes == 0 || t.ack_bytes > 65_535 {
+        return Err(wrong("transport.ack_bytes", t.ack_bytes, "an ACK has 1 to 65535 bytes"));
+    }
+    if t.initial_window_packets == 0 {
+        return Err(wrong("transport.initial_window", 0, "the window must let at least one packet out"));
+    }
+    if t.max_window_packets == Some(0) || t.max_window_packets.is_some_and(|w| w > 1 << 24) {
+        return Err(wrong("transport.max_window", t.max_window_packets.unwrap_or(0), "it is 1 to 16777216 packets"));
+    }
+    if t.dup_ack_threshold == 0 {
+        return Err(wrong("transport.dup_ack_threshold", 0, "it is at least 1"));
+    }
+    if t.min_rto == Time::ZERO {
+        return Err(wrong("transport.min_rto", t.min_rto, "it is above 0"));
+    }
+    match t.kind {
+        TransportKind::Dctcp { gain } if !(gain > 0.0 && gain <= 1.0) => {
+            Err(wrong("transport.gain", gain, "it lies above 0 and is at most 1"))
+        }
+        TransportKind::Udp(UdpRate::Constant(rate)) if rate.as_bps() == 0 => {
+            Err(wrong("transport.rate", rate, "it is above 0"))
+        }
+        TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s })
+            if !(min_per_s > 0.0 && max_per_s >= min_per_s && max_per_s < 1e12) =>
+        {
+            Err(wrong("transport.rate", format!("{min_per_s}..{max_per_s} packets/s"), "0 < min <= max is needed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_queues(config: &SimConfig) -> Result<(), SimError> {
+    let packet = u64::from(config.transport.packet_bytes());
+    match config.switch.limit {
+        QueueLimit::Packets(0) => return Err(wrong("switch.queue", "0 packets", "a queue holds at least one packet")),
+        QueueLimit::Bytes(bytes) if bytes < packet => {
+            let reason = format!("a queue must hold at least one full packet of {packet} bytes");
+            return Err(wrong("switch.queue", format!("{bytes} bytes"), &reason));
+        }
+        _ => {}
+    }
+    if let Marking::Ramp { min_bytes, max_bytes, max_probability } = config.switch.marking
+        && !(min_bytes < max_bytes && (0.0..=1.0).contains(&max_probability))
+    {
+        let value = format!("{min_bytes}..{max_bytes} B up to {max_probability}");
+        return Err(wrong("switch.ecn", value, "min < max and a probability from 0 to 1 are needed"));
+    }
+    if config.host.queue_packets == 0 {
+        return Err(wrong("host.queue_packets", 0, "an interface holds at least one packet"));
+    }
+    Ok(())
+}
+
+fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {
+    let (links, nodes) = (scenario.topology.links().len(), scenario.topology.nodes().len());
+    for failure in &scenario.config.failures {
+        let is_link = |link: LinkIx| link.ix() < links;
+        let ok = match failure.kind {
+            FailureKind::LinkDown(link) => is_link(link),
+            FailureKind::LinkRate { link, fraction } => is_link(link) && fraction > 0.0 && fraction <= 1.0,
+            FailureKind::RandomDrop { link, probability } => is_link(link) && (0.0..=1.0).contains(&probability),
+            FailureKind::Blackhole { node, fraction } => node.ix() < nodes && (0.0..=1.0).contains(&fraction),
+            FailureKind::SwitchDown(node) => node.ix() < nodes && scenario.topology.node(node).kind == NodeKind::Switch,
+        };
+        if !ok {
+            let reason = "it names a link or switch that does not exist, or a fraction outside 0..1";
+            return Err(wrong("failure", format!("{:?}", failure.kind), reason));
+        }
+        if failure.until.is_some_and(|until| until <= failure.at) {
+            return Err(wrong("failure.until", failure.until.unwrap_or_default(), "it ends before it begins"));
+        }
+    }
+    Ok(())
+}
+
+/// Builds the engine of a checked scenario.
+pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
+    let (topology, config) = (scenario.topology, scenario.config);
+    let transport = &config.transport;
+    let mut ideals = Ideals::new(topology, transport);
+    let base_rtt = ideals.base_rtt(topology, transport);
+    let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
+    let resequencer = resequencer(scenario, base_rtt, window);
+    let network = Network::new(&ports(scenario), &config.switch, events(scenario), scenario.seed);
+    Engine {
+        topology,
+        list: scenario.flows,
+        rules: Rules::new(config, window, base_rtt, resequencer),
+        fabric: Fabric::new(topology, scenario.balancer, scenario.seed, transport),
+        network,
+        slots: Slots::default(),
+        records: vec![unstarted(); scenario.flows.flows.len()],
+        ideals,
+        faults: Faults::new(&config.failures),
+        sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
+        starts: Starts::new(scenario.flows),
+        resequencing: ResequencingRecord { active: resequencer.is_some(), ..ResequencingRecord::default() },
+        held_now: 0,
+        sent: 0,
+        delivered: 0,
+        events: 0,
+        hops: 0,
+        flows_done: 0,
+        is_over: false,
+        udp_rng: Stream::new(scenario.seed, "udp"),
+        port_seed: Stream::new(scenario.seed, "ports").bits(),
+    }
+}
+
+fn unstarted() -> FlowRecord {
+    FlowRecord {
+        end: FlowEnd::NotStarted,
+        started: Time::ZERO,
+        fct: Time::ZERO,
+        sender_fct: Time::ZERO,
+        ideal: Time::ZERO,
+        delivered_bytes: 0,
+        packets_sent: 0,
+        retransmitted: 0,
+        spurious: 0,
+        timeouts: 0,
+        fast_retransmits: 0,
+        reordered: 0,
+        reorder_extent: 0,
+        path_changes: 0,
+    }
+}
+
+/// Twice the largest bandwidth-delay product plus one switch queue, at least 64 packets.
+fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
+    let fastest = fastest_host_bps(scenario);
+    let packet = u64::from(scenario.config.transport.packet_bytes());
+    let product = u128::from(fastest) * u128::from(base_rtt) / 8_000_000_000_000 / u128::from(packet);
+    let queue = match scenario.config.switch.limit {
+        QueueLimit::Packets(packets) => u64::from(packets),
+        QueueLimit::Bytes(bytes) => bytes / packet,
+    };
+    (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
+}
+
+fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {
+    let topology = scenario.topology;
+    let rates = topology.hosts().iter().flat_map(|host| topology.out_links(*host)).map(|l| topology.link(*l).rate);
+    rates.max().map_or(1, net::Bandwidth::as_bps)
+}
+
+fn resequencer(scenario: &Scenario<'_>, base_rtt: u64, window: u32) -> Option<Resequencer> {
+    let bounds = match scenario.config.host.resequencing {
+        Resequencing::Off => return None,
+        Resequencing::Auto if scenario.balancer.entry.reorders != balance::Reorders::Always => return None,
+        Resequencing::Auto => ResequencingBounds { timeout: None, packets: None },
+        Resequencing::On(bounds) => bounds,
+    };
+    let slowest = scenario.topology.links().iter().map(|link| link.rate).min().map_or(1, net::Bandwidth::as_bps);
+    let queue_bytes = match scenario.config.switch.limit {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
+        QueueLimit::Bytes(bytes) => bytes,
+    };
+    let scaled = base_rtt.saturating_add(serialisation_ps(queue_bytes, slowest));
+    Some(Resequencer {
+        timeout: bounds.timeout.map_or(scaled, Time::as_ps),
+        packets: bounds.packets.unwrap_or(window).max(1),
+    })
+}
+
+fn ports(scenario: &Scenario<'_>) -> Vec<PortSpec> {
+    let topology = scenario.topology;
+    let numbering = Numbering::new(topology);
+    let port = |(ix, link): (usize, &net::Link)| {
+        let up = topology.is_upward(LinkIx(ix as u32));
+        PortSpec {
+            bps: link.rate.as_bps(),
+            delay: link.delay.as_ps(),
+            to: numbering.of(link.to),
+            from_host: topology.node(link.from).kind == NodeKind::Host && !topology.node(link.from).forwards,
+            tier: topology.link_tier(LinkIx(ix as u32)).0,
+            up,
+        }
+    };
+    topology.links().iter().enumerate().map(port).collect()
+}
+
+/// A wheel wide enough for the packets of busy links; what lies further ahead goes to the heap.
+fn events(scenario: &Scenario<'_>) -> EventQueue {
+    let links = scenario.topology.links();
+    let packet = u64::from(scenario.config.transport.packet_bytes());
+    let fastest = links.iter().map(|link| link.rate.as_bps()).max().unwrap_or(1);
+    let step = serialisation_ps(packet, fastest);
+    let delay = links.iter().map(|link| link.delay.as_ps()).min().unwrap_or(0);
+    EventQueue::new(links.len(), 4 * step + delay.min(16 * step))
+}
+
+/// Closes the books.
+pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
+    let open: Vec<u32> = engine.slots.open_slots().collect();
+    for slot in open {
+        engine.write_record(slot);
+    }
+    let now = engine.network.now;
+    let books = books(&engine);
+    books.check().map_err(SimError::Books)?;
+    let network = &engine.network;
+    let links = network.ports.iter().zip(&network.tallies).map(|(port, tally)| LinkRecord {
+        bytes: port.carried_bytes,
+        packets: u64::from(port.carried_packets),
+        drops: tally.drops,
+        marks: tally.marks,
+    });
+    let links = links.collect();
+    let queues = network.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
+        tier: seen.tier,
+        up: seen.up,
+        count: seen.count(),
+        p50_bytes: seen.quantile(0.5),
+        p99_bytes: seen.quantile(0.99),
+        max_bytes: seen.max(),
+        marked: seen.above_mark,
+    });
+    Ok(Outcome {
+        end: Time::from_ps(now),
+        books,
+        links,
+        queues: queues.collect(),
+        series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(&engine.network.ports, now)),
+        resequencing: engine.resequencing,
+        max_window_packets: engine.rules.tcp.max_window,
+        engine: EngineRecord {
+            events: engine.events,
+            packet_hops: engine.hops,
+            peak_packets: engine.network.arena.peak(),
+            peak_flows: engine.slots.peak(),
+        },
+        flows: engine.records,
+    })
+}
+
+fn books(engine: &Engine<'_>) -> Books {
+    let count = |end: FlowEnd| engine.records.iter().filter(|record| record.end == end).count() as u64;
+    let listed = engine.records.len() as u64;
+    Books {
+        flows_listed: listed,
+        flows_started: listed - count(FlowEnd::NotStarted),
+        flows_completed: count(FlowEnd::Completed),
+        flows_failed: count(FlowEnd::Failed),
+        flows_running: count(FlowEnd::Running),
+        packets_sent: engine.sent,
+        packets_delivered: engine.delivered,
+        dropped: engine.network.dropped,
+        // Packets in resequencing buffers were delivered and still exist.
+        packets_in_flight: engine.network.arena.alive() - engine.held_now,
+    }
+}

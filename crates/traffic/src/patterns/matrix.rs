@@ -1,0 +1,185 @@
+//! Patterns that are a fixed list of pairs.
+
+use net::random::Stream;
+use net::{HostIx, Topology};
+
+use super::{Pattern, PatternError};
+use crate::generate::FLOWS_MAX;
+
+/// The pairs of a matrix pattern; `None` for patterns of another kind.
+pub(super) fn pairs(
+    pattern: &Pattern,
+    topology: &Topology,
+    stream: &mut Stream,
+) -> Result<Option<Vec<(HostIx, HostIx)>>, PatternError> {
+    let n = topology.hosts().len() as u32;
+    let per_host = match pattern {
+        Pattern::Stride { .. } | Pattern::RandomBijection => 1,
+        Pattern::AllToAll | Pattern::Shuffle { .. } => n - 1,
+        Pattern::OneToN { n } => *n,
+        _ => return Ok(None),
+    };
+    if n < 2 {
+        return Err(pattern.impossible(topology, "it has one host; a flow needs two"));
+    }
+    if matches!(pattern, Pattern::OneToN { n: receivers } if *receivers >= n) {
+        let reason = format!("a host has only {} others; lower n to that", n - 1);
+        return Err(pattern.impossible(topology, reason));
+    }
+    let pair_count = u64::from(n) * u64::from(per_host);
+    if pair_count > u64::from(FLOWS_MAX) {
+        let reason = format!("{pair_count} pairs are more than {FLOWS_MAX}; use fewer hosts");
+        return Err(pattern.impossible(topology, reason));
+    }
+    Ok(Some(match pattern {
+        Pattern::Stride { step } => stride(pattern, topology, step.unwrap_or(n / 2))?,
+        Pattern::RandomBijection => random_bijection(n, stream),
+        Pattern::OneToN { n: receivers } => one_to_n(n, *receivers, stream),
+        Pattern::Shuffle { .. } => shuffle(n, stream),
+        _ => all_to_all(n),
+    }))
+}
+
+fn stride(pattern: &Pattern, topology: &Topology, step: u32) -> Result<Vec<(HostIx, HostIx)>, PatternError> {
+    let n = topology.hosts().len() as u32;
+    if step.is_multiple_of(n) {
+        let reason =
+            format!("a step of {step} over {n} hosts leads back to the sender; use a step from 1 to {}", n - 1);
+        return Err(pattern.impossible(topology, reason));
+    }
+    let to = |x: u32| (u64::from(x) + u64::from(step)) % u64::from(n);
+    Ok((0..n).map(|x| (HostIx(x), HostIx(to(x) as u32))).collect())
+}
+
+/// A uniform permutation without fixed points: shuffles until there is none, 2.7 times on average.
+fn random_bijection(n: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+    let mut to: Vec<u32> = (0..n).collect();
+    loop {
+        stream.shuffle(&mut to);
+        if (0..n).zip(&to).all(|(from, to)| from != *to) {
+            return (0..n).zip(to).map(|(from, to)| (HostIx(from), HostIx(to))).collect();
+        }
+    }
+}
+
+fn all_to_all(n: u32) -> Vec<(HostIx, HostIx)> {
+    let receivers = |from| others(n, from).map(move |to| (HostIx(from), HostIx(to)));
+    (0..n).flat_map(receivers).collect()
+}
+
+fn one_to_n(n: u32, receivers: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+    let mut pairs = Vec::with_capacity((n * receivers) as usize);
+    for from in 0..n {
+        let mut to: Vec<u32> = others(n, from).collect();
+        for place in 0..receivers as usize {
+            let other = place + stream.below((to.len() - place) as u64) as usize;
+            to.swap(place, other);
+            pairs.push((HostIx(from), HostIx(to[place])));
+        }
+    }
+    pairs
+}
+
+/// Sender by sender, the receivers of each in a random order of its own.
+fn shuffle(n: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+    let mut pairs = Vec::with_capacity((n * (n - 1)) as usize);
+    for from in 0..n {
+        let mut to: Vec<u32> = others(n, from).collect();
+        stream.shuffle(&mut to);
+        pairs.extend(to.into_iter().map(|to| (HostIx(from), HostIx(to))));
+    }
+    pairs
+}
+
+fn others(n: u32, host: u32) -> impl Iterator<Item = u32> {
+    (0..n).filter(move |other| *other != host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pods, single_rack};
+
+    fn pairs_of(text: &str, topology: &Topology, seed: u64) -> Vec<(u32, u32)> {
+        let pairs = Pattern::parse(text).unwrap().pairs(topology, &mut Stream::new(seed, "pairs"));
+        let pairs = pairs.unwrap().expect("a matrix pattern");
+        pairs.into_iter().map(|(from, to)| (from.0, to.0)).collect()
+    }
+
+    fn reason(text: &str, topology: &Topology) -> String {
+        let pattern = Pattern::parse(text).unwrap();
+        let error = pattern.pairs(topology, &mut Stream::new(1, "pairs")).unwrap_err();
+        error.to_string()
+    }
+
+    #[test]
+    fn stride_is_a_shift() {
+        let eight = pods(2, 2, 2);
+        assert_eq!(pairs_of("stride:step=3", &eight, 1)[6], (6, 1));
+        assert_eq!(pairs_of("stride", &eight, 1)[1], (1, 5));
+        // The step of F0: every host of 4 pods of 20 sends to another pod.
+        let f0 = pods(4, 2, 10);
+        assert!(pairs_of("stride:step=30", &f0, 1).iter().all(|(from, to)| from / 20 != to / 20));
+    }
+
+    #[test]
+    fn a_bijection_has_no_fixed_point_and_every_receiver_once() {
+        let topology = pods(2, 2, 3);
+        for seed in 0..50 {
+            let pairs = pairs_of("random-bijection", &topology, seed);
+            assert!(pairs.iter().all(|(from, to)| from != to));
+            let mut to: Vec<u32> = pairs.iter().map(|(_, to)| *to).collect();
+            to.sort_unstable();
+            assert_eq!(to, (0..12).collect::<Vec<u32>>());
+        }
+    }
+
+    #[test]
+    fn bijections_are_uniform() {
+        // Four hosts have nine permutations without fixed points.
+        let topology = single_rack(4);
+        let mut seen = std::collections::BTreeMap::new();
+        for seed in 0..9_000 {
+            *seen.entry(pairs_of("random-bijection", &topology, seed)).or_insert(0u32) += 1;
+        }
+        assert_eq!(seen.len(), 9);
+        assert!(seen.values().all(|count| count.abs_diff(1_000) < 150), "{seen:?}");
+    }
+
+    #[test]
+    fn all_to_all_and_shuffle_hold_the_same_pairs() {
+        let topology = single_rack(5);
+        let (mut all, mut shuffled) = (pairs_of("all-to-all", &topology, 1), pairs_of("shuffle", &topology, 1));
+        assert_eq!(all.len(), 20);
+        assert_ne!(all, shuffled);
+        all.sort_unstable();
+        shuffled.sort_unstable();
+        assert_eq!(all, shuffled);
+    }
+
+    #[test]
+    fn one_to_n_gives_distinct_other_receivers() {
+        let topology = pods(2, 2, 2);
+        let pairs = pairs_of("one-to-n:n=4", &topology, 3);
+        assert_eq!(pairs.len(), 32);
+        for from in 0..8 {
+            let mut to: Vec<u32> = pairs.iter().filter(|pair| pair.0 == from).map(|pair| pair.1).collect();
+            to.sort_unstable();
+            to.dedup();
+            assert!(to.len() == 4 && !to.contains(&from));
+        }
+    }
+
+    #[test]
+    fn impossible_patterns_say_why() {
+        let four = single_rack(4);
+        assert_eq!(
+            reason("stride:step=8", &four),
+            "pattern `stride:step=8` is impossible on `test`: a step of 8 over 4 hosts leads back to the sender; use a step from 1 to 3"
+        );
+        assert!(reason("one-to-n:n=4", &four).ends_with("a host has only 3 others; lower n to that"));
+        for name in ["stride", "random-bijection", "all-to-all", "one-to-n", "shuffle"] {
+            assert!(reason(name, &single_rack(1)).ends_with("it has one host; a flow needs two"));
+        }
+    }
+}

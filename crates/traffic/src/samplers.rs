@@ -1,0 +1,138 @@
+//! Log-normal and Pareto draws on the project's own streams and `libm`, bit-equal on every platform.
+
+use net::random::Stream;
+
+/// A log-normal distribution given by its mean and the standard deviation of its logarithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogNormal {
+    mu: f64,
+    sigma: f64,
+}
+
+/// A Pareto distribution: P(X > x) = (scale / x)^shape for x >= scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pareto {
+    scale: f64,
+    shape: f64,
+}
+
+impl LogNormal {
+    /// With this mean (any unit, above 0) and standard deviation of the natural logarithm (at least 0); `None`
+    /// for other values. `sigma` 0 is a constant.
+    pub fn with_mean(mean: f64, sigma: f64) -> Option<LogNormal> {
+        let fine = mean.is_finite() && mean > 0.0 && sigma.is_finite() && sigma >= 0.0;
+        fine.then(|| LogNormal { mu: libm::log(mean) - sigma * sigma / 2.0, sigma })
+    }
+    /// The mean, in the unit it was given in.
+    pub fn mean(&self) -> f64 {
+        libm::exp(self.mu + self.sigma * self.sigma / 2.0)
+    }
+    /// A value, in the unit of the mean. Uses two draws of the stream.
+    pub fn sample(&self, stream: &mut Stream) -> f64 {
+        libm::exp(self.mu + self.sigma * standard_normal(stream))
+    }
+}
+
+impl Pareto {
+    /// With this least value and tail index, both above 0; `None` for other values.
+    pub fn new(scale: f64, shape: f64) -> Option<Pareto> {
+        let fine = scale.is_finite() && scale > 0.0 && shape.is_finite() && shape > 0.0;
+        fine.then_some(Pareto { scale, shape })
+    }
+    /// The mean, infinite for a tail index up to 1.
+    pub fn mean(&self) -> f64 {
+        if self.shape <= 1.0 {
+            return f64::INFINITY;
+        }
+        self.scale * self.shape / (self.shape - 1.0)
+    }
+    /// A value, in the unit of the scale. Uses one draw of the stream.
+    pub fn sample(&self, stream: &mut Stream) -> f64 {
+        // 1 - unit() is above 0, so the power is finite.
+        self.scale * libm::pow(1.0 - stream.unit(), -1.0 / self.shape)
+    }
+}
+
+/// Normal with mean 0 and variance 1 (Box-Muller, the cosine half only: two draws each, so that the number of
+/// draws never depends on their values).
+pub fn standard_normal(stream: &mut Stream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.unit()));
+    radius * libm::cos(std::f64::consts::TAU * stream.unit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+    use rand_distr::Distribution;
+
+    const COUNT: usize = 200_000;
+
+    fn draw(mut one: impl FnMut() -> f64) -> Vec<f64> {
+        let mut values: Vec<f64> = (0..COUNT).map(|_| one()).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    /// Greatest distance between a sample and a distribution function (Kolmogorov-Smirnov).
+    fn distance(values: &[f64], cdf: impl Fn(f64) -> f64) -> f64 {
+        let n = values.len() as f64;
+        let at = |(ix, value): (usize, &f64)| (cdf(*value) - (ix as f64 + 0.5) / n).abs();
+        values.iter().enumerate().map(at).fold(0.0, f64::max)
+    }
+
+    /// 0.1 % critical value for a sample of this size.
+    fn limit() -> f64 {
+        1.95 / (COUNT as f64).sqrt()
+    }
+
+    #[test]
+    fn normal_draws_follow_the_error_function() {
+        let mut stream = Stream::new(5, "normal");
+        let values = draw(|| standard_normal(&mut stream));
+        let cdf = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
+        assert!(distance(&values, cdf) < limit());
+        // The oracle must be able to fail.
+        assert!(distance(&values, |x| cdf(x * 1.05)) > limit());
+    }
+
+    #[test]
+    fn log_normal_and_pareto_agree_with_rand_distr() {
+        let ours = LogNormal::with_mean(10.0, 1.2).unwrap();
+        let theirs = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
+        let pareto = Pareto::new(2.0, 2.5).unwrap();
+        let other = rand_distr::Pareto::new(2.0, 2.5).unwrap();
+        let mut stream = Stream::new(6, "mine");
+        let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
+        for (mine, reference) in [
+            (draw(|| ours.sample(&mut stream)), draw(|| theirs.sample(&mut rng))),
+            (draw(|| pareto.sample(&mut stream)), draw(|| other.sample(&mut rng))),
+        ] {
+            let rank = |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;
+            assert!(distance(&mine, rank) < limit() * 1.5);
+        }
+    }
+
+    #[test]
+    fn moments_are_closed_forms() {
+        let mut stream = Stream::new(8, "moments");
+        let log_normal = LogNormal::with_mean(250.0, 1.0).unwrap();
+        assert!((log_normal.mean() - 250.0).abs() < 1e-9);
+        let mean = draw(|| log_normal.sample(&mut stream)).iter().sum::<f64>() / COUNT as f64;
+        assert!((mean / 250.0 - 1.0).abs() < 0.02, "{mean}");
+        let pareto = Pareto::new(3.0, 3.0).unwrap();
+        let mean = draw(|| pareto.sample(&mut stream)).iter().sum::<f64>() / COUNT as f64;
+        assert!((mean / pareto.mean() - 1.0).abs() < 0.02, "{mean}");
+        assert_eq!(Pareto::new(1.0, 0.9).unwrap().mean(), f64::INFINITY);
+    }
+
+    #[test]
+    fn impossible_parameters_make_no_distribution() {
+        assert!(LogNormal::with_mean(0.0, 1.0).is_none());
+        assert!(LogNormal::with_mean(1.0, -1.0).is_none());
+        assert!(LogNormal::with_mean(f64::NAN, 1.0).is_none());
+        assert!(Pareto::new(1.0, 0.0).is_none());
+        let constant = LogNormal::with_mean(4.0, 0.0).unwrap();
+        assert!((constant.sample(&mut Stream::new(1, "c")) - 4.0).abs() < 1e-12);
+    }
+}
