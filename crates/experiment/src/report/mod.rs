@@ -148,8 +148,9 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>FCT</dt><dd>Flow completion time: last byte received − first byte offered to the socket.</dd>
 <dt>Slowdown</dt><dd>FCT divided by the FCT of the same flow alone in an empty network; 1 is the best possible.</dd>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
-<dt>Best, tied</dt><dd>Best has the least mean slowdown. Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
-<dt>Completed</dt><dd>Flows still running when a run ended, or given up, are in no average. They are counted here and in the books.</dd>
+<dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
+<dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
+<dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>
 ";

@@ -82,7 +82,7 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     if !unfinished.is_empty() {
         let who = if said.contains("unfinished") { String::new() } else { format!(": {}", join(&unfinished)) };
         let text = format!(
-            "Not every flow completed{who}. Completion times cover completed flows only, which flatters a balancer that leaves the slowest ones out."
+            "Not every flow completed{who}. The ranking counts unfinished flows as far as they had come; completion times are of completed flows only, which flatters a balancer that leaves the slowest out."
         );
         caveats.push(("unfinished", text));
     }
