@@ -36,7 +36,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     // The first sentence is the answer and can be read from afar; what follows explains it.
     let words = sentence(panel);
     let (answer, rest) = words.split_once(". ").map_or((words.as_str(), ""), |(answer, rest)| (answer, rest));
-    put!(out, "<p class=\"sentence\">{winner}{}.</p>", esc(answer.trim_end_matches('.')));
+    put!(out, "<p class=\"sentence\">{winner}{}.</p>", with_small_remark(answer.trim_end_matches('.')));
     if !rest.is_empty() {
         put!(out, "<p class=\"rest\">{}</p>", esc(rest));
     }
@@ -50,6 +50,15 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     }
     out.push_str("</article>\n");
     out
+}
+
+/// The sentence with a long remark in parentheses at its end set small.
+fn with_small_remark(sentence: &str) -> String {
+    let remark = sentence.rfind(" (").filter(|at| sentence.ends_with(')') && sentence.len() - at > 30);
+    match remark {
+        Some(at) => format!("{}<small>{}</small>", esc(&sentence[..at]), esc(&sentence[at..])),
+        None => esc(sentence),
+    }
 }
 
 fn sentence(panel: &Panel<'_>) -> String {
