@@ -60,6 +60,11 @@ pub struct RunSummary {
     pub slowdown: Quantiles,
     /// Least slowdown of any completed flow; below 1 would be a defect.
     pub slowdown_min: f64,
+    /// Mean slowdown of all flows that started, where a flow that did not complete counts with what it had reached
+    /// (its age / ideal FCT, at least 1): a lower bound, and equal to `slowdown.mean` if every flow completed.
+    /// Balancers are ranked by it, so that none wins by leaving flows unfinished.
+    #[serde(default)]
+    pub slowdown_bound_mean: f64,
     /// Delivered payload of all flows / (simulated time × sum of host link rates).
     pub throughput_share: f64,
     /// Fairness of flow rates.
@@ -74,8 +79,9 @@ pub struct RunSummary {
     pub queues: Vec<Queue>,
     /// Control messages; all zero for dataplane balancers.
     pub control: Control,
-    /// Engine figures. `wall_s` and `peak_rss_bytes` are timings: they differ between repeats and are left
-    /// out when runs are compared.
+    /// Engine figures. `wall_s` and `peak_rss_bytes` are timings: they differ between repeats, so they are 0 in
+    /// `summary.json`, which is the same to the byte when an experiment is repeated; `timings.json` and
+    /// `runs.jsonl` have them.
     pub engine: Engine,
     /// Simulated time at the end, microseconds.
     pub end_us: f64,
@@ -230,9 +236,10 @@ pub struct Engine {
     pub events: u64,
     /// Packets that crossed a link.
     pub packet_hops: u64,
-    /// Wall-clock seconds of this run.
+    /// Wall-clock seconds of this run; 0 in `summary.json`, see `timings.json`.
     pub wall_s: f64,
-    /// Peak resident set of the process at the end of this run, bytes.
+    /// Peak resident set of the process at the end of this run, bytes; 0 in `summary.json` and where the system
+    /// does not tell.
     pub peak_rss_bytes: u64,
 }
 
@@ -284,6 +291,12 @@ pub struct Point {
     pub drop_share: Stat,
     /// Throughput share.
     pub throughput_share: Stat,
+    /// Mean slowdown with unfinished flows counted as far as they had come: what the verdict compares.
+    #[serde(default)]
+    pub slowdown_bound: Stat,
+    /// `slowdown_bound` minus that of the best balancer, paired over seeds; all 0 for the best itself.
+    #[serde(default)]
+    pub slowdown_vs_best: Stat,
 }
 
 /// The comparison at one (variant, load), by mean slowdown, on common random numbers.
@@ -293,7 +306,8 @@ pub struct Verdict {
     pub variant: String,
     /// As in the runs.
     pub load: Option<f64>,
-    /// Balancer with the least mean slowdown.
+    /// Balancer with the least mean slowdown (`slowdown_bound_mean`), among those that left at most 0.1 % more flows
+    /// unfinished than the most complete one.
     pub best: String,
     /// Balancers not distinguishable from it: the 95 % interval of the paired difference over seeds
     /// contains 0. With one seed nothing can be told apart statistically and this lists those within 2 %.

@@ -1,0 +1,126 @@
+//! An experiment in words, for reports: everything runs share that changes results.
+
+use sim::{Failure, FailureKind, Marking, QueueLimit, Resequencing, TransportConfig, TransportKind, UdpRate};
+
+use super::{Experiment, Variant};
+
+impl Experiment {
+    /// Topology, traffic, transport, queues and the rest in words; of the first variant where several differ.
+    pub fn setting(&self) -> Vec<(String, String)> {
+        let variant = &self.variants[0];
+        let mut setting: Vec<(&str, String)> = Vec::new();
+        for (name, text) in [("title", &self.title), ("question", &self.question), ("source", &self.source)] {
+            setting.extend(text.clone().map(|text| (name, text)));
+        }
+        setting.push(("topology", topology(variant)));
+        setting.push(("traffic", variant.traffic.describe()));
+        setting.push(("transport", transport(&variant.config.transport)));
+        setting.push(("switch queues", queues(variant)));
+        setting.push(("hosts", hosts(variant)));
+        if !variant.config.failures.is_empty() {
+            let failures = variant.config.failures.iter().map(|failure| describe_failure(failure, variant));
+            setting.push(("failures", failures.collect::<Vec<_>>().join("; ")));
+        }
+        if let Some(until) = variant.config.stop.until {
+            setting.push(("stop", format!("at {until}, or when every flow has ended")));
+        } else {
+            setting.push(("stop", "when every flow has ended".to_owned()));
+        }
+        if self.variants.len() > 1 {
+            let labels = self.variants.iter().map(|variant| variant.label.as_str());
+            setting.push(("variants", labels.collect::<Vec<_>>().join("; ")));
+        }
+        setting.push(("seeds", words_of_seeds(&self.seeds)));
+        setting.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+fn topology(variant: &Variant) -> String {
+    let topology = &variant.topology;
+    let hosts = topology.hosts().len();
+    format!(
+        "{}: {hosts} hosts, {} switches, {} cables",
+        topology.name(),
+        topology.nodes().len() - hosts,
+        topology.links().len() / 2
+    )
+}
+
+fn transport(config: &TransportConfig) -> String {
+    let kind = match config.kind {
+        TransportKind::NewReno => "TCP NewReno".to_owned(),
+        TransportKind::Dctcp { gain } => format!("DCTCP (gain {gain})"),
+        TransportKind::Udp(UdpRate::Constant(rate)) => return format!("UDP at {rate}, {} B packets", config.packet_bytes()),
+        TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s }) => {
+            return format!("UDP at {min_per_s} to {max_per_s} packets/s, {} B packets", config.packet_bytes());
+        }
+    };
+    let window = config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"));
+    format!(
+        "{kind}, {} B packets ({} B payload), initial window {} packets, receive window {window}, min RTO {}, {} duplicate \
+         ACKs, {}, {}",
+        config.packet_bytes(),
+        config.mss_bytes,
+        config.initial_window_packets,
+        config.min_rto,
+        config.dup_ack_threshold,
+        if config.ack_every == 1 {
+            "every packet acknowledged".to_owned()
+        } else {
+            format!("every {}th packet acknowledged or after {}", config.ack_every, config.ack_timeout)
+        },
+        if config.handshake { "with handshake" } else { "no handshake" },
+    )
+}
+
+fn queues(variant: &Variant) -> String {
+    let limit = |limit: QueueLimit| match limit {
+        QueueLimit::Packets(count) => format!("{count} packets"),
+        QueueLimit::Bytes(bytes) => format!("{bytes} B"),
+    };
+    let marking = match variant.config.switch.marking {
+        Marking::Off => "no ECN".to_owned(),
+        Marking::Step(at) => format!("ECN from {}", limit(at)),
+        Marking::Ramp { min_bytes, max_bytes, max_probability } => {
+            format!("ECN from {min_bytes} B to {max_bytes} B with probability up to {max_probability}")
+        }
+    };
+    format!("drop-tail at {}, {marking}", limit(variant.config.switch.limit))
+}
+
+fn hosts(variant: &Variant) -> String {
+    match variant.config.host.resequencing {
+        Resequencing::Auto => "resequencing for balancers that always reorder".to_owned(),
+        Resequencing::Off => "no resequencing".to_owned(),
+        Resequencing::On(bounds) => {
+            let timeout = bounds.timeout.map_or("scaled to the network".to_owned(), |timeout| timeout.to_string());
+            format!("resequencing for all, released after {timeout}")
+        }
+    }
+}
+
+fn describe_failure(failure: &Failure, variant: &Variant) -> String {
+    let topology = &variant.topology;
+    let what = match &failure.kind {
+        FailureKind::LinkDown(link) => format!("{} down", topology.link_name(*link)),
+        FailureKind::LinkRate { link, fraction } => format!("{} at {fraction} of its rate", topology.link_name(*link)),
+        FailureKind::RandomDrop { link, probability } => {
+            format!("{} loses {probability} of its packets", topology.link_name(*link))
+        }
+        FailureKind::Blackhole { node, fraction } => {
+            format!("{} loses {fraction} of the pairs", topology.node(*node).name)
+        }
+        FailureKind::SwitchDown(node) => format!("{} down", topology.node(*node).name),
+    };
+    let until = failure.until.map_or(String::new(), |until| format!(" until {until}"));
+    format!("{what} from {}{until}, detected after {}", failure.at, failure.detection)
+}
+
+fn words_of_seeds(seeds: &[u64]) -> String {
+    let range = seeds.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    match (seeds, range) {
+        ([seed], _) => seed.to_string(),
+        ([first, .., last], true) => format!("{first} to {last}"),
+        _ => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

@@ -1,0 +1,67 @@
+//! Files an experiment refers to: read once, relative to the experiment file, and kept so that a results
+//! folder can repeat the experiment by itself.
+
+use std::path::{Path, PathBuf};
+
+/// Prefix of a workload that is a file.
+pub(crate) const WORKLOAD_FILE: &str = "file:path=";
+
+/// A file an experiment refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// As the experiment file names it.
+    pub written: String,
+    /// Name in the `inputs` folder of the results.
+    pub stored: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// All such files, read on first use.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    base: PathBuf,
+    pub files: Vec<Input>,
+}
+
+impl Inputs {
+    /// Paths are relative to `base`.
+    pub fn new(base: &Path) -> Inputs {
+        Inputs { base: base.to_owned(), files: Vec::new() }
+    }
+
+    /// The text of a file, or why it cannot be read.
+    pub fn read(&mut self, written: &str) -> Result<String, String> {
+        if let Some(input) = self.files.iter().find(|input| input.written == written) {
+            return Ok(input.text.clone());
+        }
+        let text = std::fs::read_to_string(self.base.join(written)).map_err(|error| error.to_string())?;
+        let stored = self.stored_name(written);
+        self.files.push(Input { written: written.to_owned(), stored, text: text.clone() });
+        Ok(text)
+    }
+
+    /// The name of the file, with a number where two files of different folders share it.
+    fn stored_name(&self, written: &str) -> String {
+        let name = Path::new(written).file_name().and_then(|name| name.to_str()).unwrap_or("input");
+        let taken = |name: &str| self.files.iter().any(|input| input.stored == name);
+        let mut number = 1;
+        let mut stored = name.to_owned();
+        while taken(&stored) {
+            number += 1;
+            stored = format!("{number}-{name}");
+        }
+        stored
+    }
+
+    /// Replaces the path of a known file in a value of the key; everything else stays as it is.
+    pub fn replace(&self, key: &str, value: &str, with: impl Fn(&Input) -> String) -> Option<String> {
+        let (prefix, path) = match key {
+            "topology.file" | "traffic.flow_list" => ("", value),
+            "traffic.workload" => (WORKLOAD_FILE, value.strip_prefix(WORKLOAD_FILE)?),
+            _ => return None,
+        };
+        let input = self.files.iter().find(|input| input.written == path)?;
+        Some(format!("{prefix}{}", with(input)))
+    }
+}

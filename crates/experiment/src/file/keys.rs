@@ -1,0 +1,137 @@
+//! Every key an experiment file can have, with its meaning: checked against, suggested from, and printed.
+
+/// One key of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Section, such as `traffic`; empty for the top of the file.
+    pub section: &'static str,
+    /// Name in it.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: &'static str,
+    /// What happens when it is left out.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key { section, name, takes, default, doc }
+}
+
+/// All keys, in the order a file is written.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("", "name", "text", "the name of the file", "short name, for the results folder and reports"),
+    key("", "title", "text", "none", "one line for the top of the report"),
+    key("", "question", "text", "none", "what the experiment is to find out"),
+    key("", "source", "text", "none", "where it comes from, such as a paper and its section"),
+    key("", "seeds", "count or list", "3", "seeds 1 to n, or exactly these; every balancer sees the same ones"),
+    key("", "balancers", "list of specifications", "required", "what is compared, such as `hermes-rtt:good=1.25`"),
+
+    key("topology", "spec", "text", "required, or file", "a family with parameters, such as `fat-tree:k=8`"),
+    key("topology", "file", "path", "required, or spec", "a network to read: Topology Zoo GraphML, htsim .topo, or our JSON"),
+    key("topology", "rate", "bandwidth", "10Gbps", "rate of links for which the file gives none"),
+    key("topology", "delay", "time", "1us", "delay of links for which the file gives none"),
+    key("topology", "coordinates", "delays|ignore", "delays", "GraphML: whether geographic positions give delays"),
+    key("topology", "hosts_per_node", "count", "1", "hosts added to each switch of a file without hosts"),
+    key("topology", "host_rate", "bandwidth", "100Gbps", "rate of the links of such hosts"),
+    key("topology", "host_delay", "time", "0s", "delay of the links of such hosts"),
+
+    key("traffic", "workload", "text", "required, or flow_list", "flow sizes: a published distribution, `fixed:size=1MB`, `file:path=TABLE.cdf`, …"),
+    key("traffic", "pattern", "text", "random-pairs", "who sends to whom"),
+    key("traffic", "arrivals", "text", "poisson", "when flows begin"),
+    key("traffic", "load", "number or list", "required by arrivals that follow a load", "offered payload / capacity of load_reference"),
+    key("traffic", "load_reference", "hosts|uplinks|bisection", "hosts", "what a load of 1 fills: host links, first-switch uplinks, or the bisection"),
+    key("traffic", "flows", "count", "none", "stop after this many flows"),
+    key("traffic", "until", "time", "none", "only flows that start before this time"),
+    key("traffic", "flow_list", "path", "none", "flows to replay instead: our .csv, an htsim .cm, or a coflow trace (.txt)"),
+    key("traffic", "start_unit", "ps|us", "ps", "unit of start times in a .cm file"),
+    key("traffic", "coflows", "count", "all", "only the first coflows of a trace"),
+    key("traffic", "time_scale", "number", "1", "arrival times of a trace are multiplied by this"),
+    key("traffic", "size_scale", "number", "1", "sizes of a trace are multiplied by this"),
+    key("traffic", "megabyte", "size", "1MB", "what a trace means by a megabyte: 1MB or 1MiB"),
+
+    key("transport", "kind", "newreno|dctcp|udp", "dctcp", "how hosts send"),
+    key("transport", "gain", "number", "0.0625", "DCTCP's gain of the marked fraction"),
+    key("transport", "rate", "bandwidth", "required by udp, or min_packets", "constant sending rate of a UDP flow, on the wire"),
+    key("transport", "min_packets", "packets/s", "none", "UDP: least of a uniform packet rate"),
+    key("transport", "max_packets", "packets/s", "none", "UDP: greatest of a uniform packet rate"),
+    key("transport", "mss", "size", "1460B", "payload of a full packet"),
+    key("transport", "header", "size", "40B", "headers of a data packet"),
+    key("transport", "ack", "size", "40B", "a bare ACK"),
+    key("transport", "initial_window", "packets", "10", "initial congestion window"),
+    key("transport", "max_window", "packets|\"auto\"", "auto", "receive window; auto is twice the largest bandwidth-delay product plus one switch queue"),
+    key("transport", "min_rto", "time", "5ms", "least retransmission time-out"),
+    key("transport", "dup_ack_threshold", "count", "3", "duplicate ACKs that trigger a fast retransmit"),
+    key("transport", "ack_every", "count", "1", "the receiver acknowledges every n-th packet; 1 turns delayed ACKs off"),
+    key("transport", "ack_timeout", "time", "500us", "longest a delayed ACK waits"),
+    key("transport", "handshake", "true|false", "false", "begin with SYN and SYN-ACK, inside the completion time"),
+    key("transport", "max_timeouts", "count", "15", "consecutive time-outs after which a flow has failed"),
+
+    key("host", "queue_packets", "count", "1000", "packets a host interface queues (bounds UDP only)"),
+    key("host", "resequencing", "auto|on|off", "auto", "hold back early packets; auto does for balancers that always reorder"),
+    key("host", "resequencing_timeout", "time|\"auto\"", "auto", "with on: release after this long"),
+    key("host", "resequencing_packets", "count", "the receive window", "with on: packets held per flow"),
+
+    key("switch", "queue", "\"100pkt\" or size", "100pkt", "drop-tail limit of every switch queue"),
+    key("switch", "ecn", "\"20pkt\", size, \"off\" or {min, max, probability}", "20pkt", "ECN marking: a step, or a linear ramp as in RED"),
+
+    key("failure", "kind", "text", "required", "link-down, link-rate, random-drop, blackhole or switch-down"),
+    key("failure", "at", "time", "0s", "when it begins"),
+    key("failure", "until", "time", "never", "when it is over"),
+    key("failure", "detection", "time", "10ms", "how long routing takes to notice the beginning and the end"),
+    key("failure", "link", "text", "required by link-down, link-rate, random-drop", "`leaf0 -> spine1`; for parallel links `leaf0 -> spine1 #2`"),
+    key("failure", "switch", "text", "required by blackhole, switch-down", "name of the switch"),
+    key("failure", "fraction", "number", "required by link-rate, blackhole", "of the rate that is left; of the pairs that are lost"),
+    key("failure", "probability", "number", "required by random-drop", "of losing a packet"),
+
+    key("probes", "series", "true|false", "true", "record link load over time"),
+    key("probes", "bin", "time", "10us", "first width of a time bin"),
+    key("probes", "max_bins", "count", "128", "most bins; widths double when they are reached"),
+    key("probes", "fixed_bins", "true|false", "false", "keep the width, for metrics with a published window"),
+
+    key("stop", "until", "time", "none", "end of simulated time; without it a run ends when every flow has"),
+
+    key("sweep", "(any key)", "list of values", "none", "a further axis, such as `transport.min_rto = [\"5ms\", \"200ms\"]`"),
+];
+
+/// Names of the keys of a section.
+pub(crate) fn names(section: &str) -> Vec<&'static str> {
+    KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect()
+}
+
+/// Sections in the order a file is written.
+pub(crate) fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&str> = KEYS.iter().map(|key| key.section).filter(|section| !section.is_empty()).collect();
+    sections.dedup();
+    sections
+}
+
+/// Where a key stands in a written file.
+pub(crate) fn order(section: &str, name: &str) -> usize {
+    let position = |section: &str, name: &str| KEYS.iter().position(|key| key.section == section && key.name == name);
+    let of_section = KEYS.iter().position(|key| key.section == name && section.is_empty());
+    position(section, name).or(of_section).unwrap_or(KEYS.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_listed_once_with_a_meaning() {
+        for (ix, key) in KEYS.iter().enumerate() {
+            assert!(!key.doc.is_empty() && !key.takes.is_empty());
+            assert!(KEYS[..ix].iter().all(|other| (other.section, other.name) != (key.section, key.name)), "{key:?}");
+        }
+        assert_eq!(sections()[..2], ["topology", "traffic"]);
+        assert!(order("", "name") < order("", "balancers") && order("", "topology") < order("", "sweep"));
+    }
+}

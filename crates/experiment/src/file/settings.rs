@@ -1,0 +1,255 @@
+//! From file to [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
+
+use net::{Bandwidth, Bytes, LinkIx, NodeIx, NodeKind, Time, Topology};
+use sim::{
+    Failure, FailureKind, HostConfig, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, ResequencingBounds,
+    SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+};
+
+use super::document::Data;
+use super::error::{FileError, nearest_hint};
+use super::section::Section;
+
+/// Reads everything of a run that is neither network nor traffic.
+pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
+    let transport = transport(&top.section("transport")?)?;
+    Ok(SimConfig {
+        host: host(&top.section("host")?)?,
+        switch: switch(&top.section("switch")?, transport.packet_bytes())?,
+        failures: top.sections("failure")?.iter().map(|section| failure(section, topology)).collect::<Result<_, _>>()?,
+        probes: probes(&top.section("probes")?)?,
+        stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
+        transport,
+    })
+}
+
+fn transport(section: &Section<'_>) -> Result<TransportConfig, FileError> {
+    let default = TransportConfig::default();
+    let config = TransportConfig {
+        kind: transport_kind(section)?,
+        mss_bytes: section.size("mss", 1..=65_495)?.unwrap_or(default.mss_bytes),
+        header_bytes: section.size("header", 0..=65_535)?.unwrap_or(default.header_bytes),
+        ack_bytes: section.size("ack", 1..=65_535)?.unwrap_or(default.ack_bytes),
+        initial_window_packets: section
+            .count32("initial_window", 1..=1_000_000)?
+            .unwrap_or(default.initial_window_packets),
+        max_window_packets: match section.get("max_window").map(|value| &value.data) {
+            Some(Data::Text(text)) if text == "auto" => None,
+            _ => section.count32("max_window", 1..=100_000_000)?,
+        },
+        min_rto: section.above_zero("min_rto")?.unwrap_or(default.min_rto),
+        dup_ack_threshold: section.count32("dup_ack_threshold", 1..=1_000_000)?.unwrap_or(default.dup_ack_threshold),
+        ack_every: section.count32("ack_every", 1..=1_000)?.unwrap_or(default.ack_every),
+        ack_timeout: section.above_zero("ack_timeout")?.unwrap_or(default.ack_timeout),
+        handshake: section.flag("handshake")?.unwrap_or(default.handshake),
+        max_timeouts: section.count32("max_timeouts", 1..=1_000)?.unwrap_or(default.max_timeouts),
+    };
+    if config.packet_bytes() > 65_535 {
+        return Err(section.error("mss", format!("packets of {} bytes are too large", config.packet_bytes())));
+    }
+    Ok(config)
+}
+
+fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
+    let kind = section.choice("kind", &["newreno", "dctcp", "udp"])?.unwrap_or(1);
+    let only = |key: &str, of: &str| match section.has(key) {
+        true => Err(section.error(key, format!("belongs to kind = \"{of}\" only"))),
+        false => Ok(()),
+    };
+    if kind != 1 {
+        only("gain", "dctcp")?;
+    }
+    if kind != 2 {
+        ["rate", "min_packets", "max_packets"].iter().try_for_each(|key| only(key, "udp"))?;
+    }
+    match kind {
+        0 => Ok(TransportKind::NewReno),
+        1 => Ok(TransportKind::Dctcp { gain: section.positive("gain", 1.0)?.unwrap_or(1.0 / 16.0) }),
+        _ => Ok(TransportKind::Udp(udp_rate(section)?)),
+    }
+}
+
+fn udp_rate(section: &Section<'_>) -> Result<UdpRate, FileError> {
+    if let Some(rate) = section.above_zero::<Bandwidth>("rate")? {
+        return Ok(UdpRate::Constant(rate));
+    }
+    let missing = |key: &str| section.missing(key).with_hint("UDP needs `rate`, or `min_packets` and `max_packets`");
+    if !section.has("min_packets") && !section.has("max_packets") {
+        return Err(missing("rate"));
+    }
+    let min_per_s = section.positive("min_packets", 1e12)?.ok_or_else(|| missing("min_packets"))?;
+    let max_per_s = section.positive("max_packets", 1e12)?.ok_or_else(|| missing("max_packets"))?;
+    if max_per_s < min_per_s {
+        return Err(section.error("max_packets", format!("{max_per_s} is below min_packets = {min_per_s}")));
+    }
+    Ok(UdpRate::UniformPackets { min_per_s, max_per_s })
+}
+
+fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
+    let default = HostConfig::default();
+    let auto_timeout = section.text("resequencing_timeout").is_ok_and(|text| text == Some("auto"));
+    let bounds = ResequencingBounds {
+        timeout: if auto_timeout { None } else { section.above_zero("resequencing_timeout")? },
+        packets: section.count32("resequencing_packets", 1..=100_000_000)?,
+    };
+    let choice = section.choice("resequencing", &["auto", "on", "off"])?.unwrap_or(0);
+    if choice != 1 {
+        for key in ["resequencing_timeout", "resequencing_packets"] {
+            if section.has(key) && !(key == "resequencing_timeout" && auto_timeout) {
+                return Err(section.error(key, "needs resequencing = \"on\""));
+            }
+        }
+    }
+    Ok(HostConfig {
+        queue_packets: section.count32("queue_packets", 1..=100_000_000)?.unwrap_or(default.queue_packets),
+        resequencing: match choice {
+            0 => Resequencing::Auto,
+            1 => Resequencing::On(bounds),
+            _ => Resequencing::Off,
+        },
+    })
+}
+
+fn switch(section: &Section<'_>, packet_bytes: u32) -> Result<QueueConfig, FileError> {
+    let default = QueueConfig::default();
+    let limit = queue_limit(section, "queue")?.unwrap_or(default.limit);
+    if let QueueLimit::Bytes(bytes) = limit
+        && bytes < u64::from(packet_bytes)
+    {
+        let message = format!("{bytes} bytes do not hold one packet of {packet_bytes} bytes");
+        return Err(section.error("queue", message));
+    }
+    let marking = match section.get("ecn").map(|value| (value, &value.data)) {
+        None => default.marking,
+        Some((_, Data::Text(text))) if text == "off" => Marking::Off,
+        Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn".to_owned(), value)?)?,
+        Some(_) => queue_limit(section, "ecn")?.map_or(Marking::Off, Marking::Step),
+    };
+    Ok(QueueConfig { limit, marking })
+}
+
+fn ramp(section: &Section<'_>) -> Result<Marking, FileError> {
+    section.check_keys(&["min", "max", "probability"])?;
+    let size = |key: &str| Ok(section.quantity::<Bytes>(key)?.ok_or_else(|| section.missing(key))?.as_u64());
+    let (min_bytes, max_bytes) = (size("min")?, size("max")?);
+    if max_bytes <= min_bytes {
+        return Err(section.error("max", "must be above min"));
+    }
+    let max_probability = section.positive("probability", 1.0)?.ok_or_else(|| section.missing("probability"))?;
+    Ok(Marking::Ramp { min_bytes, max_bytes, max_probability })
+}
+
+/// `100pkt` or a size in bytes, above zero.
+fn queue_limit(section: &Section<'_>, key: &str) -> Result<Option<QueueLimit>, FileError> {
+    let packets = section.text(key).ok().flatten().and_then(|text| text.strip_suffix("pkt"));
+    let limit = match packets {
+        Some(count) => {
+            let parsed = count.trim().parse::<u32>();
+            let wrong = || section.error(key, "is not a number of packets").with_hint("write it as \"100pkt\"");
+            QueueLimit::Packets(parsed.map_err(|_| wrong())?)
+        }
+        None => match section.quantity::<Bytes>(key) {
+            Ok(None) => return Ok(None),
+            Ok(Some(bytes)) => QueueLimit::Bytes(bytes.as_u64()),
+            Err(error) => return Err(error.with_hint("write packets as \"100pkt\", bytes as \"150KB\"")),
+        },
+    };
+    if matches!(limit, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
+        return Err(section.error(key, "must be above zero"));
+    }
+    Ok(Some(limit))
+}
+
+fn failure(section: &Section<'_>, topology: &Topology) -> Result<Failure, FileError> {
+    let at = section.quantity::<Time>("at")?.unwrap_or(Time::ZERO);
+    let until = section.quantity::<Time>("until")?;
+    if until.is_some_and(|until| until <= at) {
+        return Err(section.error("until", "must be later than `at`"));
+    }
+    let detection = section.quantity::<Time>("detection")?.unwrap_or(Time::from_ms(10));
+    Ok(Failure { at, until, detection, kind: failure_kind(section, topology)? })
+}
+
+fn failure_kind(section: &Section<'_>, topology: &Topology) -> Result<FailureKind, FileError> {
+    const KINDS: [&str; 5] = ["link-down", "link-rate", "random-drop", "blackhole", "switch-down"];
+    let kind = section.choice("kind", &KINDS)?.ok_or_else(|| section.missing("kind"))?;
+    let takes: &[&str] = match kind {
+        0 => &["link"],
+        1 => &["link", "fraction"],
+        2 => &["link", "probability"],
+        3 => &["switch", "fraction"],
+        _ => &["switch"],
+    };
+    for key in ["link", "switch", "fraction", "probability"] {
+        match (takes.contains(&key), section.has(key)) {
+            (true, false) => return Err(section.missing(key).with_hint(format!("`{}` needs it", KINDS[kind]))),
+            (false, true) => return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
+            _ => {}
+        }
+    }
+    let share = |key: &str| Ok(section.positive(key, 1.0)?.unwrap_or(1.0));
+    Ok(match kind {
+        0 => FailureKind::LinkDown(link(section, topology)?),
+        1 => FailureKind::LinkRate { link: link(section, topology)?, fraction: share("fraction")? },
+        2 => FailureKind::RandomDrop { link: link(section, topology)?, probability: share("probability")? },
+        3 => FailureKind::Blackhole { node: switch_node(section, topology)?, fraction: share("fraction")? },
+        _ => FailureKind::SwitchDown(switch_node(section, topology)?),
+    })
+}
+
+/// `a -> b`, or `a -> b #2` for the second of parallel links.
+fn link(section: &Section<'_>, topology: &Topology) -> Result<LinkIx, FileError> {
+    let text = section.text("link")?.unwrap_or_default();
+    let (ends, number) = text.rsplit_once('#').unwrap_or((text, "1"));
+    let form = || section.error("link", format!("`{text}` is not a link")).with_hint("write it as \"leaf0 -> spine1\"");
+    let (from, to) = ends.split_once("->").ok_or_else(form)?;
+    let number: usize = number.trim().parse().ok().filter(|number| *number > 0).ok_or_else(form)?;
+    let from = node(section, "link", topology, from.trim())?;
+    let to = node(section, "link", topology, to.trim())?;
+    let mut parallel = topology.out_links(from).iter().filter(|link| topology.link(**link).to == to);
+    parallel.nth(number - 1).copied().ok_or_else(|| {
+        let neighbours: Vec<&str> =
+            topology.out_links(from).iter().map(|link| topology.node(topology.link(*link).to).name.as_str()).collect();
+        let hint = format!("`{}` has links to {}", topology.node(from).name, few(&neighbours));
+        section.error("link", format!("there is no link `{text}`")).with_hint(hint)
+    })
+}
+
+fn switch_node(section: &Section<'_>, topology: &Topology) -> Result<NodeIx, FileError> {
+    let name = section.text("switch")?.unwrap_or_default();
+    let node = node(section, "switch", topology, name)?;
+    match topology.node(node).kind {
+        NodeKind::Switch => Ok(node),
+        NodeKind::Host => Err(section.error("switch", format!("`{name}` is a host"))),
+    }
+}
+
+fn node(section: &Section<'_>, key: &str, topology: &Topology, name: &str) -> Result<NodeIx, FileError> {
+    let found = topology.nodes().iter().position(|node| node.name == name);
+    found.map(|ix| NodeIx(ix as u32)).ok_or_else(|| {
+        let switches = topology.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
+        let names: Vec<&str> = switches.map(|node| node.name.as_str()).collect();
+        let hint = match nearest_hint(name, &names) {
+            hint if hint.starts_with("did you mean") => hint,
+            _ => format!("its switches are {}", few(&names)),
+        };
+        section.error(key, format!("topology `{}` has no node `{name}`", topology.name())).with_hint(hint)
+    })
+}
+
+/// The first few of a list of names.
+fn few(names: &[&str]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    if names.len() > SHOWN { format!("{shown}, … ({} in all)", names.len()) } else { shown }
+}
+
+fn probes(section: &Section<'_>) -> Result<ProbeConfig, FileError> {
+    let default = ProbeConfig::default();
+    Ok(ProbeConfig {
+        series: section.flag("series")?.unwrap_or(default.series),
+        bin: section.above_zero("bin")?.unwrap_or(default.bin),
+        max_bins: section.count32("max_bins", 2..=1_000_000)?.unwrap_or(default.max_bins),
+        fixed_bins: section.flag("fixed_bins")?.unwrap_or(default.fixed_bins),
+    })
+}

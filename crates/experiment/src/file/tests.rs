@@ -1,0 +1,158 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "good"
+seeds = 2
+balancers = ["ecmp", "spray"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
+[traffic]
+workload = "fixed:size=10KB"
+load = [0.1, 0.5]
+flows = 20
+"#;
+
+fn parse(text: &str) -> Result<Experiment, FileError> {
+    Experiment::parse("bad.toml", text, "stem", Path::new("."), &[])
+}
+
+fn with(overrides: &[(&str, &str)]) -> Result<Experiment, FileError> {
+    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
+    Experiment::parse("good.toml", GOOD, "stem", Path::new("."), &overrides)
+}
+
+#[test]
+fn a_good_file_is_read() {
+    let experiment = parse(GOOD).unwrap();
+    assert_eq!((experiment.name.as_str(), experiment.seeds.as_slice()), ("good", &[1, 2][..]));
+    assert_eq!(experiment.run_count(), 8);
+    assert_eq!(experiment.variants[0].config, sim::SimConfig::default());
+    assert_eq!(experiment.file, GOOD);
+    assert!(experiment.setting().iter().any(|(name, text)| name == "topology" && text.contains("4 hosts")));
+}
+
+#[test]
+fn mistakes_show_line_key_and_what_would_do() {
+    let cases = [
+        ("seeds = 2", "seeds = 0", "bad.toml:3: seeds: 0 is not from 1", ""),
+        ("seeds = 2", "sedes = 2", "bad.toml:3: sedes: there is no such key", "did you mean `seeds`?"),
+        ("flows = 20", "flow = 20", "bad.toml:10: traffic.flow: there is no such key", "did you mean `flows`?"),
+        ("[traffic]", "[trafic]", "bad.toml:7: trafic: there is no such key", "did you mean `traffic`?"),
+        ("\"ecmp\"", "\"ecpm\"", "bad.toml:4: balancers: there is no balancer `ecpm`; did you mean `ecmp`?", ""),
+        ("\"spray\"", "\"ecmp\"", "bad.toml:4: balancers: `ecmp` is there twice", ""),
+        ("leaves=2", "leaves=0", "bad.toml:6: topology.spec: leaf-spine: leaves = 0", ""),
+        ("load = [0.1, 0.5]", "load = [0.1, 0]", "bad.toml:9: traffic.load: 0 is not a load", "0.6 is 60 %"),
+        ("load = [0.1, 0.5]", "", "bad.toml:7: traffic.load: is missing", "poisson"),
+        ("flows = 20", "", "bad.toml:7: traffic.flows: nothing says when to stop", ""),
+        ("flows = 20", "flows = 0", "bad.toml:10: traffic.flows: 0 is not from 1", ""),
+        ("size=10KB", "size=0B", "bad.toml:8: traffic.workload: workload `fixed:size=0B`", ""),
+        ("\"fixed:size=10KB\"", "\"file:path=none.cdf\"", "bad.toml:8: traffic.workload: cannot read", ""),
+        ("flows = 20", "flows = 20\n[transport]\nmss = \"0B\"", "bad.toml:12: transport.mss: 0B is not from 1", ""),
+        ("flows = 20", "flows = 20\n[transport]\nmin_rto = 5", "transport.min_rto: 5 has no unit", "in quotes"),
+        ("flows = 20", "flows = 20\n[switch]\nqueue = \"0pkt\"", "bad.toml:12: switch.queue: must be above zero", ""),
+        ("flows = 20", "flows = 20\n[switch]\nqueue = \"1KB\"", "do not hold one packet", ""),
+        (
+            "flows = 20",
+            "flows = 20\n[[failure]]\nkind = \"link-down\"\nlink = \"leaf0 -> spine7\"",
+            "bad.toml:13: failure.0.link: topology",
+            "spine",
+        ),
+        ("flows = 20", "flows = 20\n[sweep]\nseeds = [1]", "bad.toml:12: sweep.seeds: is not swept", "itself"),
+        ("name = \"good\"", "name = \"a/b\"", "bad.toml:2: name: `a/b` cannot name a folder", ""),
+        ("seeds = 2", "seeds = = 2", "bad.toml:3: ", ""),
+    ];
+    for (good, bad, message, hint) in cases {
+        let error = parse(&GOOD.replace(good, bad)).expect_err(bad);
+        assert!(error.to_string().contains(message), "{bad}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {error:?}");
+    }
+}
+
+#[test]
+fn broken_files_are_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("bad.cdf", "0 0\n10 0.5\n");
+    write("bad.csv", "nonsense\n");
+    write("bad.cm", "Nodes 4\nConnections 1\n0->9 start 0 size 10\n");
+    write("bad.graphml", "<graphml><graph>");
+    write("bad.topo", "Nodes\n");
+    let error = |from: &str, to: &str| {
+        Experiment::parse("f.toml", &GOOD.replace(from, to), "f", folder.path(), &[]).expect_err(to).to_string()
+    };
+    let traffic = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
+    let spec = "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"";
+    assert!(error("fixed:size=10KB", "file:path=bad.cdf").contains("f.toml:8: traffic.workload: bad.cdf:2:"));
+    assert!(error(traffic, "flow_list = \"bad.csv\"\n").contains("f.toml:8: traffic.flow_list: is not usable: bad.csv:1:"));
+    assert!(error(traffic, "flow_list = \"bad.cm\"\n").contains("bad.cm:3:"));
+    assert!(error(traffic, "flow_list = \"gone.csv\"\n").contains("cannot read gone.csv"));
+    assert!(error(traffic, "flow_list = \"a.xls\"\n").contains("cannot read"));
+    assert!(error(spec, "file = \"bad.graphml\"").contains("f.toml:6: topology.file: is not a usable topology: bad.graphml:1:"));
+    assert!(error(spec, "file = \"bad.topo\"").contains("bad.topo:1:"));
+    assert!(error(spec, "file = \"bad.graphml\"\nspec = \"diamond\"").contains("cannot go with"));
+}
+
+#[test]
+fn overrides_are_named_in_errors_and_kept_in_the_file() {
+    let experiment = with(&[("seeds", "[7]"), ("traffic.load", "0.9"), ("transport.kind", "newreno")]).unwrap();
+    assert_eq!(experiment.seeds, [7]);
+    assert_eq!(experiment.variants[0].loads, [Some(0.9)]);
+    let again = parse(&experiment.file).unwrap();
+    assert_eq!(again.variants[0].config, experiment.variants[0].config);
+    assert_eq!(again.variants[0].canonical, experiment.variants[0].canonical);
+    for (key, value, message) in [
+        ("trafic.load", "0.3", "--set trafic.load=0.3: trafic: there is no such key"),
+        ("traffic.load", "-1", "--set traffic.load=-1: traffic.load: -1 is not a load"),
+        ("topology.spec", "fat-tree:k=5", "--set topology.spec=fat-tree:k=5: topology.spec: fat-tree: k = 5"),
+        ("transport.min_rto", "0s", "transport.min_rto: must be above zero"),
+        ("", "1", "is not a key"),
+    ] {
+        let error = with(&[(key, value)]).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn loads_of_one_and_more_are_warned_about() {
+    let experiment = with(&[("traffic.load", "[0.5, 1.2]")]).unwrap();
+    assert_eq!(experiment.warnings.len(), 1, "{:?}", experiment.warnings);
+}
+
+#[test]
+fn sweeps_make_variants_that_share_what_they_can() {
+    let sweep = [("sweep.transport.min_rto", "[\"5ms\", \"200ms\"]"), ("sweep.host.resequencing", "[\"on\", \"off\"]")];
+    let experiment = with(&sweep).unwrap();
+    let labels: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
+    assert_eq!(labels[1], "host.resequencing=on, transport.min_rto=200ms");
+    assert_eq!((labels.len(), experiment.run_count()), (4, 32));
+    assert!(Arc::ptr_eq(&experiment.variants[0].topology, &experiment.variants[3].topology));
+    assert_ne!(experiment.variants[0].canonical, experiment.variants[1].canonical);
+    let error = with(&[("sweep.transport.min_rto", "[\"5ms\", \"x\"]")]).unwrap_err();
+    assert!(error.to_string().contains("transport.min_rto"), "{error}");
+    let failures = with(&[("sweep.failure", "[[], [{kind = \"switch-down\", switch = \"spine0\"}]]")]).unwrap();
+    assert_eq!(failures.variants[0].label, "failure=none");
+    assert_eq!(failures.variants[1].config.failures.len(), 1);
+}
+
+#[test]
+fn results_carry_the_files_they_need() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    std::fs::write(folder.path().join("sub/t.cdf"), "0 0\n10000 1\n").unwrap();
+    let text = GOOD.replace("fixed:size=10KB", "file:path=sub/t.cdf");
+    let first = Experiment::parse("f.toml", &text, "f", folder.path(), &[]).unwrap();
+    assert!(first.file.contains("file:path=inputs/t.cdf"), "{}", first.file);
+    std::fs::create_dir(folder.path().join("inputs")).unwrap();
+    std::fs::write(folder.path().join("inputs/t.cdf"), &first.inputs[0].text).unwrap();
+    let second = Experiment::parse("g.toml", &first.file, "f", folder.path(), &[]).unwrap();
+    assert_eq!(first.variants[0].canonical, second.variants[0].canonical);
+    assert_eq!(first.file, second.file);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[\\[\\]a-z=\"0-9.{},\n ]{0,80}") {
+        let _ = parse(&text);
+        let _ = parse(&format!("{GOOD}\n{text}"));
+    }
+}

@@ -1,0 +1,253 @@
+//! The `[traffic]` section: flows to generate for each load and seed, or a list to replay.
+
+use std::sync::Arc;
+
+use net::{Bandwidth, Bytes, HostIx, Time, Topology};
+use traffic::{
+    Arrivals, CoflowOptions, FlowList, Load, LoadReference, Pattern, StartUnit, TrafficError, TrafficSpec, Warning,
+};
+
+use super::error::FileError;
+use super::inputs::Inputs;
+use super::section::{Section, number};
+
+/// What is sent in one variant of an experiment.
+#[derive(Clone, Debug)]
+pub enum TrafficPlan {
+    /// Flows drawn for each seed and load.
+    Generate {
+        /// Everything but the load.
+        spec: Box<TrafficSpec>,
+        /// What a load of 1 fills, and how much that is; `None` for arrivals that set their own rate.
+        reference: Option<(LoadReference, Bandwidth)>,
+    },
+    /// The same flows in every run.
+    Replay(Arc<FlowList>),
+}
+
+const GENERATE_KEYS: [&str; 7] =
+    ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
+const REPLAY_KEYS: [&str; 5] = ["start_unit", "coflows", "time_scale", "size_scale", "megabyte"];
+
+/// What one traffic section says.
+pub(crate) struct ReadTraffic {
+    pub plan: TrafficPlan,
+    pub loads: Vec<Option<f64>>,
+    pub flow_counts: Vec<u64>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the section and tries it out with the first seed, so that whatever is impossible shows now.
+pub(crate) fn read(
+    section: &Section<'_>,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    first_seed: u64,
+) -> Result<ReadTraffic, FileError> {
+    if section.has("flow_list") {
+        return replay(section, topology, inputs);
+    }
+    if let Some(key) = REPLAY_KEYS.into_iter().find(|key| section.has(key)) {
+        return Err(section.error(key, "belongs to `flow_list` only"));
+    }
+    let spec = generated(section, inputs)?;
+    let mut warnings = Vec::new();
+    let given = loads(section)?;
+    let (loads, reference) = if spec.arrivals.follow_load() {
+        if given.is_empty() {
+            let hint = format!("arrivals `{}` need it, such as load = [0.3, 0.6]", spec.arrivals);
+            return Err(section.missing("load").with_hint(hint));
+        }
+        (given.into_iter().map(Some).collect(), Some(load_reference(section, topology)?))
+    } else {
+        if !given.is_empty() {
+            warnings.push(format!("traffic.load is not used: arrivals `{}` set their own rate", spec.arrivals));
+        }
+        (vec![None], None)
+    };
+    let plan = TrafficPlan::Generate { spec: Box::new(spec), reference };
+    let mut flow_counts = Vec::new();
+    for load in &loads {
+        let (list, told) = plan.try_flows(topology, *load, first_seed).map_err(|cause| refused(section, &cause))?;
+        warnings.extend(told.iter().map(Warning::to_string));
+        flow_counts.push(list.flows.len() as u64);
+    }
+    Ok(ReadTraffic { plan, loads, flow_counts, warnings })
+}
+
+fn generated(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, FileError> {
+    let workload = section.text("workload")?.ok_or_else(|| {
+        section.missing("workload").with_hint("name flow sizes, such as workload = \"web-search\", or a flow_list")
+    })?;
+    let sizes = traffic::parse_workload(workload, &mut |path| inputs.read(path));
+    let pattern = Pattern::parse(section.text("pattern")?.unwrap_or("random-pairs"));
+    let arrivals = Arrivals::parse(section.text("arrivals")?.unwrap_or("poisson"));
+    Ok(TrafficSpec {
+        sizes: sizes.map_err(|cause| section.error("workload", cause.to_string()))?,
+        pattern: pattern.map_err(|cause| section.error("pattern", cause.to_string()))?,
+        arrivals: arrivals.map_err(|cause| section.error("arrivals", cause.to_string()))?,
+        load: None,
+        flows: section.count32("flows", 1..=100_000_000)?,
+        until: section.above_zero("until")?,
+    })
+}
+
+fn loads(section: &Section<'_>) -> Result<Vec<f64>, FileError> {
+    let mut loads: Vec<f64> = Vec::new();
+    for value in section.list("load") {
+        let at = |message: String| section.document.error(&value.at, "traffic.load", message);
+        let load = number(value).ok_or_else(|| at(format!("must be a number, not {}", value.kind())))?;
+        if !(load > 0.0 && load <= 1000.0) {
+            return Err(at(format!("{load} is not a load")).with_hint("0.6 is 60 % of what load_reference can carry"));
+        }
+        if loads.contains(&load) {
+            return Err(at(format!("{load} is there twice")));
+        }
+        loads.push(load);
+    }
+    if section.has("load") && loads.is_empty() {
+        return Err(section.error("load", "is an empty list"));
+    }
+    Ok(loads)
+}
+
+fn load_reference(section: &Section<'_>, topology: &Topology) -> Result<(LoadReference, Bandwidth), FileError> {
+    let choice = section.choice("load_reference", &["hosts", "uplinks", "bisection"])?.unwrap_or(0);
+    let load = match choice {
+        0 => Load::of_host_links(1.0, topology),
+        1 => Load::of_fabric_uplinks(1.0, topology),
+        _ => Load::of_bisection(1.0, bisection(topology)),
+    };
+    Ok((load.reference, load.capacity))
+}
+
+/// The least capacity over all halves where they can be enumerated, else between the first and the last half of
+/// the hosts, which is the least one in every tiered topology numbered rack by rack.
+pub fn bisection(topology: &Topology) -> Bandwidth {
+    let half = topology.hosts().len() as u32 / 2;
+    net::bisection::exact(topology)
+        .unwrap_or_else(|_| net::bisection::between(topology, |host: HostIx| host.0 < half))
+}
+
+fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {
+    if let Some(key) = GENERATE_KEYS.into_iter().find(|key| section.has(key)) {
+        return Err(section.error(key, "cannot go with `flow_list`, which says everything about the flows"));
+    }
+    let file = section.text("flow_list")?.unwrap_or_default();
+    let unreadable = |reason| section.error("flow_list", format!("cannot read {file}")).with_cause(reason);
+    let text = inputs.read(file).map_err(unreadable)?;
+    let broken = |cause: traffic::ImportError| section.error("flow_list", "is not usable").with_cause(cause);
+    let mut warnings = Vec::new();
+    let list = if file.ends_with(".csv") {
+        traffic::read_csv(file, &text, topology).map_err(broken)?
+    } else if file.ends_with(".cm") {
+        connection_matrix(section, file, &text, topology)?
+    } else if file.ends_with(".txt") {
+        let (list, told) = traffic::read_coflows(file, &text, topology, &coflow_options(section)?).map_err(broken)?;
+        warnings.extend(told.iter().map(Warning::to_string));
+        list
+    } else {
+        let error = section.error("flow_list", format!("the name `{file}` does not tell its format"));
+        return Err(error.with_hint("known are .csv (ours), .cm (htsim) and .txt (coflow trace)"));
+    };
+    if list.flows.is_empty() {
+        return Err(section.error("flow_list", format!("{file} holds no flows")));
+    }
+    let flow_counts = vec![list.flows.len() as u64];
+    Ok(ReadTraffic { plan: TrafficPlan::Replay(Arc::new(list)), loads: vec![None], flow_counts, warnings })
+}
+
+fn connection_matrix(
+    section: &Section<'_>,
+    file: &str,
+    text: &str,
+    topology: &Topology,
+) -> Result<FlowList, FileError> {
+    let unit = match section.choice("start_unit", &["ps", "us"])? {
+        Some(1) => StartUnit::Microseconds,
+        _ => StartUnit::Picoseconds,
+    };
+    let matrix = traffic::read_cm(file, text, unit)
+        .map_err(|cause| section.error("flow_list", "is not usable").with_cause(cause))?;
+    let hosts = topology.hosts().len();
+    if matrix.host_count as usize > hosts {
+        let message = format!("{file} is for {} hosts; `{}` has {hosts}", matrix.host_count, topology.name());
+        return Err(section.error("flow_list", message).with_hint("take a topology with at least as many hosts"));
+    }
+    Ok(matrix.list)
+}
+
+fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
+    let default = CoflowOptions::default();
+    Ok(CoflowOptions {
+        first: section.count32("coflows", 1..=u32::MAX)?,
+        time_scale: section.positive("time_scale", f64::INFINITY)?.unwrap_or(default.time_scale),
+        size_scale: section.positive("size_scale", f64::INFINITY)?.unwrap_or(default.size_scale),
+        bytes_per_megabyte: match section.above_zero::<Bytes>("megabyte")? {
+            Some(bytes) => u32::try_from(bytes.as_u64()).unwrap_or(default.bytes_per_megabyte),
+            None => default.bytes_per_megabyte,
+        },
+    })
+}
+
+/// Points at the key a refusal of the generator is about.
+fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
+    let key = match cause {
+        TrafficError::Pattern(_) | TrafficError::Triggered(_) => "pattern",
+        TrafficError::NoCapacity(_) => "load_reference",
+        TrafficError::LoadMissing(_) | TrafficError::BadLoad(_) | TrafficError::TooLate(_) => "load",
+        TrafficError::NoEnd | TrafficError::TooMany => "flows",
+    };
+    section.error(key, cause.to_string())
+}
+
+impl TrafficPlan {
+    /// The flows of one seed and load: the same whatever the balancer.
+    ///
+    /// # Errors
+    /// What the generator refuses; experiments are tried out when they are read, with their first seed.
+    pub fn flows(&self, topology: &Topology, load: Option<f64>, seed: u64) -> Result<Arc<FlowList>, TrafficError> {
+        match self {
+            TrafficPlan::Replay(list) => Ok(list.clone()),
+            TrafficPlan::Generate { .. } => Ok(Arc::new(self.try_flows(topology, load, seed)?.0)),
+        }
+    }
+
+    fn try_flows(
+        &self,
+        topology: &Topology,
+        load: Option<f64>,
+        seed: u64,
+    ) -> Result<(FlowList, Vec<Warning>), TrafficError> {
+        let TrafficPlan::Generate { spec, reference } = self else { return Ok(Default::default()) };
+        let load = load.zip(*reference);
+        let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
+        traffic::generate(topology, &TrafficSpec { load, ..(**spec).clone() }, seed)
+    }
+
+    /// In words, for reports.
+    pub fn describe(&self) -> String {
+        let TrafficPlan::Generate { spec, reference } = self else {
+            let TrafficPlan::Replay(list) = self else { unreachable!("a plan generates or replays") };
+            return list.description.clone();
+        };
+        let mut words = format!(
+            "{} (mean {:.0} B), pattern {}, arrivals {}",
+            spec.sizes.name(),
+            spec.sizes.mean_bytes(),
+            spec.pattern,
+            spec.arrivals
+        );
+        if let Some((reference, capacity)) = reference {
+            words += &format!(", load of {} ({capacity})", reference.name());
+        }
+        if let Some(flows) = spec.flows {
+            words += &format!(", {flows} flows");
+        }
+        if let Some(until) = spec.until {
+            let until: Time = until;
+            words += &format!(", starts before {until}");
+        }
+        words
+    }
+}

@@ -1,0 +1,266 @@
+//! From the outcome of a run to its summary and the detail the report draws (mechanisms.md §7).
+
+mod load;
+
+use net::{NodeKind, Topology};
+use sim::{FlowEnd, FlowRecord, Outcome};
+use traffic::FlowList;
+
+use crate::quantiles::{curve, sorted, summary};
+use crate::summary::{
+    Control, Engine, Fairness, FlowCounts, Loss, PacketCounts, Queue, Reordering, RunDetail, RunSummary, SizeBucket,
+};
+use crate::tiers::LinkKind;
+
+pub use load::core_balance;
+
+/// Size buckets: name and largest size, bytes.
+pub const BUCKETS: [(&str, u64); 5] = [
+    ("(0, 10KB]", 10_000),
+    ("(10KB, 100KB]", 100_000),
+    ("(100KB, 1MB]", 1_000_000),
+    ("(1MB, 10MB]", 10_000_000),
+    ("> 10MB", u64::MAX),
+];
+
+/// What was run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunContext<'a> {
+    /// The network.
+    pub topology: &'a Topology,
+    /// What was sent.
+    pub flows: &'a FlowList,
+    /// The balancer.
+    pub balancer: &'a balance::Spec,
+    /// Label of the variant.
+    pub variant: &'a str,
+    /// Offered load.
+    pub load: Option<f64>,
+    /// Seed.
+    pub seed: u64,
+    /// Whether to keep the load of single links over time.
+    pub keep_heat: bool,
+}
+
+/// Everything `summary.json` and the report say of one run. Timings are left at 0.
+pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetail) {
+    let completed = || outcome.flows.iter().filter(|flow| flow.end == FlowEnd::Completed);
+    let fcts = sorted(completed().map(|flow| flow.fct.as_us_f64()).collect());
+    let slowdowns = sorted(completed().map(slowdown).collect());
+    let sender: Vec<f64> = completed().map(|flow| flow.sender_fct.as_us_f64()).filter(|fct| *fct > 0.0).collect();
+    let detail = RunDetail {
+        fct_quantiles_us: curve(&fcts),
+        slowdown_quantiles: curve(&slowdowns),
+        bin_us: outcome.series.bin.as_us_f64(),
+        tiers: load::tiers(run.topology, outcome),
+        heat: run.keep_heat.then(|| load::heat(run.topology, outcome)).flatten(),
+    };
+    let summary = RunSummary {
+        balancer: run.balancer.label(),
+        world: "sim".to_owned(),
+        seed: run.seed,
+        load: run.load,
+        variant: run.variant.to_owned(),
+        parameters: run.balancer.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        flows: flow_counts(outcome),
+        packets: packet_counts(outcome),
+        fct_us: summary(&fcts),
+        sender_fct_mean_us: mean(&sender),
+        fct_us_by_size: buckets(run.flows, outcome),
+        slowdown: summary(&slowdowns),
+        slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
+        slowdown_bound_mean: slowdown_bound(outcome),
+        throughput_share: throughput_share(run.topology, outcome),
+        fairness: fairness(run.flows, outcome),
+        core: load::core_balance(run.topology, outcome),
+        reordering: reordering(outcome),
+        loss: loss(outcome),
+        queues: queues(run.topology, outcome),
+        control: Control::default(),
+        engine: Engine {
+            events: outcome.engine.events,
+            packet_hops: outcome.engine.packet_hops,
+            wall_s: 0.0,
+            peak_rss_bytes: 0,
+        },
+        end_us: outcome.end.as_us_f64(),
+    };
+    (summary, detail)
+}
+
+fn slowdown(flow: &FlowRecord) -> f64 {
+    flow.fct.as_ps() as f64 / flow.ideal.as_ps().max(1) as f64
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+fn has_started(flow: &FlowRecord) -> bool {
+    flow.end != FlowEnd::NotStarted
+}
+
+/// Mean slowdown with unfinished flows as far as they had come.
+fn slowdown_bound(outcome: &Outcome) -> f64 {
+    let bounds: Vec<f64> = outcome
+        .flows
+        .iter()
+        .filter(|flow| has_started(flow))
+        .map(|flow| match flow.end {
+            FlowEnd::Completed => slowdown(flow),
+            _ => (age_ps(flow, outcome) / flow.ideal.as_ps().max(1) as f64).max(1.0),
+        })
+        .collect();
+    mean(&bounds)
+}
+
+/// How long a flow had been going when it ended, or when the run did.
+fn age_ps(flow: &FlowRecord, outcome: &Outcome) -> f64 {
+    match flow.fct.as_ps() {
+        0 => outcome.end.saturating_sub(flow.started).as_ps() as f64,
+        fct => fct as f64,
+    }
+}
+
+fn flow_counts(outcome: &Outcome) -> FlowCounts {
+    let books = &outcome.books;
+    FlowCounts {
+        listed: books.flows_listed,
+        started: books.flows_started,
+        completed: books.flows_completed,
+        failed: books.flows_failed,
+        running: books.flows_running,
+    }
+}
+
+fn packet_counts(outcome: &Outcome) -> PacketCounts {
+    let (books, drops) = (&outcome.books, &outcome.books.dropped);
+    let dropped = [
+        ("queue", drops.queue),
+        ("host_queue", drops.host_queue),
+        ("link_down", drops.link_down),
+        ("random", drops.random),
+        ("blackhole", drops.blackhole),
+        ("no_route", drops.no_route),
+    ];
+    PacketCounts {
+        sent: books.packets_sent,
+        delivered: books.packets_delivered,
+        dropped: dropped.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect(),
+        in_flight: books.packets_in_flight,
+    }
+}
+
+fn buckets(flows: &FlowList, outcome: &Outcome) -> Vec<SizeBucket> {
+    let mut above = 0;
+    let mut buckets = Vec::with_capacity(BUCKETS.len());
+    for (name, max_bytes) in BUCKETS {
+        let (mut fcts, mut slowdowns, mut unfinished) = (Vec::new(), Vec::new(), 0);
+        let members = flows.flows.iter().zip(&outcome.flows);
+        for (_, record) in members.filter(|(flow, _)| flow.size_bytes > above && flow.size_bytes <= max_bytes) {
+            match record.end {
+                FlowEnd::Completed => {
+                    fcts.push(record.fct.as_us_f64());
+                    slowdowns.push(slowdown(record));
+                }
+                FlowEnd::Failed | FlowEnd::Running => unfinished += 1,
+                FlowEnd::NotStarted => {}
+            }
+        }
+        let (fct_us, slowdown) = (summary(&sorted(fcts)), summary(&sorted(slowdowns)));
+        buckets.push(SizeBucket { bucket: name.to_owned(), max_bytes, fct_us, slowdown, unfinished });
+        above = max_bytes;
+    }
+    buckets
+}
+
+fn throughput_share(topology: &Topology, outcome: &Outcome) -> f64 {
+    let is_host = |node| topology.node(node).kind == NodeKind::Host;
+    let from_hosts = topology.links().iter().filter(|link| is_host(link.from));
+    let capacity_bps: f64 = from_hosts.map(|link| link.rate.as_bps_f64()).sum();
+    let delivered: f64 = outcome.flows.iter().map(|flow| flow.delivered_bytes as f64).sum();
+    let offered = capacity_bps * outcome.end.as_s_f64();
+    if offered > 0.0 { delivered * 8.0 / offered } else { 0.0 }
+}
+
+/// Over flows that started: their rate as a share of the rate they would have had alone.
+fn fairness(flows: &FlowList, outcome: &Outcome) -> Fairness {
+    let started = flows.flows.iter().zip(&outcome.flows).filter(|(_, record)| has_started(record));
+    let shares: Vec<f64> = started
+        .map(|(flow, record)| {
+            let age_ps = age_ps(record, outcome);
+            if age_ps == 0.0 {
+                return 0.0;
+            }
+            let ideal_rate = flow.size_bytes as f64 / record.ideal.as_ps().max(1) as f64;
+            record.delivered_bytes as f64 / age_ps / ideal_rate
+        })
+        .collect();
+    Fairness { jain: jain(&shares), min: shares.iter().copied().reduce(f64::min).unwrap_or(0.0) }
+}
+
+/// Jain's index: (sum x)² / (n · sum x²); 0 for no values, 1 where all are 0.
+pub fn jain(values: &[f64]) -> f64 {
+    let (sum, squares): (f64, f64) = (values.iter().sum(), values.iter().map(|x| x * x).sum());
+    match (values.is_empty(), squares > 0.0) {
+        (true, _) => 0.0,
+        (false, false) => 1.0,
+        (false, true) => sum * sum / (values.len() as f64 * squares),
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn total(outcome: &Outcome, count: impl Fn(&FlowRecord) -> u32) -> u64 {
+    outcome.flows.iter().map(|flow| u64::from(count(flow))).sum()
+}
+
+fn reordering(outcome: &Outcome) -> Reordering {
+    let sent = total(outcome, |flow| flow.packets_sent);
+    let first_sent = sent.saturating_sub(total(outcome, |flow| flow.retransmitted));
+    let held = &outcome.resequencing;
+    Reordering {
+        fraction: share(total(outcome, |flow| flow.reordered), first_sent),
+        max_extent: outcome.flows.iter().map(|flow| flow.reorder_extent).max().unwrap_or(0),
+        resequencing: held.active,
+        max_held: held.max_held,
+        mean_hold_us: if held.held == 0 { 0.0 } else { held.hold_time_total.as_us_f64() / held.held as f64 },
+        path_changes_per_flow: {
+            let completed = outcome.flows.iter().filter(|flow| flow.end == FlowEnd::Completed);
+            mean(&completed.map(|flow| f64::from(flow.path_changes)).collect::<Vec<_>>())
+        },
+    }
+}
+
+fn loss(outcome: &Outcome) -> Loss {
+    Loss {
+        retransmitted_share: share(total(outcome, |flow| flow.retransmitted), total(outcome, |flow| flow.packets_sent)),
+        spurious: total(outcome, |flow| flow.spurious),
+        timeouts: total(outcome, |flow| flow.timeouts),
+        fast_retransmits: total(outcome, |flow| flow.fast_retransmits),
+    }
+}
+
+fn queues(topology: &Topology, outcome: &Outcome) -> Vec<Queue> {
+    let name = |tier: u8, up: bool| {
+        // Several lower tiers can meet in one upper tier (hosts beside racks in a torus); name the usual one.
+        LinkKind { tier, lower: tier.saturating_sub(1), up }.name(topology)
+    };
+    let queues = outcome.queues.iter().filter(|queue| queue.count > 0);
+    queues
+        .map(|queue| Queue {
+            port: name(queue.tier, queue.up),
+            tier: queue.tier,
+            up: queue.up,
+            p50_bytes: queue.p50_bytes,
+            p99_bytes: queue.p99_bytes,
+            max_bytes: queue.max_bytes,
+            above_mark_share: share(queue.marked, queue.count),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

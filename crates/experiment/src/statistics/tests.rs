@@ -1,0 +1,99 @@
+use super::*;
+use crate::summary::{
+    Control, CoreBalance, Engine, Fairness, FlowCounts, Loss, PacketCounts, Quantiles, Reordering,
+};
+
+fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> RunSummary {
+    let completed = 1000 - unfinished;
+    let quantiles = Quantiles { count: completed, mean: slowdown, ..Quantiles::default() };
+    RunSummary {
+        balancer: balancer.to_owned(),
+        world: "sim".to_owned(),
+        seed,
+        load: Some(0.5),
+        variant: String::new(),
+        parameters: Vec::new(),
+        flows: FlowCounts { listed: 1000, started: 1000, completed, failed: 0, running: unfinished },
+        packets: PacketCounts::default(),
+        fct_us: quantiles.clone(),
+        sender_fct_mean_us: 0.0,
+        fct_us_by_size: Vec::new(),
+        slowdown: quantiles,
+        slowdown_min: 1.0,
+        slowdown_bound_mean: slowdown,
+        throughput_share: 0.0,
+        fairness: Fairness::default(),
+        core: CoreBalance::default(),
+        reordering: Reordering::default(),
+        loss: Loss::default(),
+        queues: Vec::new(),
+        control: Control::default(),
+        engine: Engine::default(),
+        end_us: 1.0,
+    }
+}
+
+fn runs(rivals: &[(&str, &[f64], u64)]) -> Vec<RunSummary> {
+    let of = |(name, slowdowns, unfinished): &(&str, &[f64], u64)| -> Vec<RunSummary> {
+        slowdowns.iter().zip(1..).map(|(slowdown, seed)| run(name, seed, *slowdown, *unfinished)).collect()
+    };
+    rivals.iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_stat_is_what_the_textbook_says() {
+    let stat = stat(&[1.0, 2.0, 3.0]);
+    assert_eq!((stat.mean, stat.sd, stat.min, stat.max), (2.0, 1.0, 1.0, 3.0));
+    assert!((stat.ci95 - 4.302_653 / 3f64.sqrt()).abs() < 1e-9);
+    assert_eq!(super::stat(&[5.0]).ci95, 0.0);
+    assert_eq!(super::stat(&[]), Stat::default());
+}
+
+#[test]
+fn pairing_sees_a_small_difference_under_large_noise() {
+    // Seeds differ by far more than balancers do, but in the same way for both.
+    let (points, verdicts) = evaluate(&runs(&[("a", &[2.0, 9.0, 4.0], 0), ("b", &[2.1, 9.1, 4.11], 0)]));
+    assert_eq!((verdicts[0].best.as_str(), verdicts[0].tied.len()), ("a", 0));
+    assert!(verdicts[0].sentence.starts_with("a wins: mean slowdown 5.00 over 3 seeds, 2.0 % below b (5.10)"));
+    assert!((points[1].slowdown_vs_best.mean - 0.1033).abs() < 1e-3);
+    assert_eq!(points[0].slowdown_vs_best.mean, 0.0);
+}
+
+#[test]
+fn noise_is_called_noise() {
+    let (_, verdicts) = evaluate(&runs(&[("a", &[2.0, 3.0, 4.0], 0), ("b", &[2.5, 2.9, 4.0], 0), ("c", &[9.0, 9.5, 9.9], 0)]));
+    assert_eq!((verdicts[0].best.as_str(), verdicts[0].tied.as_slice()), ("a", &["b".to_owned()][..]));
+    assert!(verdicts[0].sentence.contains("b is within noise"), "{}", verdicts[0].sentence);
+    assert!(verdicts[0].sentence.contains("below c"), "{}", verdicts[0].sentence);
+    let (_, verdicts) = evaluate(&runs(&[("a", &[2.0], 0), ("b", &[2.01], 0)]));
+    assert!(verdicts[0].sentence.starts_with("No clear winner over 1 seed"), "{}", verdicts[0].sentence);
+}
+
+#[test]
+fn nobody_wins_by_leaving_flows_unfinished() {
+    let (_, verdicts) = evaluate(&runs(&[("fast", &[1.5, 1.5], 100), ("whole", &[2.0, 2.1], 0)]));
+    assert_eq!(verdicts[0].best, "whole");
+    assert!(verdicts[0].sentence.contains("fast left 200 of 2000 flows unfinished, so it is not ranked"));
+    // A few more of many, as with a time limit, is no disadvantage: the bound counts them.
+    let (_, verdicts) = evaluate(&runs(&[("fast", &[1.5, 1.5], 1), ("whole", &[2.0, 2.1], 0)]));
+    assert_eq!(verdicts[0].best, "fast");
+    assert!(verdicts[0].sentence.contains("fast left 2 of 2000 flows unfinished."));
+}
+
+#[test]
+fn runs_without_completions_do_not_count_as_fast() {
+    let (points, _) = evaluate(&runs(&[("a", &[2.0, 9.0], 1000)]));
+    assert_eq!(points[0].fct_mean_us, Stat::default());
+    assert_eq!(points[0].slowdown_bound.mean, 5.5);
+}
+
+#[test]
+fn loads_and_variants_are_judged_apart() {
+    let mut all = runs(&[("a", &[1.0], 0), ("b", &[2.0], 0)]);
+    let mut second = runs(&[("a", &[3.0], 0), ("b", &[2.0], 0)]);
+    second.iter_mut().for_each(|run| run.load = Some(0.9));
+    all.append(&mut second);
+    let (points, verdicts) = evaluate(&all);
+    assert_eq!((points.len(), verdicts.len()), (4, 2));
+    assert_eq!((verdicts[0].best.as_str(), verdicts[1].best.as_str()), ("a", "b"));
+}
