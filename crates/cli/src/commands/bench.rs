@@ -1,0 +1,215 @@
+//! `anabranch bench`: how fast the simulator is, beside a peer in the same run.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args as ClapArgs, Subcommand};
+use comfy_table::Table;
+use serde_json::{Value, json};
+use sim::peers::{self, PeerScenario};
+
+use crate::failure::Failure;
+
+/// Measure the speed of the simulator on fixed scenarios
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Sim(SimArgs),
+}
+
+/// Packet-hops per CPU second on the scenarios that `benches/peers/` runs in other simulators
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "With the ns-3 peer, built as benches/peers/ns3/README.md says:\n  anabranch bench sim \
+                        --scenarios S1,S3,S4 --peer benches/peers/ns3/peer")]
+struct SimArgs {
+    /// Scenarios, in order; those ending in L are the long versions
+    #[arg(long, value_name = "IDS", default_value = "S1,S2,S3,S4", value_delimiter = ',')]
+    scenarios: Vec<String>,
+    /// Runs of each scenario; the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// Program of `benches/peers/ns3` to run beside ours, once per scenario
+    #[arg(long, value_name = "PROGRAM")]
+    peer: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Run one scenario in this process and print its figures as JSON
+    #[arg(long, hide = true, value_name = "ID")]
+    one: Option<String>,
+}
+
+/// Figures of one run.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    packet_hops: u64,
+    cpu_s: f64,
+    peak_rss_bytes: u64,
+}
+
+impl Figures {
+    fn rate(&self) -> f64 {
+        self.packet_hops as f64 / self.cpu_s
+    }
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let What::Sim(args) = &args.what;
+    match &args.one {
+        Some(id) => run_one(id),
+        None => run_all(args),
+    }
+}
+
+fn scenario(id: &str) -> Result<PeerScenario, Failure> {
+    peers::scenario(id).map_err(|error| Failure::of(&error))?.ok_or_else(|| {
+        Failure::new(format!("there is no scenario `{id}`")).with_hint(format!("they are {}", peers::IDS.join(", ")))
+    })
+}
+
+/// Runs a scenario here. Its own process, so that CPU time and memory are its own.
+fn run_one(id: &str) -> Result<(), Failure> {
+    let s = scenario(id)?;
+    let scenario =
+        sim::Scenario { topology: &s.topology, flows: &s.flows, balancer: &s.balancer, seed: 1, config: &s.config };
+    let outcome = sim::run(&scenario, &mut |_| true).map_err(|error| Failure::of(&error))?;
+    let figures = json!({
+        "packet_hops": outcome.engine.packet_hops,
+        "events": outcome.engine.events,
+        "flows_completed": outcome.books.flows_completed,
+        "flows_started": outcome.books.flows_started,
+        "cpu_s": cpu_seconds()?,
+        "peak_rss_bytes": peak_rss_bytes()?,
+    });
+    Ok(writeln!(std::io::stdout(), "{figures}")?)
+}
+
+fn run_all(args: &SimArgs) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for id in &args.scenarios {
+        let id = id.trim();
+        let title = scenario(id)?.title;
+        let mut runs = (0..args.repeat).map(|_| ours(id)).collect::<Result<Vec<_>, _>>()?;
+        runs.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
+        let ours = runs[runs.len() / 2];
+        let peer = args.peer.as_deref().map(|program| peer(program, id)).transpose()?.flatten();
+        rows.push((id.to_owned(), title, ours, peer));
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let entry = |(id, title, ours, peer): &(String, String, Figures, Option<Figures>)| {
+            json!({"scenario": id, "title": title, "anabranch": as_json(ours), "peer": peer.as_ref().map(as_json),
+                   "ratio": peer.map(|peer| ours.rate() / peer.rate())})
+        };
+        let all: Vec<Value> = rows.iter().map(entry).collect();
+        return Ok(writeln!(out, "{:#}", Value::Array(all))?);
+    }
+    let mut table = Table::new();
+    let mut header = vec!["scenario", "packet-hops", "CPU s", "M hops / CPU s", "peak memory"];
+    if args.peer.is_some() {
+        header.extend(["peer CPU s", "peer M hops / CPU s", "peer memory", "ratio"]);
+    }
+    table.set_header(header);
+    for (id, _, ours, peer) in &rows {
+        let mut row = cells(ours);
+        row.insert(0, id.clone());
+        row.insert(1, format!("{:.2} M", ours.packet_hops as f64 / 1e6));
+        if args.peer.is_some() {
+            row.extend(peer.as_ref().map_or_else(|| vec!["—".to_owned(); 3], cells));
+            row.push(peer.as_ref().map_or_else(|| "—".to_owned(), |peer| format!("{:.1}×", ours.rate() / peer.rate())));
+        }
+        table.add_row(row);
+    }
+    writeln!(out, "{table}")?;
+    for (id, title, ..) in &rows {
+        writeln!(out, "{id}: {title}")?;
+    }
+    Ok(())
+}
+
+fn cells(figures: &Figures) -> Vec<String> {
+    vec![
+        format!("{:.2}", figures.cpu_s),
+        format!("{:.3}", figures.rate() / 1e6),
+        format!("{:.1} MB", figures.peak_rss_bytes as f64 / 1e6),
+    ]
+}
+
+fn as_json(figures: &Figures) -> Value {
+    json!({"packet_hops": figures.packet_hops, "cpu_s": figures.cpu_s, "hops_per_cpu_s": figures.rate(),
+           "peak_rss_bytes": figures.peak_rss_bytes})
+}
+
+fn ours(id: &str) -> Result<Figures, Failure> {
+    let program = std::env::current_exe()?;
+    let text = output(Command::new(program).args(["bench", "sim", "--one", id]))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| Failure::of(&error))?;
+    let number = |key: &str| value[key].as_f64().unwrap_or(0.0);
+    Ok(Figures {
+        packet_hops: number("packet_hops") as u64,
+        cpu_s: number("cpu_s").max(0.01),
+        peak_rss_bytes: number("peak_rss_bytes") as u64,
+    })
+}
+
+/// Runs the peer program; `None` where it does not know the scenario.
+fn peer(program: &Path, id: &str) -> Result<Option<Figures>, Failure> {
+    let (base, long) = match id {
+        "S1" | "S3" | "S4" => (id, None),
+        "S1L" => ("S1", Some(["--packets", "100000"])),
+        "S3L" => ("S3", Some(["--packets", "10000"])),
+        "S4L" => ("S4", Some(["--flow-count", "200000"])),
+        _ => return Ok(None),
+    };
+    let mut command = Command::new(program);
+    // Closing sockets is what keeps ns-3 from searching through finished connections: its fastest way.
+    command.args(["--scenario", base, "--count", "1", "--close", "1"]).args(long.iter().flatten());
+    let text = output(&mut command)?;
+    let field = |name: &str| {
+        let at = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        at.and_then(|number| number.parse::<f64>().ok())
+            .ok_or_else(|| Failure::new(format!("the peer printed no `{name}=`")).caused_by(&text))
+    };
+    Ok(Some(Figures {
+        packet_hops: field("packet_hops")? as u64,
+        cpu_s: field("cpu_s")?,
+        peak_rss_bytes: (field("peak_rss_mb")? * 1_048_576.0) as u64,
+    }))
+}
+
+fn output(command: &mut Command) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| Failure::new(format!("cannot run `{name}`")).caused_by(error))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::new(format!("`{name}` ended with {}", output.status)).caused_by(words.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// User and system time of this process so far, seconds.
+fn cpu_seconds() -> Result<f64, Failure> {
+    let stat = fs::read_to_string("/proc/self/stat")
+        .map_err(|error| Failure::new("CPU time needs /proc, which this system lacks").caused_by(error))?;
+    // After the command in parentheses: field 3 onward; user and system time are fields 14 and 15, in ticks of 1/100 s.
+    let rest = stat.rsplit(')').next().unwrap_or("");
+    let ticks = rest.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+    Ok(ticks.sum::<u64>() as f64 / 100.0)
+}
+
+/// Peak resident set of this process, bytes.
+fn peak_rss_bytes() -> Result<u64, Failure> {
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| Failure::new("peak memory needs /proc, which this system lacks").caused_by(error))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0");
+    let kib: u64 = line.split_ascii_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    Ok(kib * 1024)
+}
