@@ -1,0 +1,399 @@
+//! Which figures the page has, and how results become curves, dots and rasters.
+
+use super::plot::{self, Axes, Curve, Group, Raster, Scale, Shape, Stroke, Unit, Value};
+use super::stats::{self, Estimate, pooled_cdf};
+use super::text::{self, esc, join, put};
+use super::view::{Detail, Entry, Panel, View};
+use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
+
+/// A figure with legend and caption. Empty if there is no picture.
+pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
+    if picture.is_empty() {
+        return String::new();
+    }
+    format!("<figure>{legend}{picture}<figcaption>{caption}</figcaption></figure>\n")
+}
+
+/// The balancers with their colours and marks.
+pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+    let mut out = String::from("<ul class=\"legend\">");
+    for (colour, name) in entries {
+        put!(out, "<li>{}{}</li>", swatch(colour), esc(name));
+    }
+    out.push_str("</ul>");
+    out
+}
+
+/// Colour and mark of a balancer, to stand before its name.
+pub(super) fn swatch(colour: usize) -> String {
+    format!(
+        r#"<svg class="swatch" viewBox="-14 -8 28 16" aria-hidden="true"><path class="line {0}" d="M-14 0H14"/><path class="mark {0}" d="{1}"/></svg>"#,
+        plot::colour_class(colour),
+        plot::mark_shape(colour)
+    )
+}
+
+type StatOf = fn(&Point) -> &Stat;
+type QuantilesOf = fn(&RunDetail) -> &[f64];
+type BucketValue = fn(&SizeBucket) -> f64;
+
+/// The quantities of [`sweep`].
+const SWEEPS: [(&str, StatOf, Unit); 5] = [
+    ("Mean slowdown", |point| &point.slowdown_mean, Unit::Plain),
+    ("99th percentile slowdown", |point| &point.slowdown_p99, Unit::Plain),
+    ("Mean FCT of flows up to 100 KB", |point| &point.small_fct_mean_us, Unit::Micros),
+    ("Mean FCT of flows above 1 MB", |point| &point.large_fct_mean_us, Unit::Micros),
+    ("Throughput, share of host links", |point| &point.throughput_share, Unit::Share),
+];
+
+/// Quantities against load, for the panels of one variant.
+pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[&str]) -> String {
+    let mut out = String::new();
+    let loads: Vec<f64> = panels.iter().filter_map(|panel| panel.load).collect();
+    let x = Scale::through(&loads, Unit::Share);
+    let legend = legend(balancers.iter().copied().enumerate());
+    let names = join(&balancers.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    for (title, quantity, unit) in SWEEPS {
+        let curves = sweep_curves(panels, balancers, quantity, unit);
+        // Below saturation all balancers carry what is offered: a picture of one line says nothing.
+        if curves.is_empty() || (unit == Unit::Share && !differ(&curves)) {
+            continue;
+        }
+        let edges = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+        let edges = edges.chain(curves.iter().flat_map(|curve| curve.band.iter().map(|band| band.1)));
+        // Slowdowns begin at 1, the empty network.
+        let floor = if unit == Unit::Plain { 1.0 } else { 0.0 };
+        let y = Scale::fit(edges, floor, 12.0, unit);
+        let axes = Axes { label: format!("{title} against load for {names}"), x_title: "Load", y_title: title, y };
+        let bands =
+            if panels.iter().any(|panel| panel.seeds() > 1) { "; bands are 95 % intervals over seeds" } else { "" };
+        let caption = format!("{title} against load{bands}.");
+        out.push_str(&figure(&plot::curves(&axes, &x, &curves), &legend, &caption));
+    }
+    out
+}
+
+/// Whether curves are more than 2 % apart anywhere.
+fn differ(curves: &[Curve]) -> bool {
+    let points = curves.iter().map(|curve| curve.points.len()).max().unwrap_or(0);
+    (0..points).any(|index| {
+        let (low, high) = range(curves.iter().filter_map(|curve| Some(curve.points.get(index)?.1)));
+        high > low * 1.02
+    })
+}
+
+fn sweep_curves(panels: &[&Panel<'_>], balancers: &[&str], quantity: StatOf, unit: Unit) -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for (colour, balancer) in balancers.iter().enumerate() {
+        let mut curve = Curve { colour, points: Vec::new(), band: Vec::new(), stroke: Stroke::Main, hints: Vec::new() };
+        for panel in panels {
+            let Some(entry) = panel.entries.iter().find(|entry| entry.balancer == *balancer) else { continue };
+            let (stat, load) = (quantity(entry.point), panel.load.unwrap_or(0.0));
+            // A mean of zero says that no flow of the kind completed.
+            if stat.mean > 0.0 {
+                curve.points.push((load, stat.mean));
+                curve.band.push((stat.mean - stat.ci95, stat.mean + stat.ci95));
+                let interval = if stat.ci95 > 0.0 { format!(" ± {}", unit.label(stat.ci95)) } else { String::new() };
+                let value = unit.label(stat.mean);
+                curve.hints.push(format!("{balancer}, load {}: {value}{interval}", text::load_text(load)));
+            }
+        }
+        if !curve.points.is_empty() {
+            curves.push(curve);
+        }
+    }
+    curves
+}
+
+/// Distributions of completion time and slowdown.
+pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
+    let quantities: [(&str, &str, Unit, QuantilesOf); 2] = [
+        ("Flow completion time", "FCT", Unit::Micros, |detail| &detail.fct_quantiles_us),
+        ("Slowdown (FCT / FCT in an empty network)", "slowdown", Unit::Plain, |detail| &detail.slowdown_quantiles),
+    ];
+    let mut out = String::new();
+    for (x_title, name, unit, quantiles) in quantities {
+        let mut curves = Vec::new();
+        for entry in panel.by_colour() {
+            let samples: Vec<(&[f64], u64)> =
+                entry.details.iter().map(|(run, detail)| (quantiles(detail), run.fct_us.count)).collect();
+            let points = pooled_cdf(&samples, view.detail.curve_points);
+            if !points.is_empty() {
+                let (stroke, band, hints) = (Stroke::Main, Vec::new(), Vec::new());
+                curves.push(Curve { colour: entry.colour, points, band, stroke, hints });
+            }
+        }
+        if curves.is_empty() {
+            continue;
+        }
+        let (low, high) = range(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)));
+        let axes = Axes {
+            label: format!("Cumulative distribution of {name} for {}", names(panel)),
+            x_title: &format!("{x_title}, log scale"),
+            y_title: "Completed flows at or below",
+            y: Scale::linear(0.0, 1.0, Unit::Share),
+        };
+        let caption = format!("Cumulative distribution of {name} over completed flows of all seeds. Left is better.");
+        let picture = plot::curves(&axes, &Scale::log(low, high, unit), &curves);
+        out.push_str(&figure(&picture, &panel_legend(panel), &caption));
+    }
+    out
+}
+
+/// Mean and tail slowdown by flow size.
+pub(super) fn by_size(panel: &Panel<'_>) -> String {
+    let Some(buckets) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.fct_us_by_size) else {
+        return String::new();
+    };
+    let categories = bucket_labels(buckets);
+    let quantities: [(&str, BucketValue); 2] =
+        [("Mean slowdown", |bucket| bucket.slowdown.mean), ("99th percentile slowdown", |bucket| bucket.slowdown.p99)];
+    let mut out = String::new();
+    for (title, quantity) in quantities {
+        let groups: Vec<Group> = panel
+            .by_colour()
+            .into_iter()
+            .map(|entry| Group { colour: entry.colour, values: bucket_values(entry, &categories, quantity) })
+            .collect();
+        let shown = groups.iter().flat_map(|group| group.values.iter().flatten());
+        let (low, high) = range(shown.flat_map(|value| [value.value, value.whiskers.0.max(1.0), value.whiskers.1]));
+        let axes = Axes {
+            label: format!("{title} by flow size for {}", names(panel)),
+            x_title: "Flow size",
+            y_title: title,
+            y: if high > 4.0 {
+                Scale::log(low.min(1.0), high, Unit::Plain)
+            } else {
+                Scale::linear(1.0, high, Unit::Plain)
+            },
+        };
+        let whiskers = if panel.seeds() > 1 { "; whiskers are 95 % intervals over seeds" } else { "" };
+        let caption = format!("{title} by flow size{whiskers}. 1 is an empty network.");
+        out.push_str(&figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &panel_legend(panel), &caption));
+    }
+    out
+}
+
+fn bucket_values(entry: &Entry<'_>, categories: &[String], quantity: BucketValue) -> Vec<Option<Value>> {
+    let value = |(index, category): (usize, &String)| {
+        let buckets = entry.runs.iter().filter_map(|run| run.fct_us_by_size.get(index));
+        let values: Vec<f64> = buckets.filter(|bucket| bucket.slowdown.count > 0).map(quantity).collect();
+        let Estimate { mean, ci95 } = Estimate::of(&values)?;
+        let hint = format!("{}, {category}: {}", entry.balancer, text::with_interval(mean, ci95));
+        Some(Value { value: mean, whiskers: (mean - ci95, mean + ci95), hint })
+    };
+    categories.iter().enumerate().map(value).collect()
+}
+
+/// `≤ 10 KB`: short enough to stand side by side on a phone.
+fn bucket_labels(buckets: &[SizeBucket]) -> Vec<String> {
+    let mut below = None;
+    let mut labels = Vec::new();
+    for bucket in buckets {
+        labels.push(match (bucket.max_bytes, below) {
+            (u64::MAX, Some(limit)) => format!("> {}", text::bytes(limit as f64)),
+            (u64::MAX, None) => "all".to_owned(),
+            (limit, _) => format!("≤ {}", text::bytes(limit as f64)),
+        });
+        below = Some(bucket.max_bytes);
+    }
+    labels
+}
+
+/// Mean and greatest utilisation over time, one figure per kind of link.
+pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
+    let mut out = String::new();
+    let entries = panel.by_colour();
+    let Some(model) = entries.iter().find_map(|entry| first_detail(entry)) else { return out };
+    for (index, tier) in model.tiers.iter().enumerate() {
+        let (mut curves, mut end_us) = (Vec::new(), 0f64);
+        for entry in &entries {
+            let Some(detail) = first_detail(entry) else { continue };
+            let Some(series) = detail.tiers.get(index).filter(|series| !series.mean.is_empty()) else { continue };
+            end_us = end_us.max(detail.bin_us * series.mean.len() as f64);
+            for (values, merge, stroke) in [
+                (&series.max, stats::max_f32 as fn(&[f32]) -> f32, Stroke::Thin),
+                (&series.mean, stats::mean_f32, Stroke::Main),
+            ] {
+                let points = time_points(values, detail.bin_us, &view.detail, merge);
+                let (band, hints) = (Vec::new(), Vec::new());
+                curves.push(Curve { colour: entry.colour, points, band, stroke, hints });
+            }
+        }
+        if curves.is_empty() {
+            continue;
+        }
+        let axes = Axes {
+            label: format!("Utilisation of {} links over time for {}", tier.name, names(panel)),
+            x_title: "Simulated time",
+            y_title: "Utilisation",
+            y: Scale::linear(0.0, 1.0, Unit::Share),
+        };
+        let caption = format!("<b>{}</b> links: mean (bold) and busiest link (thin) over time.", esc(&tier.name));
+        let picture = plot::curves(&axes, &Scale::exact(0.0, end_us, Unit::Micros), &curves);
+        out.push_str(&figure(&picture, &panel_legend(panel), &caption));
+    }
+    out
+}
+
+fn time_points(values: &[f32], bin_us: f64, detail: &Detail, merge: fn(&[f32]) -> f32) -> Vec<(f64, f64)> {
+    let width = bin_us * stats::bins_per_cell(values.len(), detail.time_cells) as f64;
+    let cells = stats::thin(values, detail.time_cells, merge);
+    cells.iter().enumerate().map(|(index, value)| ((index as f64 + 0.5) * width, f64::from(*value))).collect()
+}
+
+/// The seed all balancers share first: same flows, so their pictures can be compared.
+fn first_detail<'a>(entry: &Entry<'a>) -> Option<&'a RunDetail> {
+    entry.details.iter().map(|(_, detail)| *detail).find(|detail| !detail.tiers.is_empty())
+}
+
+/// A heat map per balancer, on one colour scale.
+pub(super) fn heat_maps(panel: &Panel<'_>, view: &View<'_>) -> String {
+    let mut maps = Vec::new();
+    for entry in panel.by_colour() {
+        let kept = entry.details.iter().find_map(|(_, detail)| Some((*detail, detail.heat.as_ref()?)));
+        if let Some((detail, heat)) = kept.filter(|(_, heat)| heat.bins > 0) {
+            maps.push((entry, detail.bin_us * heat.bins as f64, strips(detail, &view.detail)));
+        }
+    }
+    if maps.is_empty() {
+        return String::new();
+    }
+    let cells = maps.iter().flat_map(|(_, _, strips)| strips.iter().flat_map(|strip| &strip.values));
+    let busiest = f64::from(cells.copied().fold(0f32, f32::max));
+    let top = [0.1, 0.2, 0.4, 0.6, 0.8].into_iter().find(|top| busiest <= *top).unwrap_or(1.0);
+    let end_us = maps.iter().map(|(_, end_us, _)| *end_us).fold(0.0, f64::max);
+    let mut out = format!(
+        "<div class=\"scale\"><span>Utilisation</span>{}</div>\n<div class=\"figs thirds\">\n",
+        plot::ramp(top)
+    );
+    for (entry, own_end_us, strips) in &maps {
+        // A run that ended sooner fills less of the common axis.
+        let strips: Vec<Raster> = strips.iter().map(|strip| padded(strip, end_us / own_end_us)).collect();
+        let label = format!("Load of each link over time under {}", entry.balancer);
+        let x = Scale::exact(0.0, end_us, Unit::Micros);
+        let picture = plot::heat(&label, &x, "Simulated time", &strips, top);
+        let caption = format!("{}{}", swatch(entry.colour), esc(entry.balancer));
+        out.push_str(&figure(&picture, "", &caption));
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+fn strips(detail: &RunDetail, limits: &Detail) -> Vec<Raster> {
+    let Some(heat) = &detail.heat else { return Vec::new() };
+    let mut strips = Vec::new();
+    for (group, tier) in detail.tiers.iter().enumerate() {
+        let rows: Vec<&[f32]> = heat
+            .values
+            .chunks_exact(heat.bins)
+            .zip(&heat.group)
+            .filter(|(_, of)| usize::from(**of) == group)
+            .map(|(row, _)| row)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let merged = stats::bins_per_cell(rows.len(), limits.heat_rows);
+        let mut values = Vec::new();
+        let mut columns = 0;
+        for links in rows.chunks(merged) {
+            let busiest: Vec<f32> =
+                (0..heat.bins).map(|bin| links.iter().map(|row| row[bin]).fold(0.0, f32::max)).collect();
+            let cells = stats::thin(&busiest, limits.time_cells, stats::mean_f32);
+            columns = cells.len();
+            values.extend(cells);
+        }
+        let each = if merged > 1 { format!(", a row is the busiest of {merged}") } else { String::new() };
+        strips.push(Raster {
+            name: format!("{}: {}{each}", tier.name, text::plural(rows.len() as u64, "link")),
+            columns,
+            values,
+        });
+    }
+    strips
+}
+
+fn padded(strip: &Raster, stretch: f64) -> Raster {
+    let columns = (strip.columns as f64 * stretch).round().max(strip.columns as f64) as usize;
+    let mut values = Vec::with_capacity(strip.values.len());
+    for row in strip.values.chunks_exact(strip.columns.max(1)) {
+        values.extend(row);
+        values.resize(values.len() + columns - strip.columns, 0.0);
+    }
+    Raster { name: strip.name.clone(), columns, values }
+}
+
+/// What packets found queued, by kind of port.
+pub(super) fn queues(panel: &Panel<'_>) -> String {
+    let Some(model) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.queues) else {
+        return String::new();
+    };
+    let ports: Vec<String> = model.iter().map(|queue| queue.port.clone()).collect();
+    let lengths = queue_groups(panel, &ports, |entry, index, port| {
+        let p50 = over_seeds(entry, index, |queue| queue.p50_bytes as f64)?;
+        let p99 = over_seeds(entry, index, |queue| queue.p99_bytes as f64)?;
+        let words = [text::bytes(p50), text::bytes(p99)];
+        let hint = format!("{}, {port}: median {}, 99th percentile {}", entry.balancer, words[0], words[1]);
+        Some(Value { value: p99, whiskers: (p50, p50), hint })
+    });
+    let marked = queue_groups(panel, &ports, |entry, index, port| {
+        let value = over_seeds(entry, index, |queue| queue.above_mark_share)?;
+        let hint = format!("{}, {port}: {}", entry.balancer, text::share(value));
+        Some(Value { value, whiskers: (value, value), hint })
+    });
+    let mut out = String::new();
+    for (groups, unit, y_title, caption) in [
+        (
+            lengths,
+            Unit::Bytes,
+            "Queue found by arriving packets",
+            "Bytes queued before an arriving packet: 99th percentile (bar) and median (notch), mean over seeds.",
+        ),
+        (
+            marked,
+            Unit::Share,
+            "Packets that found the marking threshold reached",
+            "Share of packets that found the queue at or above its marking threshold, mean over seeds.",
+        ),
+    ] {
+        let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);
+        let highest = highest.fold(0.0, f64::max);
+        if highest > 0.0 {
+            let label = format!("{y_title}, by kind of port, for {}", names(panel));
+            let axes = Axes { label, x_title: "Kind of port", y_title, y: Scale::linear(0.0, highest, unit) };
+            let picture = plot::grouped(&axes, &ports, &groups, Shape::Bar);
+            out.push_str(&figure(&picture, &panel_legend(panel), caption));
+        }
+    }
+    out
+}
+
+fn queue_groups(
+    panel: &Panel<'_>,
+    ports: &[String],
+    value: impl Fn(&Entry<'_>, usize, &str) -> Option<Value>,
+) -> Vec<Group> {
+    let of = |entry: &Entry<'_>| ports.iter().enumerate().map(|(index, port)| value(entry, index, port)).collect();
+    panel.by_colour().into_iter().map(|entry| Group { colour: entry.colour, values: of(entry) }).collect()
+}
+
+fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> Option<f64> {
+    let queues = entry.runs.iter().filter_map(|run| run.queues.get(index));
+    Estimate::of(&queues.map(quantity).collect::<Vec<_>>()).map(|estimate| estimate.mean)
+}
+
+fn panel_legend(panel: &Panel<'_>) -> String {
+    legend(panel.by_colour().into_iter().map(|entry| (entry.colour, entry.balancer)))
+}
+
+fn names(panel: &Panel<'_>) -> String {
+    join(&panel.by_colour().iter().map(|entry| entry.balancer.to_owned()).collect::<Vec<_>>())
+}
+
+/// Least and greatest positive value; (1, 1) if there is none.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let positive = values.filter(|value| value.is_finite() && *value > 0.0);
+    let (low, high) = positive.fold((f64::INFINITY, 0f64), |(low, high), value| (low.min(value), high.max(value)));
+    if high > 0.0 { (low, high) } else { (1.0, 1.0) }
+}

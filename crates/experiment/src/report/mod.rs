@@ -1,0 +1,163 @@
+//! `report.html`: the results as one page that needs nothing but itself.
+//!
+//! [`html`] is a function of the results alone and leaves out what differs between repeats (wall times,
+//! memory), so that the page of a repeated experiment is the same to the byte. It is well-formed XML as well
+//! as HTML, loads nothing from anywhere (a content security policy says so to the browser), and can be read
+//! without scripts, on a phone, in the dark and on paper.
+
+mod figures;
+mod plot;
+mod stats;
+mod tables;
+mod text;
+mod verdict;
+mod view;
+
+use crate::summary::{RunRecord, Summary};
+use text::{esc, join, plural, put};
+use view::{Panel, View};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// The report page of an experiment.
+///
+/// `records` adds what the summary does not hold (distributions, load over time); runs without a record
+/// only lack those figures.
+pub fn html(summary: &Summary, records: &[RunRecord]) -> String {
+    let view = View::new(summary, records);
+    let mut out = String::with_capacity(1 << 18);
+    head(&mut out, &view);
+    out.push_str("<main>\n");
+    out.push_str(&verdict::section(&view));
+    for variant in view.variants() {
+        sweep(&mut out, &view, variant);
+    }
+    if view.panels.len() > 1 {
+        out.push_str("<nav class=\"tabs\" id=\"panels\" aria-label=\"Results at\">");
+        for panel in &view.panels {
+            put!(out, "<a href=\"#{}\">{}</a>", panel.id, esc(&panel.title()));
+        }
+        out.push_str("</nav>\n");
+    }
+    for panel in &view.panels {
+        panel_section(&mut out, panel, &view);
+    }
+    out.push_str(&tables::setting(&view));
+    out.push_str(&tables::repeat(&view));
+    out.push_str(GLOSSARY);
+    put!(
+        out,
+        "</main>\n<footer>Made by anabranch {} from summary.json and runs.jsonl beside this page.</footer>\n",
+        esc(&summary.anabranch)
+    );
+    put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    out
+}
+
+fn head(out: &mut String, view: &View<'_>) {
+    let summary = view.summary;
+    out.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
+    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
+    out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"/>\n");
+    put!(out, "<title>{} · anabranch</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", esc(&summary.experiment));
+    put!(
+        out,
+        "<header class=\"top\">\n<p class=\"eyebrow\">Load balancer comparison</p>\n<h1>{}</h1>\n",
+        esc(&summary.experiment)
+    );
+    put!(out, "<p class=\"question\">{}</p>\n<ul class=\"meta\">", esc(&question(view)));
+    let seeds = summary.points.iter().map(|point| point.seeds).max().unwrap_or(0);
+    let started: u64 = summary.points.iter().map(|point| point.flows_started).sum();
+    for (count, noun) in [
+        (view.balancers.len() as u64, "balancer"),
+        (view.panels.len() as u64, "operating point"),
+        (u64::from(seeds), "seed"),
+        (summary.runs.len() as u64, "run"),
+        (started, "flow"),
+    ] {
+        let text = plural(count, noun);
+        let (number, noun) = text.split_once(' ').unwrap_or((&text, ""));
+        put!(out, "<li><b>{number}</b> {noun}</li>");
+    }
+    put!(out, "<li>anabranch <b>{}</b></li></ul>\n", esc(&summary.anabranch));
+    if !summary.warnings.is_empty() {
+        out.push_str("<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>");
+        for warning in &summary.warnings {
+            put!(out, "<li>{}</li>", esc(warning));
+        }
+        out.push_str("</ul></div>\n");
+    }
+    out.push_str("</header>\n");
+}
+
+/// The question of the experiment: its own words if the setting has them, else the obvious one.
+fn question(view: &View<'_>) -> String {
+    let setting = |name: &str| {
+        let mut found = view.summary.setting.iter();
+        found.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    };
+    if let Some(own) = setting("question").or_else(|| setting("description")) {
+        return own.to_owned();
+    }
+    let names: Vec<String> = view.balancers.iter().map(|name| (*name).to_owned()).collect();
+    // The first words say which; the details stand in the table of settings.
+    let brief = |text: &str| text.split([':', ',', ';', '(']).next().unwrap_or(text).trim().to_owned();
+    let place = setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
+    let traffic =
+        setting("workload").or_else(|| setting("traffic")).map(|traffic| format!(" under {}", brief(traffic)));
+    format!("Which of {} completes flows soonest{place}{}?", join(&names), traffic.unwrap_or_default())
+}
+
+fn sweep(out: &mut String, view: &View<'_>, variant: &str) {
+    let panels = view.sweep(variant);
+    if panels.len() < 2 {
+        return;
+    }
+    let of = if variant.is_empty() { String::new() } else { format!(", {}", esc(variant)) };
+    put!(out, "<section><h2>Against load{of}</h2>\n<div class=\"figs\">\n");
+    out.push_str(&figures::sweep(&panels, &view.balancers));
+    out.push_str("</div>\n</section>\n");
+}
+
+fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
+    put!(out, "<section class=\"panel\" id=\"{}\">\n<h2>{}</h2>\n", panel.id, esc(&panel.title()));
+    out.push_str(&tables::results(panel));
+    block(out, "Completion times", "", &figures::distributions(panel, view));
+    block(out, "By flow size", "", &figures::by_size(panel));
+    let seed = panel.entries.iter().find_map(|entry| entry.details.first()).map(|(run, _)| run.seed);
+    let of_seed = seed.map(|seed| format!("Seed {seed}: the same flows for every balancer.")).unwrap_or_default();
+    block(out, "Load of the links over time", &of_seed, &figures::time_series(panel, view));
+    let heat = figures::heat_maps(panel, view);
+    if !heat.is_empty() {
+        put!(
+            out,
+            "<h3>Load of every link</h3>\n<p>{of_seed} A row is a link, left to right is time; even colour means even load.</p>\n{heat}"
+        );
+    }
+    block(out, "Queues", "", &figures::queues(panel));
+    out.push_str(
+        "<h3>The books</h3>\n<p>Every flow and every packet is accounted for. Packets include acknowledgements.</p>\n",
+    );
+    out.push_str(&tables::books(panel));
+    out.push_str("</section>\n");
+}
+
+/// A heading over figures, if there are any.
+fn block(out: &mut String, heading: &str, note: &str, figures: &str) {
+    if figures.is_empty() {
+        return;
+    }
+    let note = if note.is_empty() { String::new() } else { format!("<p>{}</p>\n", esc(note)) };
+    put!(out, "<h3>{heading}</h3>\n{note}<div class=\"figs\">\n{figures}</div>\n");
+}
+
+const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
+<dt>FCT</dt><dd>Flow completion time: last byte received − first byte offered to the socket.</dd>
+<dt>Slowdown</dt><dd>FCT divided by the FCT of the same flow alone in an empty network; 1 is the best possible.</dd>
+<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
+<dt>Best, tied</dt><dd>Best has the least mean slowdown. Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
+<dt>Completed</dt><dd>Flows still running when a run ended, or given up, are in no average. They are counted here and in the books.</dd>
+<dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
+</dl></details>
+";

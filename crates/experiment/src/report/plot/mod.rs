@@ -1,0 +1,250 @@
+//! The figures as SVG text: curves with bands, grouped dots and bars, heat maps.
+//!
+//! Everything visual that depends on the reader (text size, theme, colours of balancers) is left to the
+//! page's style sheet through classes: one picture serves wide and narrow screens, light, dark and paper.
+//! See `docs/decisions/0001-plots.md` for why these are ours.
+
+mod heat;
+mod scale;
+
+pub(super) use heat::{Raster, base64, heat, ramp};
+pub(super) use scale::{Scale, Unit};
+
+use super::text::{esc, put};
+
+/// Size of every picture in its own units. The style sheet writes text at 13 of these, 17 on narrow screens.
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 350.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 22.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 54.0;
+
+/// What all pictures with axes have.
+pub(super) struct Axes<'a> {
+    /// For those who cannot see it.
+    pub label: String,
+    /// Title under the x axis.
+    pub x_title: &'a str,
+    /// Title above the y axis.
+    pub y_title: &'a str,
+    /// Scale of y.
+    pub y: Scale,
+}
+
+/// A curve.
+pub(super) struct Curve {
+    /// Position of the balancer in the experiment: its colour.
+    pub colour: usize,
+    /// Points in order of x.
+    pub points: Vec<(f64, f64)>,
+    /// Low and high edge at each point; empty for none.
+    pub band: Vec<(f64, f64)>,
+    /// How it is drawn.
+    pub stroke: Stroke,
+    /// Text shown on hovering each point; empty for curves without point marks.
+    pub hints: Vec<String>,
+}
+
+/// Weight of a curve.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Stroke {
+    /// The quantity of the figure.
+    Main,
+    /// A companion to it.
+    Thin,
+}
+
+/// Curves over `x`: distributions, sweeps, time series.
+pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
+    let mut out = open(&axes.label, HEIGHT);
+    frame(&mut out, axes);
+    for tick in x.ticks() {
+        let at = x_at(x.fraction(*tick));
+        put!(out, r#"<path class="grid" d="M{at:.1} {TOP}V{:.1}"/>"#, HEIGHT - BOTTOM);
+        put!(out, r#"<text class="tx" x="{at:.1}" y="{:.1}">{}</text>"#, HEIGHT - BOTTOM + 20.0, x.unit.label(*tick));
+    }
+    let place = |(px, py): (f64, f64)| (x_at(x.fraction(px)), y_at(axes.y.fraction(py)));
+    for curve in curves.iter().filter(|curve| !curve.band.is_empty()) {
+        let lower = curve.points.iter().zip(&curve.band).map(|(point, band)| place((point.0, band.0)));
+        let upper = curve.points.iter().zip(&curve.band).rev().map(|(point, band)| place((point.0, band.1)));
+        put!(out, r#"<path class="band {}" d="{}Z"/>"#, colour_class(curve.colour), path(lower.chain(upper)));
+    }
+    // Companions first: the quantity of the figure stays on top.
+    for stroke in [Stroke::Thin, Stroke::Main] {
+        for curve in curves.iter().filter(|curve| curve.stroke == stroke) {
+            let class = if stroke == Stroke::Thin { "thin" } else { "line" };
+            let line = path(curve.points.iter().map(|point| place(*point)));
+            put!(out, r#"<path class="{class} {}" d="{line}"/>"#, colour_class(curve.colour));
+            for (point, hint) in curve.points.iter().zip(&curve.hints) {
+                mark(&mut out, curve.colour, place(*point), hint);
+            }
+        }
+    }
+    out.push_str("</svg>");
+    out
+}
+
+/// One balancer's values over the categories of [`grouped`].
+pub(super) struct Group {
+    /// Position of the balancer in the experiment.
+    pub colour: usize,
+    /// One per category; `None` where there is nothing to show.
+    pub values: Vec<Option<Value>>,
+}
+
+/// A value to draw as a dot or bar.
+pub(super) struct Value {
+    /// Its height.
+    pub value: f64,
+    /// Whiskers, or for bars a single inner mark at `whiskers.0`.
+    pub whiskers: (f64, f64),
+    /// Text on hovering.
+    pub hint: String,
+}
+
+/// Dots with whiskers, or bars from zero with an inner mark.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Shape {
+    /// A dot with whiskers: for any scale.
+    Dot,
+    /// A bar from the bottom with a notch: only for linear scales from zero.
+    Bar,
+}
+
+/// Categories side by side, balancers side by side in each.
+pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], shape: Shape) -> String {
+    let mut out = open(&axes.label, HEIGHT);
+    frame(&mut out, axes);
+    let width = (WIDTH - LEFT - RIGHT) / categories.len().max(1) as f64;
+    // Many categories: every other label one line lower, so that neighbours do not touch.
+    let stagger = if categories.len() > 5 { 17.0 } else { 0.0 };
+    for (index, category) in categories.iter().enumerate() {
+        let left = LEFT + width * index as f64;
+        if index > 0 {
+            put!(out, r#"<path class="grid" d="M{left:.1} {TOP}V{:.1}"/>"#, HEIGHT - BOTTOM);
+        }
+        let below = 20.0 + if index % 2 == 1 { stagger } else { 0.0 };
+        let (x, y) = (left + width / 2.0, HEIGHT - BOTTOM + below);
+        put!(out, r#"<text class="tx" x="{x:.1}" y="{y:.1}">{}</text>"#, esc(category));
+    }
+    let slot = width * 0.8 / groups.len().max(1) as f64;
+    for (position, group) in groups.iter().enumerate() {
+        for (index, value) in group.values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let x = LEFT + width * (index as f64 + 0.1) + slot * (position as f64 + 0.5);
+            match shape {
+                Shape::Dot => dot(&mut out, axes, group.colour, x, value),
+                Shape::Bar => bar(&mut out, axes, group.colour, (x, slot), value),
+            }
+        }
+    }
+    out.push_str("</svg>");
+    out
+}
+
+fn dot(out: &mut String, axes: &Axes<'_>, colour: usize, x: f64, value: &Value) {
+    let class = colour_class(colour);
+    let (low, high) = (y_at(axes.y.fraction(value.whiskers.0)), y_at(axes.y.fraction(value.whiskers.1)));
+    if low - high > 0.5 {
+        let cap = 4.0;
+        put!(
+            out,
+            r#"<path class="whisker {class}" d="M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h{}M{:.1} {high:.1}h{}"/>"#,
+            x - cap,
+            cap * 2.0,
+            x - cap,
+            cap * 2.0
+        );
+    }
+    mark(out, colour, (x, y_at(axes.y.fraction(value.value))), &value.hint);
+}
+
+fn bar(out: &mut String, axes: &Axes<'_>, colour: usize, (x, slot): (f64, f64), value: &Value) {
+    let class = colour_class(colour);
+    let (top, bottom) = (y_at(axes.y.fraction(value.value)), y_at(0.0));
+    // A value of zero still shows as a line on the axis: it was measured.
+    let height = (bottom - top).max(1.5);
+    let width = (slot * 0.86).min(30.0);
+    let left = x - width / 2.0;
+    put!(
+        out,
+        r#"<g class="{class}"><title>{}</title><rect class="bar" x="{left:.1}" y="{:.1}" width="{width:.1}" height="{height:.1}"/>"#,
+        esc(&value.hint),
+        bottom - height
+    );
+    let notch = y_at(axes.y.fraction(value.whiskers.0));
+    put!(out, r#"<path class="notch" d="M{left:.1} {notch:.1}h{width:.1}"/></g>"#);
+}
+
+/// A point mark: its shape repeats the balancer, for those who cannot tell the colours apart.
+fn mark(out: &mut String, colour: usize, (x, y): (f64, f64), hint: &str) {
+    put!(
+        out,
+        r#"<path class="mark {}" transform="translate({x:.1} {y:.1})" d="{}"><title>{}</title></path>"#,
+        colour_class(colour),
+        mark_shape(colour),
+        esc(hint)
+    );
+}
+
+/// Outline of the mark of a balancer, centred on the origin.
+pub(super) fn mark_shape(colour: usize) -> &'static str {
+    match colour % 4 {
+        0 => "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z",
+        1 => "M-4.5 -4.5h9v9h-9Z",
+        2 => "M0 -5.8L5.6 4.2H-5.6Z",
+        _ => "M0 -6L6 0L0 6L-6 0Z",
+    }
+}
+
+/// Classes that give a balancer its colour, and its dash once the eight colours are used up.
+pub(super) fn colour_class(colour: usize) -> String {
+    let dash = match colour / 8 {
+        0 => "",
+        1 => " d1",
+        _ => " d2",
+    };
+    format!("c{}{dash}", colour % 8)
+}
+
+fn open(label: &str, height: f64) -> String {
+    format!(r#"<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#, esc(label))
+}
+
+/// Horizontal grid, labels of y and both titles.
+fn frame(out: &mut String, axes: &Axes<'_>) {
+    for tick in axes.y.ticks() {
+        let at = y_at(axes.y.fraction(*tick));
+        put!(out, r#"<path class="grid" d="M{LEFT} {at:.1}H{:.1}"/>"#, WIDTH - RIGHT);
+        put!(out, r#"<text class="ty" x="{:.1}" y="{:.1}">{}</text>"#, LEFT - 8.0, at + 4.5, axes.y.unit.label(*tick));
+    }
+    put!(out, r#"<path class="axis" d="M{LEFT} {TOP}V{:.1}H{:.1}"/>"#, HEIGHT - BOTTOM, WIDTH - RIGHT);
+    let log = if axes.y.is_log() { " (log scale)" } else { "" };
+    put!(out, r#"<text class="title" x="6" y="16">{}{log}</text>"#, esc(axes.y_title));
+    let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 9.0);
+    put!(out, r#"<text class="title tx" x="{x:.1}" y="{y:.1}">{}</text>"#, esc(axes.x_title));
+}
+
+fn x_at(fraction: f64) -> f64 {
+    LEFT + fraction * (WIDTH - LEFT - RIGHT)
+}
+
+fn y_at(fraction: f64) -> f64 {
+    HEIGHT - BOTTOM - fraction * (HEIGHT - TOP - BOTTOM)
+}
+
+/// A path through the points, without those that fall on the pixel of their predecessor.
+fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut out = String::new();
+    let mut last = String::new();
+    for (x, y) in points {
+        let next = format!("{x:.1} {y:.1}");
+        if next != last {
+            out.push(if out.is_empty() { 'M' } else { 'L' });
+            out.push_str(&next);
+            last = next;
+        }
+    }
+    out
+}

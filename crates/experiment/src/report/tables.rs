@@ -1,0 +1,266 @@
+//! The tables: results, the books, the setting, and how to run it again.
+
+use super::figures::swatch;
+use super::plot::base64;
+use super::stats::Estimate;
+use super::text::{self, TimeUnit, count_text, esc, put};
+use super::view::{Entry, Panel, View};
+use crate::summary::{FlowCounts, PacketCounts, Point, RunSummary, Stat};
+
+/// Text of a cell, and the value to sort by.
+type Cell = (String, f64);
+type CellOf<'a> = Box<dyn Fn(&Entry<'_>) -> Cell + 'a>;
+
+/// A column of numbers: heading, explanation, and for each balancer the text and the value to sort by.
+struct Column<'a> {
+    heading: String,
+    explanation: &'a str,
+    cell: CellOf<'a>,
+}
+
+/// The results of a panel, winner first.
+pub(super) fn results(panel: &Panel<'_>) -> String {
+    let columns = result_columns(panel);
+    let mut out = String::from(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\"><table class=\"results sortable\">\n",
+    );
+    put!(out, "<caption><span>{}: {}</span></caption>\n", esc(&panel.title()), panel.seeds_text());
+    out.push_str("<thead><tr><th scope=\"col\">Balancer</th>");
+    for column in &columns {
+        put!(out, "<th scope=\"col\" title=\"{}\">{}</th>", esc(column.explanation), esc(&column.heading));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for entry in &panel.entries {
+        let (class, badge) = standing(panel, entry);
+        put!(out, "<tr{class}><th scope=\"row\">{}{}{badge}</th>", swatch(entry.colour), esc(entry.balancer));
+        for column in &columns {
+            let (text, value) = (column.cell)(entry);
+            put!(out, "<td data-v=\"{value}\">{}</td>", esc(&text));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// Row class and badge of the winner, of those tied with it, and of the rest.
+fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str) {
+    let Some(verdict) = panel.verdict else { return ("", "") };
+    if verdict.best == entry.balancer {
+        return match verdict.tied.is_empty() {
+            true => (" class=\"best\"", "<span class=\"badge win\">best</span>"),
+            false => (" class=\"best\"", "<span class=\"badge tie\">best, tied</span>"),
+        };
+    }
+    match verdict.tied.iter().any(|name| name == entry.balancer) {
+        true => (" class=\"tied\"", "<span class=\"badge tie\">tied</span>"),
+        false => ("", ""),
+    }
+}
+
+fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
+    let best = panel.best().map_or(0.0, |entry| entry.point.slowdown_mean.mean);
+    vec![
+        stat("Mean slowdown", "FCT / FCT in an empty network, mean over completed flows", |point| &point.slowdown_mean),
+        Column {
+            heading: "vs best".into(),
+            explanation: "Mean slowdown compared with the best",
+            cell: Box::new(move |entry| versus(entry, best)),
+        },
+        stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
+        time(panel, "FCT ≤\u{a0}100\u{a0}KB", "Mean completion time of flows up to 100 KB", |point| {
+            &point.small_fct_mean_us
+        }),
+        time(panel, "FCT >\u{a0}1\u{a0}MB", "Mean completion time of flows above 1 MB", |point| {
+            &point.large_fct_mean_us
+        }),
+        Column {
+            heading: "Completed".into(),
+            explanation: "Flows completed / started, over all seeds",
+            cell: Box::new(completed),
+        },
+        share("Dropped", "Packets dropped / packets sent", dropped_share),
+        share("Retransmitted", "Data packets sent again / data packets sent", |run| run.loss.retransmitted_share),
+        share("Reordered", "Data packets that arrived below the highest sequence seen", |run| run.reordering.fraction),
+    ]
+}
+
+fn stat<'a>(heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
+    let cell = move |entry: &Entry<'_>| measured(of(entry.point), 1.0);
+    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+}
+
+fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
+    let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry.point).mean));
+    let cell = move |entry: &Entry<'_>| measured(of(entry.point), unit.us());
+    Column { heading: format!("{heading}, {}", unit.name()), explanation, cell: Box::new(cell) }
+}
+
+/// A mean with its interval; a mean of zero says that there was nothing to average.
+fn measured(stat: &Stat, unit: f64) -> Cell {
+    match stat.mean > 0.0 {
+        true => (text::with_interval(stat.mean / unit, stat.ci95 / unit), stat.mean),
+        false => ("—".to_owned(), f64::MAX),
+    }
+}
+
+fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) -> Column<'a> {
+    let cell = move |entry: &Entry<'_>| match Estimate::of(&entry.of_runs(of)) {
+        Some(estimate) => (text::share(estimate.mean), estimate.mean),
+        None => ("—".to_owned(), f64::MAX),
+    };
+    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+}
+
+fn dropped_share(run: &RunSummary) -> f64 {
+    run.packets.dropped.values().sum::<u64>() as f64 / run.packets.sent.max(1) as f64
+}
+
+fn versus(entry: &Entry<'_>, best: f64) -> Cell {
+    let mean = entry.point.slowdown_mean.mean;
+    match mean / best - 1.0 {
+        more if !more.is_finite() || mean <= 0.0 => ("—".to_owned(), f64::MAX),
+        0.0 => ("best".to_owned(), 0.0),
+        more => (format!("{:+.*}\u{a0}%", if more < 0.1 { 1 } else { 0 }, more * 100.0), more),
+    }
+}
+
+fn completed(entry: &Entry<'_>) -> Cell {
+    let (done, started) = (entry.point.flows_completed, entry.point.flows_started);
+    let part = done as f64 / started.max(1) as f64;
+    match done == started {
+        true => (format!("all {}", count_text(started)), part),
+        // Rounding must not turn "nearly all" into "all".
+        false => (
+            format!("{} / {} ({:.2}\u{a0}%)", count_text(done), count_text(started), (part * 1e4).floor() / 100.0),
+            part,
+        ),
+    }
+}
+
+/// Flow and packet books of a panel, over all seeds.
+pub(super) fn books(panel: &Panel<'_>) -> String {
+    let mut out = String::from("<div class=\"stack\">\n");
+    let causes = causes(panel);
+    let flow_headings =
+        ["Started", "=\u{a0}completed", "+\u{a0}failed", "+\u{a0}running", "Balance"].map(str::to_owned);
+    let flows = panel.entries.iter().map(|entry| {
+        let sum = |of: fn(&FlowCounts) -> u64| entry.runs.iter().map(|run| of(&run.flows)).sum::<u64>();
+        vec![sum(|f| f.started), sum(|f| f.completed), sum(|f| f.failed), sum(|f| f.running)]
+    });
+    out.push_str(&ledger("Flows", &flow_headings, panel, flows));
+    let mut headings: Vec<String> = vec!["Sent".into(), "=\u{a0}delivered".into()];
+    headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
+    headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
+    let packets = panel.entries.iter().map(|entry| {
+        let sum = |of: &dyn Fn(&PacketCounts) -> u64| entry.runs.iter().map(|run| of(&run.packets)).sum::<u64>();
+        let lost = causes.iter().map(|cause| sum(&|p| p.dropped.get(*cause).copied().unwrap_or(0)));
+        [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(lost).chain([sum(&|p| p.in_flight)]).collect()
+    });
+    out.push_str(&ledger("Packets", &headings, panel, packets));
+    out.push_str("</div>\n");
+    out
+}
+
+fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
+    let mut causes: Vec<&str> = Vec::new();
+    for run in panel.entries.iter().flat_map(|entry| &entry.runs) {
+        for cause in run.packets.dropped.keys() {
+            if !causes.contains(&cause.as_str()) {
+                causes.push(cause);
+            }
+        }
+    }
+    causes.sort_unstable();
+    causes
+}
+
+/// A table whose first number must equal the sum of the others.
+fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterator<Item = Vec<u64>>) -> String {
+    let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table>\n");
+    put!(out, "<caption><span>{name}, all seeds</span></caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
+    for heading in headings {
+        put!(out, "<th scope=\"col\">{}</th>", esc(heading));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (entry, numbers) in panel.entries.iter().zip(rows) {
+        put!(out, "<tr><th scope=\"row\">{}{}</th>", swatch(entry.colour), esc(entry.balancer));
+        for number in &numbers {
+            put!(out, "<td{}>{}</td>", if *number == 0 { " class=\"zero\"" } else { "" }, count_text(*number));
+        }
+        out.push_str(match numbers[0] == numbers[1..].iter().sum::<u64>() {
+            true => "<td class=\"ok\">✓</td></tr>\n",
+            false => "<td class=\"bad\">✗ does not balance</td></tr>\n",
+        });
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// What all runs share, and the parameters of each balancer.
+pub(super) fn setting(view: &View<'_>) -> String {
+    let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
+    let rows: Vec<(String, String)> = view.summary.setting.clone();
+    out.push_str(&pairs("Common to all runs", &rows));
+    let mut parameters: Vec<(String, String)> = Vec::new();
+    for balancer in &view.balancers {
+        let run = view.summary.runs.iter().find(|run| run.balancer == *balancer);
+        let list = run.map(|run| run.parameters.as_slice()).unwrap_or_default();
+        let words: Vec<String> = list.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let words = if words.is_empty() { "no parameters".to_owned() } else { words.join(", ") };
+        parameters.push(((*balancer).to_owned(), words));
+    }
+    out.push_str(&pairs("Balancers", &parameters));
+    out.push_str("</div>\n</section>\n");
+    out
+}
+
+fn pairs(caption: &str, rows: &[(String, String)]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">");
+    put!(out, "<table class=\"pairs\"><caption>{caption}</caption><tbody>\n");
+    for (key, value) in rows {
+        put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", esc(key), esc(value));
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// Everything needed to get the same numbers again.
+pub(super) fn repeat(view: &View<'_>) -> String {
+    let summary = view.summary;
+    let mut seeds: Vec<u64> = summary.runs.iter().map(|run| run.seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    let name = file_name(&summary.experiment);
+    let mut out = String::from("<section id=\"repeat\"><h2>How to repeat this</h2>\n");
+    put!(
+        out,
+        "<ol><li>Take anabranch <b>{}</b>.</li>\n<li>Save the experiment file: <a download=\"{name}\" href=\"data:text/plain;base64,{}\">{name}</a>.</li>\n<li>Run it: <code>anabranch run {name}</code></li></ol>\n",
+        esc(&summary.anabranch),
+        base64(summary.file.as_bytes())
+    );
+    put!(
+        out,
+        "<p>Seeds: {}. The same file and seeds give the same numbers, to the last digit, on any number of cores.</p>\n",
+        esc(&seeds.join(", "))
+    );
+    put!(
+        out,
+        "<details class=\"file\"><summary>The experiment file, in full</summary><pre>{}</pre></details>\n",
+        esc(&summary.file)
+    );
+    out.push_str("</section>\n");
+    out
+}
+
+/// A name that is safe in a shell, in a URL and as a file.
+fn file_name(experiment: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let stem: String = experiment.chars().map(safe).collect();
+    let stem = stem.trim_matches(['-', '.']).trim_end_matches(".toml");
+    format!("{}.toml", if stem.is_empty() { "experiment" } else { stem })
+}

@@ -1,0 +1,200 @@
+//! Words and numbers as people read them, and the escaping that keeps names from becoming markup.
+
+/// Appends formatted text to a `String`.
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => {{
+        use std::fmt::Write as _;
+        write!($out, $($arg)*).expect("a String takes any text")
+    }};
+}
+pub(super) use put;
+
+/// Text that is safe as element content and inside a double-quoted attribute.
+pub(super) fn esc(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Control characters are not allowed in XML, nor useful in a page.
+            control if control.is_control() && !matches!(control, '\n' | '\t') => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `a, b and c`.
+pub(super) fn join(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => only.clone(),
+        [init @ .., last] => format!("{} and {last}", init.join(", ")),
+    }
+}
+
+/// `1 flow`, `2 flows`.
+pub(super) fn plural(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count_text(count), if count == 1 { "" } else { "s" })
+}
+
+/// Digits in groups of three: `1,234,567`.
+pub(super) fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Decimals that show three significant digits of `value`.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        size if size >= 0.1 => 3,
+        _ => 4,
+    }
+}
+
+fn fixed(value: f64, decimals: usize) -> String {
+    if decimals == 0 && value >= 0.0 { count_text(value.round() as u64) } else { format!("{value:.decimals$}") }
+}
+
+/// Three significant digits.
+pub(super) fn number(value: f64) -> String {
+    if value.is_finite() { fixed(value, decimals(value)) } else { "—".to_owned() }
+}
+
+/// `1.83 ± 0.04`, the interval with the decimals of the mean; without it where there is none.
+pub(super) fn with_interval(mean: f64, half_width: f64) -> String {
+    if !(half_width.is_finite() && half_width > 0.0) {
+        return number(mean);
+    }
+    // An interval is never written as 0: that would claim what nobody measured.
+    let digits = decimals(mean);
+    let digits = (digits..digits + 3).find(|digits| half_width >= 0.5 * 0.1f64.powi(*digits as i32)).unwrap_or(digits);
+    format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
+}
+
+/// A share of 1 as a percentage with two significant digits.
+pub(super) fn share(value: f64) -> String {
+    let percent = value * 100.0;
+    match percent {
+        value if !value.is_finite() => "—".to_owned(),
+        0.0 => "0".to_owned(),
+        value if value < 0.01 => "<0.01\u{a0}%".to_owned(),
+        value if value < 1.0 => format!("{value:.2}\u{a0}%"),
+        value if value < 10.0 => format!("{value:.1}\u{a0}%"),
+        value => format!("{value:.0}\u{a0}%"),
+    }
+}
+
+/// A load such as 0.6 as `60 %`.
+pub(super) fn load_text(load: f64) -> String {
+    let percent = format!("{:.1}", load * 100.0);
+    format!("{}\u{a0}%", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Bytes in decimal units.
+pub(super) fn bytes(value: f64) -> String {
+    let (size, unit) = match value {
+        value if value >= 1e9 => (value / 1e9, "GB"),
+        value if value >= 1e6 => (value / 1e6, "MB"),
+        value if value >= 1e3 => (value / 1e3, "KB"),
+        value => (value, "B"),
+    };
+    format!("{}\u{a0}{unit}", short(size))
+}
+
+/// Microseconds in the unit that needs the fewest zeros.
+pub(super) fn micros(value: f64) -> String {
+    let unit = TimeUnit::of(value);
+    format!("{}\u{a0}{}", short(value / unit.us()), unit.name())
+}
+
+/// Three significant digits without trailing zeros.
+pub(super) fn short(value: f64) -> String {
+    let text = format!("{value:.*}", decimals(value));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Unit for a column or an axis of times.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum TimeUnit {
+    Micro,
+    Milli,
+    Second,
+}
+
+impl TimeUnit {
+    pub(super) fn of(value_us: f64) -> TimeUnit {
+        match value_us.abs() {
+            us if us >= 999_500.0 => TimeUnit::Second,
+            us if us >= 999.5 => TimeUnit::Milli,
+            _ => TimeUnit::Micro,
+        }
+    }
+
+    /// One unit for all of a column: that of its least value, so that none is rounded away.
+    pub(super) fn of_column(values_us: impl Iterator<Item = f64>) -> TimeUnit {
+        TimeUnit::of(values_us.filter(|us| *us > 0.0).min_by(f64::total_cmp).unwrap_or(0.0))
+    }
+
+    pub(super) fn us(self) -> f64 {
+        match self {
+            TimeUnit::Micro => 1.0,
+            TimeUnit::Milli => 1e3,
+            TimeUnit::Second => 1e6,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Micro => "µs",
+            TimeUnit::Milli => "ms",
+            TimeUnit::Second => "s",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(with_interval(1.8312, 0.0423), "1.83\u{a0}±\u{a0}0.04");
+        assert_eq!(with_interval(107.2, 0.31), "107.2\u{a0}±\u{a0}0.3");
+        assert_eq!(with_interval(12345.6, 0.0), "12,346");
+        assert_eq!(share(0.0), "0");
+        assert_eq!(share(0.00001), "<0.01\u{a0}%");
+        assert_eq!(share(0.1234), "12\u{a0}%");
+        assert_eq!(load_text(0.6), "60\u{a0}%");
+        assert_eq!(load_text(0.125), "12.5\u{a0}%");
+        assert_eq!(micros(1500.0), "1.5\u{a0}ms");
+        assert_eq!(micros(100.0), "100\u{a0}µs");
+        assert_eq!(bytes(64_000.0), "64\u{a0}KB");
+        assert_eq!(number(f64::NAN), "—");
+    }
+
+    #[test]
+    fn markup_in_names_is_defused() {
+        assert_eq!(esc("<script>\"&'\u{1}"), "&lt;script&gt;&quot;&amp;&#39;\u{fffd}");
+    }
+
+    #[test]
+    fn lists_read_as_a_sentence() {
+        assert_eq!(join(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+        assert_eq!(plural(1, "flow"), "1 flow");
+        assert_eq!(plural(1200, "flow"), "1,200 flows");
+    }
+}

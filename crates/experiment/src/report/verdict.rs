@@ -1,0 +1,143 @@
+//! Who won, in words large enough for the last row.
+
+use super::figures::swatch;
+use super::text::{count_text, esc, join, plural, put, share};
+use super::view::{Panel, View};
+use crate::summary::Verdict;
+
+const ONE_SEED: &str =
+    "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would tell.";
+
+/// All verdicts: one in full, or a headline over the list of them.
+pub(super) fn section(view: &View<'_>) -> String {
+    let mut out =
+        String::from("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
+    if let Some(headline) = headline(view) {
+        put!(out, "<p class=\"headline\">{}</p>\n", esc(&headline));
+    }
+    let several = view.panels.len() > 1;
+    if view.panels.iter().all(|panel| panel.seeds() < 2) && several {
+        put!(out, "<ul class=\"caveats\"><li class=\"noise\">{ONE_SEED}</li></ul>\n");
+    }
+    put!(out, "<div class=\"verdict-list{}\">\n", if several { " several" } else { "" });
+    for panel in &view.panels {
+        out.push_str(&one(panel, several));
+    }
+    out.push_str("</div>\n</section>\n");
+    out
+}
+
+fn one(panel: &Panel<'_>, several: bool) -> String {
+    let mut out = String::from("<article class=\"verdict\">");
+    if several {
+        put!(out, "<h3><a href=\"#{}\">{}</a></h3>", panel.id, esc(&panel.title()));
+    }
+    let winner = panel.best().map(|entry| swatch(entry.colour)).unwrap_or_default();
+    put!(out, "<p class=\"sentence\">{winner}{}</p>", esc(&sentence(panel)));
+    let caveats = caveats(panel, several);
+    if !caveats.is_empty() {
+        out.push_str("<ul class=\"caveats\">");
+        for (class, text) in caveats {
+            put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str("</article>\n");
+    out
+}
+
+fn sentence(panel: &Panel<'_>) -> String {
+    match panel.verdict {
+        Some(verdict) if !verdict.sentence.is_empty() => verdict.sentence.clone(),
+        Some(verdict) => format!("{} has the least mean slowdown.", verdict.best),
+        None => "No verdict: no balancer completed a flow.".to_owned(),
+    }
+}
+
+/// What must be known before the sentence is repeated elsewhere.
+fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
+    let mut caveats = Vec::new();
+    let one_seed = panel.seeds() < 2;
+    // The sentence of the summary usually says so itself.
+    let said = sentence(panel).contains("noise");
+    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !said) {
+        let names = join(&verdict.tied);
+        caveats.push((
+            "noise",
+            match one_seed {
+                true => format!("Within 2 % of {}: {names}. With one seed that counts as a tie.", verdict.best),
+                false => format!("Within noise: {names} cannot be told apart from {} on these seeds.", verdict.best),
+            },
+        ));
+    }
+    // Over several verdicts it is said once, above them.
+    if one_seed && !several {
+        caveats.push(("noise", ONE_SEED.to_owned()));
+    }
+    let unfinished: Vec<String> = panel
+        .entries
+        .iter()
+        .filter(|entry| entry.unfinished() > 0)
+        .map(|entry| {
+            let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
+            let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
+            format!("{} left {count} of {all} ({})", entry.balancer, share(part))
+        })
+        .collect();
+    if !unfinished.is_empty() {
+        let text = format!(
+            "Not every flow completed: {}. Averages cover completed flows only, which flatters a balancer that leaves the slowest ones out.",
+            join(&unfinished)
+        );
+        caveats.push(("unfinished", text));
+    }
+    caveats
+}
+
+/// One sentence over several panels: who wins outright, where, and how often it is a tie.
+fn headline(view: &View<'_>) -> Option<String> {
+    let verdicts: Vec<_> = view.panels.iter().filter_map(|panel| panel.verdict).collect();
+    if verdicts.len() < 2 {
+        return None;
+    }
+    let what = if view.variants().len() > 1 { "setting" } else { "load" };
+    let outright =
+        |name: &str| verdicts.iter().filter(|verdict| verdict.best == name && verdict.tied.is_empty()).count();
+    let mut wins: Vec<(usize, &str)> =
+        view.balancers.iter().map(|name| (outright(name), *name)).filter(|(count, _)| *count > 0).collect();
+    wins.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let best = &verdicts[0].best;
+    let same = verdicts.iter().all(|verdict| verdict.best == *best);
+    let ties = verdicts.len() - wins.iter().map(|(count, _)| count).sum::<usize>();
+    let mut parts: Vec<String> = Vec::new();
+    if same && ties > 0 && !wins.is_empty() {
+        let all = verdicts.len();
+        return Some(format!("{best} is best at all {all} {what}s, at {ties} of them within noise of another."));
+    }
+    for (count, name) in &wins {
+        match *count == verdicts.len() {
+            true => parts.push(format!("{name} wins at every {what}")),
+            false => parts.push(format!("{name} wins at {count} of {} {what}s", verdicts.len())),
+        }
+    }
+    match (wins.is_empty(), ties) {
+        (true, _) => parts.push(no_winner(&verdicts, what)),
+        (false, 0) => {}
+        (false, _) => parts.push(format!("at {} the best are within noise of each other", plural(ties as u64, what))),
+    }
+    Some(format!("{}.", parts.join("; ")))
+}
+
+/// What to say when the best is tied everywhere: the group, if it is always the same.
+fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
+    let group = |verdict: &Verdict| {
+        let mut names: Vec<String> = verdict.tied.iter().chain([&verdict.best]).cloned().collect();
+        names.sort_unstable();
+        names
+    };
+    let first = group(verdicts[0]);
+    match verdicts.iter().all(|verdict| group(verdict) == first) {
+        true => format!("{} are best at every {what}, within noise of each other", join(&first)),
+        false => format!("No clear winner: at every {what} the best are within noise of each other"),
+    }
+}

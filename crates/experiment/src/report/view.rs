@@ -1,0 +1,172 @@
+//! The results arranged as the page shows them: panels of (variant, load), balancers inside in rank order.
+
+use super::text;
+use crate::summary::{Point, RunDetail, RunRecord, RunSummary, Summary, Verdict};
+
+/// The whole page's material.
+pub(super) struct View<'a> {
+    pub summary: &'a Summary,
+    /// Balancers in the order of the experiment; a position here is a colour everywhere.
+    pub balancers: Vec<&'a str>,
+    pub panels: Vec<Panel<'a>>,
+    pub detail: Detail,
+}
+
+/// How finely pictures are drawn, so that a sweep of hundreds of points still makes a page that opens.
+pub(super) struct Detail {
+    pub curve_points: usize,
+    pub time_cells: usize,
+    pub heat_rows: usize,
+}
+
+/// One (variant, load).
+pub(super) struct Panel<'a> {
+    /// For links within the page.
+    pub id: String,
+    pub variant: &'a str,
+    pub load: Option<f64>,
+    pub verdict: Option<&'a Verdict>,
+    /// Least mean slowdown first.
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// One balancer in a panel.
+pub(super) struct Entry<'a> {
+    pub balancer: &'a str,
+    pub colour: usize,
+    pub point: &'a Point,
+    /// By seed.
+    pub runs: Vec<&'a RunSummary>,
+    /// With their summaries, by seed; those of resumed or old results may be missing.
+    pub details: Vec<(&'a RunSummary, &'a RunDetail)>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(summary: &'a Summary, records: &'a [RunRecord]) -> View<'a> {
+        let mut balancers: Vec<&str> = Vec::new();
+        let mut keys: Vec<(&str, Option<f64>)> = Vec::new();
+        for point in &summary.points {
+            if !balancers.contains(&point.balancer.as_str()) {
+                balancers.push(&point.balancer);
+            }
+            let key = (point.variant.as_str(), point.load);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let panels = keys.into_iter().enumerate();
+        let panels = panels.map(|(index, key)| Panel::new(index, key, summary, records, &balancers)).collect();
+        let detail = Detail::for_points(summary.points.len());
+        View { summary, balancers, panels, detail }
+    }
+
+    /// Distinct variants in order.
+    pub(super) fn variants(&self) -> Vec<&'a str> {
+        let mut variants: Vec<&str> = Vec::new();
+        for panel in &self.panels {
+            if !variants.contains(&panel.variant) {
+                variants.push(panel.variant);
+            }
+        }
+        variants
+    }
+
+    /// Panels of a variant that have a load, by load.
+    pub(super) fn sweep(&self, variant: &str) -> Vec<&Panel<'a>> {
+        let chosen = self.panels.iter().filter(|panel| panel.variant == variant && panel.load.is_some());
+        let mut panels: Vec<&Panel<'a>> = chosen.collect();
+        panels.sort_by(|a, b| a.load.unwrap_or(0.0).total_cmp(&b.load.unwrap_or(0.0)));
+        panels
+    }
+}
+
+impl Detail {
+    fn for_points(points: usize) -> Detail {
+        match points {
+            0..=12 => Detail { curve_points: 250, time_cells: 150, heat_rows: 128 },
+            13..=40 => Detail { curve_points: 160, time_cells: 100, heat_rows: 64 },
+            _ => Detail { curve_points: 100, time_cells: 60, heat_rows: 48 },
+        }
+    }
+}
+
+impl<'a> Panel<'a> {
+    fn new(
+        index: usize,
+        (variant, load): (&'a str, Option<f64>),
+        summary: &'a Summary,
+        records: &'a [RunRecord],
+        balancers: &[&'a str],
+    ) -> Panel<'a> {
+        let points = summary.points.iter().filter(|point| point.variant == variant && point.load == load);
+        let mut entries: Vec<Entry<'a>> = points.map(|point| Entry::new(point, summary, records, balancers)).collect();
+        // Those without a single completed flow have a mean of 0 that means nothing: last.
+        entries.sort_by(|a, b| a.rank().0.cmp(&b.rank().0).then(a.rank().1.total_cmp(&b.rank().1)));
+        let verdict = summary.verdicts.iter().find(|verdict| verdict.variant == variant && verdict.load == load);
+        Panel { id: format!("p{}", index + 1), variant, load, verdict, entries }
+    }
+
+    /// `Load 60 %, buffer=100KB`.
+    pub(super) fn title(&self) -> String {
+        let load = self.load.map(|load| format!("Load {}", text::load_text(load)));
+        let variant = (!self.variant.is_empty()).then(|| self.variant.to_owned());
+        let parts: Vec<String> = load.into_iter().chain(variant).collect();
+        if parts.is_empty() { "Results".to_owned() } else { parts.join(", ") }
+    }
+
+    /// Most seeds of any balancer here.
+    pub(super) fn seeds(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.point.seeds).max().unwrap_or(0)
+    }
+
+    /// What the numbers are, as to seeds.
+    pub(super) fn seeds_text(&self) -> String {
+        match self.seeds() {
+            0 | 1 => "one seed".to_owned(),
+            seeds => format!("means over {seeds} seeds ± half width of the 95 % interval"),
+        }
+    }
+
+    /// The entry of the winner.
+    pub(super) fn best(&self) -> Option<&Entry<'a>> {
+        let best = self.verdict?.best.as_str();
+        self.entries.iter().find(|entry| entry.balancer == best)
+    }
+
+    /// Entries in the order of the experiment: for legends and figures.
+    pub(super) fn by_colour(&self) -> Vec<&Entry<'a>> {
+        let mut entries: Vec<&Entry<'a>> = self.entries.iter().collect();
+        entries.sort_by_key(|entry| entry.colour);
+        entries
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn new(point: &'a Point, summary: &'a Summary, records: &'a [RunRecord], balancers: &[&'a str]) -> Entry<'a> {
+        let here =
+            |run: &RunSummary| run.variant == point.variant && run.load == point.load && run.balancer == point.balancer;
+        let mut runs: Vec<&RunSummary> = summary.runs.iter().filter(|run| here(run)).collect();
+        runs.sort_by_key(|run| run.seed);
+        let found = records.iter().filter(|record| here(&record.summary));
+        let mut details: Vec<(&RunSummary, &RunDetail)> =
+            found.map(|record| (&record.summary, &record.detail)).collect();
+        // Records come in the order in which runs ended, which differs from time to time.
+        details.sort_by_key(|(run, _)| run.seed);
+        let colour = balancers.iter().position(|name| *name == point.balancer).unwrap_or(0);
+        Entry { balancer: &point.balancer, colour, point, runs, details }
+    }
+
+    fn rank(&self) -> (bool, f64) {
+        (self.point.flows_completed == 0, self.point.slowdown_mean.mean)
+    }
+
+    /// Flows that started but did not complete.
+    pub(super) fn unfinished(&self) -> u64 {
+        self.point.flows_started.saturating_sub(self.point.flows_completed)
+    }
+
+    /// A quantity of each run.
+    pub(super) fn of_runs(&self, quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
+        self.runs.iter().map(|run| quantity(run)).collect()
+    }
+}

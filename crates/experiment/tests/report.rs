@@ -1,0 +1,178 @@
+//! The report page: complete, self-contained, well-formed, and the same every time.
+
+mod support;
+
+use anabranch_experiment::report;
+use anabranch_experiment::summary::{RunRecord, Summary};
+use support::{Recipe, results};
+
+/// Parses the page as XML: HTML parsers forgive, this one does not.
+fn parsed(html: &str) -> roxmltree::Document<'_> {
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    roxmltree::Document::parse_with_options(html, options).expect("the page is well-formed")
+}
+
+fn page(recipe: &Recipe) -> String {
+    let (summary, records) = results(recipe);
+    let html = report::html(&summary, &records);
+    // To look at the pages: ANABRANCH_REPORT_DIR=/some/dir cargo test -p anabranch-experiment --test report
+    if let Some(dir) = std::env::var_os("ANABRANCH_REPORT_DIR") {
+        let path = std::path::Path::new(&dir).join(format!("{}.html", recipe.name.replace(' ', "-")));
+        std::fs::write(path, &html).expect("ANABRANCH_REPORT_DIR is writable");
+    }
+    html
+}
+
+fn text_of(node: roxmltree::Node<'_, '_>) -> String {
+    node.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect()
+}
+
+#[test]
+fn a_sweep_has_every_section_for_every_load() {
+    let html = page(&Recipe::sweep());
+    let document = parsed(&html);
+    let count = |class: &str| {
+        document
+            .descendants()
+            .filter(|node| node.attribute("class").is_some_and(|c| c.split(' ').any(|c| c == class)))
+            .count()
+    };
+    assert_eq!(count("panel"), 3);
+    assert_eq!(count("verdict"), 3);
+    assert_eq!(count("results"), 3);
+    // Four against load (throughput is the same for all); per panel two distributions, two by size, four tiers, two of queues and three heat maps.
+    assert_eq!(count("plot"), 4 + 3 * (2 + 2 + 4 + 2 + 3));
+    let text = text_of(document.root_element());
+    for expected in [
+        "anabranch run web-search-on-a-fat-tree.toml",
+        "Seeds: 1, 2, 3.",
+        "=\u{a0}completed",
+        "dropped: link\u{a0}down",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing");
+    }
+}
+
+#[test]
+fn one_load_needs_no_tabs_and_no_curves_against_load() {
+    let html = page(&Recipe::single());
+    let document = parsed(&html);
+    assert!(!document.descendants().any(|node| node.attribute("class") == Some("tabs")));
+    assert!(!text_of(document.root_element()).contains("Against load"));
+}
+
+#[test]
+fn unfinished_flows_and_warnings_are_said_at_the_top() {
+    let html = page(&Recipe::troubled());
+    let document = parsed(&html);
+    let answer = document.descendants().find(|node| node.attribute("class") == Some("verdicts")).expect("verdicts");
+    assert!(text_of(answer).contains("Not every flow completed: hermes-rtt left 680 of 20,000 flows (3.4\u{a0}%)"));
+    assert!(text_of(answer).contains("One seed only"));
+    let header = document.descendants().find(|node| node.has_tag_name("header")).expect("header");
+    assert!(text_of(header).contains("load 1.05 is 1 or more"));
+}
+
+#[test]
+fn books_that_do_not_balance_are_called_out() {
+    let (mut summary, records) = results(&Recipe::single());
+    assert!(!report::html(&summary, &records).contains("does not balance"));
+    summary.runs[0].packets.delivered -= 1;
+    assert!(report::html(&summary, &records).contains("does not balance"));
+}
+
+#[test]
+fn the_same_results_give_the_same_page_in_any_order_of_records() {
+    let (mut summary, mut records) = results(&Recipe::sweep());
+    let first = report::html(&summary, &records);
+    records.reverse();
+    for (run, record) in summary.runs.iter_mut().zip(&mut records) {
+        run.engine.wall_s *= 3.0;
+        record.summary.engine.wall_s *= 2.0;
+    }
+    assert!(first == report::html(&summary, &records), "the page depends on the order of records or on wall time");
+}
+
+#[test]
+fn the_page_loads_nothing() {
+    for recipe in [Recipe::sweep(), Recipe::troubled()] {
+        let html = page(&recipe);
+        for scheme in ["http://", "https://", "@import", "url("] {
+            assert!(!html.contains(scheme), "{scheme} in the page of {}", recipe.name);
+        }
+        let document = parsed(&html);
+        let links =
+            document.descendants().flat_map(|node| node.attributes()).filter(|a| matches!(a.name(), "src" | "href"));
+        for link in links {
+            assert!(link.value().starts_with("data:") || link.value().starts_with('#'), "{}", link.value());
+        }
+    }
+}
+
+#[test]
+fn names_cannot_become_markup() {
+    let hostile = "<script>alert('x')</script>\"'&";
+    let (summary, records) = results(&Recipe { loads: vec![None], ..Recipe::sweep() });
+    let infect = |json: String| json.replace("hermes-rtt", &hostile.replace('"', "\\\""));
+    let mut summary: Summary =
+        serde_json::from_str(&infect(serde_json::to_string(&summary).expect("JSON"))).expect("JSON");
+    let records: Vec<RunRecord> =
+        serde_json::from_str(&infect(serde_json::to_string(&records).expect("JSON"))).expect("JSON");
+    for text in [&mut summary.experiment, &mut summary.file, &mut summary.anabranch] {
+        text.push_str(hostile);
+    }
+    summary.warnings.push(hostile.into());
+    summary.setting.push((hostile.into(), hostile.into()));
+    let html = report::html(&summary, &records);
+    let document = parsed(&html);
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("script")).count(), 1);
+    let handlers = document.descendants().flat_map(|node| node.attributes()).filter(|a| a.name().starts_with("on"));
+    assert_eq!(handlers.count(), 0);
+    assert!(html.matches("&lt;script&gt;alert(").count() > 20, "the name is shown, as text");
+}
+
+#[test]
+fn pictures_and_tables_can_be_read_aloud() {
+    let html = page(&Recipe::sweep());
+    let document = parsed(&html);
+    for plot in document.descendants().filter(|node| node.attribute("role") == Some("img")) {
+        assert!(plot.attribute("aria-label").is_some_and(|label| label.len() > 10));
+    }
+    for head in document.descendants().filter(|node| node.has_tag_name("th")) {
+        assert!(head.attribute("scope").is_some(), "a heading cell without scope");
+    }
+    for figure in document.descendants().filter(|node| node.has_tag_name("figure")) {
+        assert!(figure.children().any(|node| node.has_tag_name("figcaption")));
+    }
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("h1")).count(), 1);
+}
+
+#[test]
+fn poor_results_still_make_a_page() {
+    let (summary, records) = results(&Recipe { loads: vec![None], ..Recipe::sweep() });
+    parsed(&report::html(&summary, &[]));
+    let mut empty = summary.clone();
+    (empty.runs, empty.points, empty.verdicts) = (vec![], vec![], vec![]);
+    parsed(&report::html(&empty, &[]));
+    let mut nothing_completed = summary;
+    for point in &mut nothing_completed.points {
+        (point.flows_completed, point.slowdown_mean, point.small_fct_mean_us) = Default::default();
+    }
+    let mut records = records;
+    for record in &mut records {
+        record.summary.fct_us = Default::default();
+        record.detail.fct_quantiles_us.clear();
+        record.detail.tiers.clear();
+        record.detail.heat = None;
+    }
+    let html = report::html(&nothing_completed, &records);
+    parsed(&html);
+    assert!(!html.contains("NaN") && !html.contains("inf "));
+}
+
+#[test]
+fn a_large_sweep_stays_small_enough_to_open() {
+    let loads = (1..=9).map(|tenth| Some(f64::from(tenth) / 10.0)).collect();
+    let balancers = vec!["ecmp", "spray", "hermes-rtt", "wcmp", "spt", "drill", "conga"];
+    let html = page(&Recipe { name: "large", loads, balancers, seeds: 2, ..Recipe::sweep() });
+    assert!(html.len() < 4_000_000, "{} bytes", html.len());
+}
