@@ -147,21 +147,13 @@ impl Shared<'_> {
         let began = Instant::now();
         let variant = &self.experiment.variants[run.variant];
         let balancer = &self.experiment.balancers[run.balancer];
-        let failed = |cause: SimError| Error::Run {
-            run: self.name(run),
-            cause: Box::new(cause),
-        };
+        let failed = |cause: SimError| Error::Run { run: self.name(run), cause: Box::new(cause) };
         let flows = variant
             .traffic
             .flows(&variant.topology, run.load, run.seed)
             .map_err(|cause| Error::Traffic { run: self.name(run), cause: Box::new(cause) })?;
-        let scenario = Scenario {
-            topology: &variant.topology,
-            flows: &flows,
-            balancer,
-            seed: run.seed,
-            config: &variant.config,
-        };
+        let scenario =
+            Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
         let outcome = sim::run(&scenario, &mut |at| {
             self.tally.advance(&mut seen, at.flows_done, at.events);

@@ -196,7 +196,8 @@ fn write_flows(store: &Store, runs: &[PlannedRun], records: &[RunRecord]) -> Res
     if !runs.iter().all(|run| store.has_part(&run.fingerprint)) {
         return Ok(());
     }
-    let mut writers = [FlowsWriter::create(&store.path("flows.parquet"))?, FlowsWriter::create(&store.path("flows.csv"))?];
+    let mut writers =
+        [FlowsWriter::create(&store.path("flows.parquet"))?, FlowsWriter::create(&store.path("flows.csv"))?];
     for (run, record) in runs.iter().zip(records) {
         let rows = store.part(&run.fingerprint, &execute::row_like(run.index as u32, record))?;
         for writer in &mut writers {

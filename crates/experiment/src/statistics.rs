@@ -51,9 +51,8 @@ pub fn evaluate(runs: &[RunSummary]) -> (Vec<Point>, Vec<Verdict>) {
 fn point(runs: &[RunSummary], best: Option<&[RunSummary]>) -> Point {
     let over = |value: &dyn Fn(&RunSummary) -> Option<f64>| stat(&runs.iter().filter_map(value).collect::<Vec<_>>());
     // A run in which nothing completed has no mean; counting it as 0 would make it the best.
-    let completed = |value: fn(&RunSummary) -> f64| {
-        over(&move |run: &RunSummary| (run.fct_us.count > 0).then(|| value(run)))
-    };
+    let completed =
+        |value: fn(&RunSummary) -> f64| over(&move |run: &RunSummary| (run.fct_us.count > 0).then(|| value(run)));
     Point {
         variant: runs[0].variant.clone(),
         load: runs[0].load,
@@ -115,7 +114,8 @@ fn best(rivals: &[&[RunSummary]]) -> Option<usize> {
 
 /// Slowdown minus that of the best, on the seeds both have.
 fn differences(runs: &[RunSummary], best: &[RunSummary]) -> Vec<f64> {
-    let pairs = runs.iter().filter_map(|run| best.iter().find(|other| other.seed == run.seed).map(|other| (run, other)));
+    let pairs =
+        runs.iter().filter_map(|run| best.iter().find(|other| other.seed == run.seed).map(|other| (run, other)));
     pairs.map(|(run, other)| run.slowdown_bound_mean - other.slowdown_bound_mean).collect()
 }
 
@@ -150,12 +150,8 @@ fn verdict(rivals: &[&[RunSummary]], best: Option<usize>) -> Verdict {
     let mut sentence = comparison(best, &complete().collect::<Vec<_>>(), &tied);
     for runs in rivals.iter().filter(|runs| unfinished(runs) > 0) {
         let judged = if is_complete(runs, least_unfinished) { "" } else { ", so it is not ranked" };
-        sentence += &format!(
-            " {} left {} of {} flows unfinished{judged}.",
-            runs[0].balancer,
-            unfinished(runs),
-            started(runs)
-        );
+        sentence +=
+            &format!(" {} left {} of {} flows unfinished{judged}.", runs[0].balancer, unfinished(runs), started(runs));
     }
     named(best[0].balancer.clone(), tied, sentence)
 }
@@ -185,7 +181,10 @@ fn comparison(best: &[RunSummary], others: &[&[RunSummary]], tied: &[String]) ->
         (true, None) => format!("{name} has mean slowdown {mean:.2} over {seeds}."),
         (true, Some(lead)) => format!("{name} wins: mean slowdown {mean:.2} over {seeds}, {lead}."),
         (false, None) => {
-            format!("No clear winner over {seeds}: {name} has the least mean slowdown, {mean:.2}, but {} {noise}.", are(tied))
+            format!(
+                "No clear winner over {seeds}: {name} has the least mean slowdown, {mean:.2}, but {} {noise}.",
+                are(tied)
+            )
         }
         (false, Some(lead)) => {
             format!("{name} has the least mean slowdown, {mean:.2} over {seeds}, {lead}; {} {noise}.", are(tied))

@@ -33,7 +33,9 @@ mod tests {
 
     #[test]
     fn published_values() {
-        for (degrees, value) in [(1, 12.7062), (2, 4.3027), (9, 2.2622), (29, 2.0452), (40, 2.0211), (60, 2.0003), (120, 1.9799)] {
+        for (degrees, value) in
+            [(1, 12.7062), (2, 4.3027), (9, 2.2622), (29, 2.0452), (40, 2.0211), (60, 2.0003), (120, 1.9799)]
+        {
             assert!((t975(degrees) - value).abs() < 5e-5, "{degrees}: {}", t975(degrees));
         }
         assert_eq!(t975(0), 0.0);

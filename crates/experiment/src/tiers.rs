@@ -52,7 +52,10 @@ mod tests {
     #[test]
     fn names_follow_the_number_of_tiers() {
         for (spec, expected) in [
-            ("leaf-spine:leaves=2,spines=2,hosts_per_leaf=1", vec!["host→leaf", "leaf→host", "leaf→spine", "spine→leaf"]),
+            (
+                "leaf-spine:leaves=2,spines=2,hosts_per_leaf=1",
+                vec!["host→leaf", "leaf→host", "leaf→spine", "spine→leaf"],
+            ),
             ("fat-tree:k=2", vec!["agg→core", "agg→edge", "core→agg", "edge→agg", "edge→host", "host→edge"]),
             ("geni-wan", vec!["host→switch", "switch–switch", "switch→host"]),
         ] {

@@ -96,7 +96,8 @@ fn a_finished_folder_is_not_done_again_but_can_grow() {
 fn the_written_file_repeats_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (folder.path().join("1"), folder.path().join("2"));
-    let first = run(&experiment(&[("traffic.flows", "20"), ("transport.kind", "newreno")]), &options(&one, 2), &(), &NEVER);
+    let first =
+        run(&experiment(&[("traffic.flows", "20"), ("transport.kind", "newreno")]), &options(&one, 2), &(), &NEVER);
     let again = Experiment::load(&one.join("experiment.toml"), &[]).unwrap();
     let second = run(&again, &options(&two, 2), &(), &NEVER).unwrap();
     assert_eq!(first.unwrap(), second);

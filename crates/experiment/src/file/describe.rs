@@ -50,12 +50,15 @@ fn transport(config: &TransportConfig) -> String {
     let kind = match config.kind {
         TransportKind::NewReno => "TCP NewReno".to_owned(),
         TransportKind::Dctcp { gain } => format!("DCTCP (gain {gain})"),
-        TransportKind::Udp(UdpRate::Constant(rate)) => return format!("UDP at {rate}, {} B packets", config.packet_bytes()),
+        TransportKind::Udp(UdpRate::Constant(rate)) => {
+            return format!("UDP at {rate}, {} B packets", config.packet_bytes());
+        }
         TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s }) => {
             return format!("UDP at {min_per_s} to {max_per_s} packets/s, {} B packets", config.packet_bytes());
         }
     };
-    let window = config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"));
+    let window =
+        config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"));
     format!(
         "{kind}, {} B packets ({} B payload), initial window {} packets, receive window {window}, min RTO {}, {} duplicate \
          ACKs, {}, {}",

@@ -79,13 +79,7 @@ impl Document {
 
     /// An error about `key`, written at `at`.
     pub fn error(&self, at: &At, key: &str, message: impl Into<String>) -> FileError {
-        FileError {
-            place: self.place(at),
-            key: key.to_owned(),
-            message: message.into(),
-            cause: None,
-            hint: None,
-        }
+        FileError { place: self.place(at), key: key.to_owned(), message: message.into(), cause: None, hint: None }
     }
 
     /// Applies one override written as `key=value`; `argument` is how the user wrote the whole option.
@@ -132,10 +126,9 @@ fn put_in(table: &mut Table, parts: &[&str], value: Value) -> Result<(), ()> {
         return Ok(());
     }
     let at = value.at.clone();
-    let entry = table.entry((*first).to_owned()).or_insert_with(|| Entry {
-        key_at: at.clone(),
-        value: Value { data: Data::Table(Table::new()), at },
-    });
+    let entry = table
+        .entry((*first).to_owned())
+        .or_insert_with(|| Entry { key_at: at.clone(), value: Value { data: Data::Table(Table::new()), at } });
     match &mut entry.value.data {
         Data::Table(inner) => put_in(inner, rest, value),
         Data::List(items) => {
@@ -244,7 +237,8 @@ impl Value {
                 format!("[{}]", items.iter().map(Value::inline).collect::<Vec<_>>().join(", "))
             }
             Data::Table(table) => {
-                let pairs = table.iter().map(|(key, entry)| format!("{} = {}", bare_or_quoted(key), entry.value.inline()));
+                let pairs =
+                    table.iter().map(|(key, entry)| format!("{} = {}", bare_or_quoted(key), entry.value.inline()));
                 format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
             }
         }
@@ -331,9 +325,12 @@ mod tests {
     #[test]
     fn overrides_reach_every_depth() {
         let mut document = Document::parse("t", TEXT).unwrap();
-        for (key, value) in
-            [("traffic.load", "[0.1, 0.2]"), ("stop.until", "10s"), ("failure.0.at", "2ms"), ("sweep.switch.ecn", "[\"off\"]")]
-        {
+        for (key, value) in [
+            ("traffic.load", "[0.1, 0.2]"),
+            ("stop.until", "10s"),
+            ("failure.0.at", "2ms"),
+            ("sweep.switch.ecn", "[\"off\"]"),
+        ] {
             document.set(key, value, "--set").unwrap();
         }
         let text = rendered(&document);

@@ -158,7 +158,8 @@ impl<'a> Section<'a> {
             }
             Some(value @ Value { data: Data::Integer(_) | Data::Real(_), .. }) => {
                 let error = self.error(key, format!("{} has no unit", value.inline()));
-                Err(error.with_hint("write the number with its unit, in quotes, such as \"10us\", \"10Gbps\" or \"10KB\""))
+                Err(error
+                    .with_hint("write the number with its unit, in quotes, such as \"10us\", \"10Gbps\" or \"10KB\""))
             }
             Some(value) => Err(self.kind_error(key, value, "a quantity with its unit, in quotes")),
         }

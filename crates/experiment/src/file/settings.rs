@@ -16,7 +16,11 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
     Ok(SimConfig {
         host: host(&top.section("host")?)?,
         switch: switch(&top.section("switch")?, transport.packet_bytes())?,
-        failures: top.sections("failure")?.iter().map(|section| failure(section, topology)).collect::<Result<_, _>>()?,
+        failures: top
+            .sections("failure")?
+            .iter()
+            .map(|section| failure(section, topology))
+            .collect::<Result<_, _>>()?,
         probes: probes(&top.section("probes")?)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
         transport,

@@ -5,8 +5,7 @@ use super::error::FileError;
 use super::section::Section;
 
 /// Axes an experiment has anyway.
-const OWN_AXES: [&str; 8] =
-    ["seeds", "balancers", "traffic.load", "sweep", "name", "title", "question", "source"];
+const OWN_AXES: [&str; 8] = ["seeds", "balancers", "traffic.load", "sweep", "name", "title", "question", "source"];
 
 /// Most combinations of swept values.
 const VARIANTS_MAX: usize = 100_000;

@@ -83,11 +83,16 @@ fn broken_files_are_named_with_their_line() {
     let traffic = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
     let spec = "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"";
     assert!(error("fixed:size=10KB", "file:path=bad.cdf").contains("f.toml:8: traffic.workload: bad.cdf:2:"));
-    assert!(error(traffic, "flow_list = \"bad.csv\"\n").contains("f.toml:8: traffic.flow_list: is not usable: bad.csv:1:"));
+    assert!(
+        error(traffic, "flow_list = \"bad.csv\"\n").contains("f.toml:8: traffic.flow_list: is not usable: bad.csv:1:")
+    );
     assert!(error(traffic, "flow_list = \"bad.cm\"\n").contains("bad.cm:3:"));
     assert!(error(traffic, "flow_list = \"gone.csv\"\n").contains("cannot read gone.csv"));
     assert!(error(traffic, "flow_list = \"a.xls\"\n").contains("cannot read"));
-    assert!(error(spec, "file = \"bad.graphml\"").contains("f.toml:6: topology.file: is not a usable topology: bad.graphml:1:"));
+    assert!(
+        error(spec, "file = \"bad.graphml\"")
+            .contains("f.toml:6: topology.file: is not a usable topology: bad.graphml:1:")
+    );
     assert!(error(spec, "file = \"bad.topo\"").contains("bad.topo:1:"));
     assert!(error(spec, "file = \"bad.graphml\"\nspec = \"diamond\"").contains("cannot go with"));
 }

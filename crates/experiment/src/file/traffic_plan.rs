@@ -25,8 +25,7 @@ pub enum TrafficPlan {
     Replay(Arc<FlowList>),
 }
 
-const GENERATE_KEYS: [&str; 7] =
-    ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
+const GENERATE_KEYS: [&str; 7] = ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
 const REPLAY_KEYS: [&str; 5] = ["start_unit", "coflows", "time_scale", "size_scale", "megabyte"];
 
 /// What one traffic section says.
@@ -125,8 +124,7 @@ fn load_reference(section: &Section<'_>, topology: &Topology) -> Result<(LoadRef
 /// the hosts, which is the least one in every tiered topology numbered rack by rack.
 pub fn bisection(topology: &Topology) -> Bandwidth {
     let half = topology.hosts().len() as u32 / 2;
-    net::bisection::exact(topology)
-        .unwrap_or_else(|_| net::bisection::between(topology, |host: HostIx| host.0 < half))
+    net::bisection::exact(topology).unwrap_or_else(|_| net::bisection::between(topology, |host: HostIx| host.0 < half))
 }
 
 fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {

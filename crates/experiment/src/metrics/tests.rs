@@ -33,9 +33,8 @@ fn flow(size_bytes: u64) -> Flow {
 
 /// Two bins of 10 us; `loads` is the share of their capacity that upward fabric links carry in the first bin.
 fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcome {
-    let fabric: Vec<u32> = (0..topology.links().len() as u32)
-        .filter(|ix| !topology.is_host_link(net::LinkIx(*ix)))
-        .collect();
+    let fabric: Vec<u32> =
+        (0..topology.links().len() as u32).filter(|ix| !topology.is_host_link(net::LinkIx(*ix))).collect();
     let mut upward = loads.iter();
     let bytes = fabric.iter().flat_map(|ix| {
         let first = if topology.is_upward(net::LinkIx(*ix)) { *upward.next().unwrap_or(&0.0) } else { 0.0 };

@@ -1,7 +1,5 @@
 use super::*;
-use crate::summary::{
-    Control, CoreBalance, Engine, Fairness, FlowCounts, Loss, PacketCounts, Quantiles, Reordering,
-};
+use crate::summary::{Control, CoreBalance, Engine, Fairness, FlowCounts, Loss, PacketCounts, Quantiles, Reordering};
 
 fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> RunSummary {
     let completed = 1000 - unfinished;
@@ -61,7 +59,8 @@ fn pairing_sees_a_small_difference_under_large_noise() {
 
 #[test]
 fn noise_is_called_noise() {
-    let (_, verdicts) = evaluate(&runs(&[("a", &[2.0, 3.0, 4.0], 0), ("b", &[2.5, 2.9, 4.0], 0), ("c", &[9.0, 9.5, 9.9], 0)]));
+    let (_, verdicts) =
+        evaluate(&runs(&[("a", &[2.0, 3.0, 4.0], 0), ("b", &[2.5, 2.9, 4.0], 0), ("c", &[9.0, 9.5, 9.9], 0)]));
     assert_eq!((verdicts[0].best.as_str(), verdicts[0].tied.as_slice()), ("a", &["b".to_owned()][..]));
     assert!(verdicts[0].sentence.contains("b is within noise"), "{}", verdicts[0].sentence);
     assert!(verdicts[0].sentence.contains("below c"), "{}", verdicts[0].sentence);
