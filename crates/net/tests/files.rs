@@ -103,46 +103,32 @@ fn the_macedonia_file_is_the_fat_tree_with_80_hosts() {
     let (a, b) = (Routes::intact(&file), Routes::intact(&built));
     for from in 0..80 {
         for to in (0..80).map(anabranch_net::HostIx) {
-            let count = |topology: &Topology, routes: &Routes| {
-                routes.path_count(topology.hosts()[from], routes.class_of(to))
-            };
+            let count =
+                |topology: &Topology, routes: &Routes| routes.path_count(topology.hosts()[from], routes.class_of(to));
             assert_eq!(count(&file, &a), count(&built, &b), "h{from} to {to:?}");
         }
     }
     let tier_and_rack = |topology: &Topology| -> Vec<_> {
         let hosts = topology.hosts().iter();
-        hosts
-            .map(|host| (topology.node(*host).rack, topology.node(*host).pod))
-            .collect()
+        hosts.map(|host| (topology.node(*host).rack, topology.node(*host).pod)).collect()
     };
     assert_eq!(tier_and_rack(&file), tier_and_rack(&built));
 }
 
 fn every_topology() -> Vec<Topology> {
-    let built = spec::FAMILIES
-        .iter()
-        .map(|family| spec::parse(family.name).unwrap());
+    let built = spec::FAMILIES.iter().map(|family| spec::parse(family.name).unwrap());
     let imported = ["", "zoo"].into_iter().flat_map(files);
-    built
-        .chain(imported.map(|path| load(&path).topology))
-        .collect()
+    built.chain(imported.map(|path| load(&path).topology)).collect()
 }
 
 #[test]
 fn exported_files_are_read_back_unchanged() {
     let options = ImportOptions::default();
     for topology in every_topology() {
-        for (file, text) in [
-            ("net.json", export::json(&topology)),
-            ("net.graphml", export::graphml(&topology)),
-        ] {
+        for (file, text) in [("net.json", export::json(&topology)), ("net.graphml", export::graphml(&topology))] {
             let back = import::read(Path::new(file), &text, &options);
             let back = back.unwrap_or_else(|error| panic!("{}: {error}", topology.name()));
-            assert!(
-                same(&back.topology, &topology),
-                "{} as {file}",
-                topology.name()
-            );
+            assert!(same(&back.topology, &topology), "{} as {file}", topology.name());
             assert!(back.warnings.is_empty());
         }
     }
@@ -172,9 +158,7 @@ print(calls["addHost"], calls["addSwitch"], calls["links"], "%.2f" % calls["bw"]
 fn run_python(script: &str) -> Option<String> {
     use std::io::Write;
     let mut command = Command::new("python3");
-    command
-        .args(["-c", PYTHON])
-        .stdin(std::process::Stdio::piped());
+    command.args(["-c", PYTHON]).stdin(std::process::Stdio::piped());
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().ok()?;
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(script.as_bytes()).unwrap();
@@ -192,11 +176,7 @@ fn mininet_scripts_are_python_that_builds_the_network() {
             return;
         };
         let size = Size::of(&topology);
-        let mbps: f64 = topology
-            .links()
-            .iter()
-            .map(|l| l.rate.as_bps_f64() / 1e6)
-            .sum();
+        let mbps: f64 = topology.links().iter().map(|l| l.rate.as_bps_f64() / 1e6).sum();
         let expected = format!("{} {} {} {mbps:.2}", size.hosts, size.switches, size.cables);
         assert_eq!(output.trim(), expected, "{}", topology.name());
     }

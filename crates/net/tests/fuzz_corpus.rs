@@ -44,10 +44,7 @@ fn the_committed_corpora_never_panic() {
             replayed += 1;
         }
     }
-    assert!(
-        replayed >= 20,
-        "{replayed} files are too few to be the corpora"
-    );
+    assert!(replayed >= 20, "{replayed} files are too few to be the corpora");
 }
 
 #[test]
@@ -61,10 +58,7 @@ fn files_cut_anywhere_are_refused_with_their_last_line_or_so() {
                 continue;
             };
             // What is well-formed up to the cut must be complained about where it ends.
-            let lines = String::from_utf8_lossy(&bytes[..end])
-                .lines()
-                .count()
-                .max(1) as u32;
+            let lines = String::from_utf8_lossy(&bytes[..end]).lines().count().max(1) as u32;
             match error {
                 ImportError::Text { line, .. } => {
                     assert!((1..=lines + 1).contains(&line), "line {line} of {lines}");

@@ -50,8 +50,7 @@ fn networks_without_parallels(switches: usize) -> impl Strategy<Value = Topology
     parts(switches).prop_map(|(parents, mut extra)| {
         let count = parents.len() + 1;
         let tree = parents.iter().enumerate();
-        let mut linked: BTreeSet<(usize, usize)> =
-            tree.map(|(i, parent)| (parent % (i + 1), i + 1)).collect();
+        let mut linked: BTreeSet<(usize, usize)> = tree.map(|(i, parent)| (parent % (i + 1), i + 1)).collect();
         extra.retain(|(from, to, ..)| {
             let (from, to) = (from % count, to % count);
             linked.insert((from.min(to), from.max(to)))

@@ -390,10 +390,9 @@ impl Fabric {
     /// The member that carries the packet's ranked path on; updates its rank.
     #[inline]
     fn follow(&self, packet: &mut Packet, entry: Entry, group: &Group, class: ClassIx) -> u32 {
-        if entry.each != 0 {
-            let member = (packet.rank / entry.each) as usize;
-            packet.rank %= entry.each;
-            return group.links[member.min(group.links.len() - 1)].0;
+        if let Some(member) = packet.rank.checked_div(entry.each) {
+            packet.rank -= member * entry.each;
+            return group.links[(member as usize).min(group.links.len() - 1)].0;
         }
         for link in &group.links {
             let beyond = self.intact_routes.path_count(self.far_end(*link), class);

@@ -9,10 +9,12 @@ use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 use crate::network::serialisation_ps;
 use crate::scenario::TransportConfig;
 
-/// One hop of a bound: the best rate and the least delay among the links a packet could take there.
+/// One hop of a bound: the best rate and the least delay among the links a packet could take there, and
+/// the rate of all of them together, which bounds a flow spread over many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Leg {
     bps: u64,
+    total_bps: u64,
     delay: u64,
 }
 
@@ -40,8 +42,10 @@ impl Ideals {
         let key = (self.routes.class_of(src).0, self.routes.class_of(dst).0);
         let routes = &self.routes;
         let between = self.cache.entry(key).or_insert_with(|| legs(topology, routes, ClassIx(key.0), ClassIx(key.1)));
-        let leg =
-            |link: LinkIx| Leg { bps: topology.link(link).rate.as_bps(), delay: topology.link(link).delay.as_ps() };
+        let leg = |link: LinkIx| {
+            let link = topology.link(link);
+            Leg { bps: link.rate.as_bps(), total_bps: link.rate.as_bps(), delay: link.delay.as_ps() }
+        };
         let first = routes.last_link(src).map(|down| leg(down.reverse()));
         let last = routes.last_link(dst).map(leg);
         let legs = first.into_iter().chain(between.iter().copied()).chain(last);
@@ -90,7 +94,8 @@ fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box
         let link = |l: &LinkIx| topology.link(*l);
         let bps = links.iter().map(|l| link(l).rate.as_bps()).max().unwrap_or(link(first).rate.as_bps());
         let delay = links.iter().map(|l| link(l).delay.as_ps()).min().unwrap_or(0);
-        legs.push(Leg { bps, delay });
+        let total_bps = links.iter().map(|l| link(l).rate.as_bps()).fold(0, u64::saturating_add);
+        legs.push(Leg { bps, total_bps, delay });
         level = links.iter().map(|l| link(l).to).collect();
         level.sort_unstable();
         level.dedup();
@@ -98,20 +103,30 @@ fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box
     legs.into()
 }
 
-/// When the last of `packets` packets (all of `full` bytes but the last, of `tail`) has been received.
+/// A lower bound on when the last of `packets` packets (all of `full` bytes but the last, of `tail`) has been
+/// received; exact where every leg is one link or packets keep their order at equal rates.
+///
+/// Beyond a leg of several links packets may overtake each other: there the tail waits for no one, and a
+/// single link can only be held to carrying all bytes after the first packet to arrive.
 fn pipeline(legs: impl Iterator<Item = Leg>, packets: u64, full: u64, tail: u64) -> u64 {
-    // Of the full packets, the last one leaves hop i at: its first-packet time there plus the gap of the
-    // slowest hop so far for each packet before it. The tail follows it or waits for its own bytes.
-    let (mut first, mut slowest, mut tail_at) = (0u64, 0u64, 0u64);
+    // When the first full packet, the last full packet, the tail and the whole flow are past the hop before.
+    let (mut first, mut last, mut tail_at, mut whole) = (0u64, 0u64, 0u64, 0u64);
+    let mut keeps_order = true;
     for leg in legs {
-        let step = serialisation_ps(full, leg.bps);
-        first += step;
-        slowest = slowest.max(step);
-        let before = if packets > 1 { first + (packets - 2) * slowest } else { 0 };
-        tail_at = tail_at.max(before) + serialisation_ps(tail, leg.bps) + leg.delay;
-        first += leg.delay;
+        keeps_order &= leg.total_bps == leg.bps;
+        let (step, tail_step) = (serialisation_ps(full, leg.bps), serialisation_ps(tail, leg.bps));
+        let earliest = if packets > 1 { first.min(tail_at) } else { tail_at };
+        let bytes = (packets - 1) * full + tail;
+        whole = (whole + tail_step).max(earliest + serialisation_ps(bytes, leg.total_bps)) + leg.delay;
+        if packets > 1 {
+            last = (last + step).max(first + serialisation_ps((packets - 1) * full, leg.total_bps));
+            first += step + leg.delay;
+        }
+        let waits_for = if keeps_order { tail_at.max(last) } else { tail_at };
+        tail_at = waits_for + tail_step + leg.delay;
+        last += leg.delay;
     }
-    tail_at
+    tail_at.max(last).max(whole)
 }
 
 #[cfg(test)]
@@ -119,7 +134,8 @@ mod tests {
     use super::*;
 
     fn legs(n: usize, gbps: u64, delay_us: u64) -> impl Iterator<Item = Leg> {
-        (0..n).map(move |_| Leg { bps: gbps * 1_000_000_000, delay: delay_us * 1_000_000 })
+        let bps = gbps * 1_000_000_000;
+        (0..n).map(move |_| Leg { bps, total_bps: bps, delay: delay_us * 1_000_000 })
     }
 
     #[test]
@@ -136,7 +152,11 @@ mod tests {
 
     #[test]
     fn a_slow_hop_paces_the_rest() {
-        let path = [Leg { bps: 10_000_000_000, delay: 0 }, Leg { bps: 1_000_000_000, delay: 0 }];
+        let leg = |bps, total_bps| Leg { bps, total_bps, delay: 0 };
+        let path = [leg(10_000_000_000, 10_000_000_000), leg(1_000_000_000, 1_000_000_000)];
         assert_eq!(pipeline(path.into_iter(), 10, 1500, 1500), 1_200_000 + 10 * 12_000_000);
+        // Ten slow links side by side keep up.
+        let spread = [leg(10_000_000_000, 10_000_000_000), leg(1_000_000_000, 10_000_000_000)];
+        assert_eq!(pipeline(spread.into_iter(), 10, 1500, 1500), 10 * 1_200_000 + 12_000_000);
     }
 }

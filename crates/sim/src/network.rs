@@ -164,11 +164,13 @@ pub(crate) struct Network {
     /// Probability of silent loss, for links that have one.
     loss_probability: Vec<(u32, f64)>,
     pub(crate) dropped: Drops,
+    /// Largest random gap after a packet of a host, picoseconds.
+    jitter: u64,
     rng: Stream,
 }
 
 impl Network {
-    pub(crate) fn new(specs: &[PortSpec], switch: &QueueConfig, events: EventQueue, seed: u64) -> Network {
+    pub(crate) fn new(specs: &[PortSpec], switch: &QueueConfig, events: EventQueue, jitter: u64, seed: u64) -> Network {
         let mut seen: Vec<Seen> = Vec::new();
         let mut ports = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -203,6 +205,7 @@ impl Network {
             rules: [Rule { limit: u64::MAX, limit_in_bytes: false, mark: Mark::Off }, Rule::new(switch)],
             loss_probability: Vec::new(),
             dropped: Drops::default(),
+            jitter,
             rng: Stream::new(seed, "network"),
         }
     }
@@ -240,7 +243,11 @@ impl Network {
                 }
             }
         }
-        let departs = now.max(port.busy_until) + ((u64::from(entry.bytes) * port.ps_per_byte) >> RATE_BITS);
+        let mut free_at = port.busy_until;
+        if self.jitter > 0 && port.rule == 0 {
+            free_at = now.max(free_at) + self.rng.below(self.jitter + 1);
+        }
+        let departs = now.max(free_at) + ((u64::from(entry.bytes) * port.ps_per_byte) >> RATE_BITS);
         entry.departs = departs;
         entry.next = NIL;
         port.queued_bytes += u32::from(entry.bytes);

@@ -84,6 +84,9 @@ pub struct TransportConfig {
     pub min_rto: Time,
     /// Duplicate ACKs that trigger a fast retransmit.
     pub dup_ack_threshold: u32,
+    /// Whether the first two duplicate ACKs let a new packet out each (RFC 3042), which spares short flows
+    /// many time-outs.
+    pub limited_transmit: bool,
     /// The receiver acknowledges every n-th in-order packet; 1 turns delayed ACKs off.
     pub ack_every: u32,
     /// Longest a delayed ACK waits.
@@ -122,6 +125,10 @@ pub struct HostConfig {
     pub queue_packets: u32,
     /// Resequencing buffer.
     pub resequencing: Resequencing,
+    /// Largest random extra gap a host leaves after a packet, drawn uniformly per packet. Zero is exact and
+    /// what other simulators do, but with drop-tail queues and equal link rates it lets one TCP flow lock
+    /// others out for good (phase effects, Floyd and Jacobson 1992); real hosts are never that regular.
+    pub jitter: Time,
 }
 
 /// Size limit of a switch queue; the packet in transmission counts.
@@ -235,6 +242,7 @@ impl Default for TransportConfig {
             max_window_packets: None,
             min_rto: Time::from_ms(5),
             dup_ack_threshold: 3,
+            limited_transmit: true,
             ack_every: 1,
             ack_timeout: Time::from_us(500),
             handshake: false,
@@ -260,7 +268,7 @@ impl TransportConfig {
 
 impl Default for HostConfig {
     fn default() -> Self {
-        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto }
+        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto, jitter: Time::ZERO }
     }
 }
 

@@ -143,7 +143,8 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let base_rtt = ideals.base_rtt(topology, transport);
     let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
     let resequencer = resequencer(scenario, base_rtt, window);
-    let network = Network::new(&ports(scenario), &config.switch, events(scenario), scenario.seed);
+    let jitter = config.host.jitter.as_ps();
+    let network = Network::new(&ports(scenario), &config.switch, events(scenario), jitter, scenario.seed);
     Engine {
         topology,
         list: scenario.flows,

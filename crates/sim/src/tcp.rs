@@ -15,6 +15,8 @@ pub(crate) struct TcpRules {
     pub(crate) min_rto: u64,
     pub(crate) initial_rto: u64,
     pub(crate) dup_ack_threshold: u32,
+    /// New segments that duplicate ACKs may let out: 2, or 0 for none.
+    pub(crate) limited_transmit: u32,
     pub(crate) max_timeouts: u32,
     /// DCTCP gain; `None` for NewReno.
     pub(crate) gain: Option<f64>,
@@ -31,6 +33,7 @@ impl TcpRules {
             min_rto: config.min_rto.as_ps(),
             initial_rto: config.min_rto.as_ps().max(3 * base_rtt),
             dup_ack_threshold: config.dup_ack_threshold,
+            limited_transmit: if config.limited_transmit { 2 } else { 0 },
             max_timeouts: config.max_timeouts,
             gain: match config.kind {
                 TransportKind::Dctcp { gain } => Some(gain),
@@ -216,7 +219,7 @@ impl Sender {
         }
         if self.dup_acks < rules.dup_ack_threshold {
             // Limited transmit (RFC 3042): two new segments at most, on the first two duplicates.
-            self.extra = self.dup_acks.min(2);
+            self.extra = self.dup_acks.min(rules.limited_transmit);
             return Reply::Continue;
         }
         // `una >= recover`: duplicates caused by our own go-back-N after a time-out are no new loss (RFC 6582 §4).
@@ -274,7 +277,8 @@ impl Sender {
         }
         if marked && self.una >= d.reduced_until && !self.in_recovery {
             d.reduced_until = self.next;
-            self.cwnd = (self.cwnd * (1.0 - d.alpha / 2.0)).max(1.0);
+            // Two packets at least, as Linux keeps: below, delayed ACKs and time-outs would stall the flow.
+            self.cwnd = (self.cwnd * (1.0 - d.alpha / 2.0)).max(2.0);
             self.ssthresh = self.cwnd;
         }
     }

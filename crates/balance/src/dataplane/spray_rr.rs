@@ -31,7 +31,8 @@ struct SprayRr {
 impl SwitchBalancer for SprayRr {
     fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
         let next = &mut self.next[packet.to.0 as usize];
-        *next = if *next as usize + 1 >= members.links.len() { 0 } else { *next + 1 };
+        // Wraps by the number of members now, so that the random start is not lost.
+        *next = (*next + 1) % members.links.len() as u32;
         *next as usize
     }
 }

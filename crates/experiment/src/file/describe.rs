@@ -92,14 +92,16 @@ fn queues(variant: &Variant) -> String {
 }
 
 fn hosts(variant: &Variant) -> String {
-    match variant.config.host.resequencing {
+    let host = &variant.config.host;
+    let resequencing = match host.resequencing {
         Resequencing::Auto => "resequencing for balancers that always reorder".to_owned(),
         Resequencing::Off => "no resequencing".to_owned(),
         Resequencing::On(bounds) => {
             let timeout = bounds.timeout.map_or("scaled to the network".to_owned(), |timeout| timeout.to_string());
             format!("resequencing for all, released after {timeout}")
         }
-    }
+    };
+    if host.jitter == net::Time::ZERO { resequencing } else { format!("{resequencing}, jitter up to {}", host.jitter) }
 }
 
 fn describe_failure(failure: &Failure, variant: &Variant) -> String {

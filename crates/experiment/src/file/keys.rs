@@ -70,6 +70,7 @@ pub const KEYS: &[Key] = &[
     key("transport", "max_window", "packets|\"auto\"", "auto", "receive window; auto is twice the largest bandwidth-delay product plus one switch queue"),
     key("transport", "min_rto", "time", "5ms", "least retransmission time-out"),
     key("transport", "dup_ack_threshold", "count", "3", "duplicate ACKs that trigger a fast retransmit"),
+    key("transport", "limited_transmit", "true|false", "true", "the first two duplicate ACKs let a new packet out each (RFC 3042)"),
     key("transport", "ack_every", "count", "1", "the receiver acknowledges every n-th packet; 1 turns delayed ACKs off"),
     key("transport", "ack_timeout", "time", "500us", "longest a delayed ACK waits"),
     key("transport", "handshake", "true|false", "false", "begin with SYN and SYN-ACK, inside the completion time"),
@@ -79,6 +80,7 @@ pub const KEYS: &[Key] = &[
     key("host", "resequencing", "auto|on|off", "auto", "hold back early packets; auto does for balancers that always reorder"),
     key("host", "resequencing_timeout", "time|\"auto\"", "auto", "with on: release after this long"),
     key("host", "resequencing_packets", "count", "the receive window", "with on: packets held per flow"),
+    key("host", "jitter", "time", "0s", "largest random gap after each packet a host sends; breaks phase effects between TCP flows"),
 
     key("switch", "queue", "\"100pkt\" or size", "100pkt", "drop-tail limit of every switch queue"),
     key("switch", "ecn", "\"20pkt\", size, \"off\" or {min, max, probability}", "20pkt", "ECN marking: a step, or a linear ramp as in RED"),

@@ -43,6 +43,7 @@ fn transport(section: &Section<'_>) -> Result<TransportConfig, FileError> {
         },
         min_rto: section.above_zero("min_rto")?.unwrap_or(default.min_rto),
         dup_ack_threshold: section.count32("dup_ack_threshold", 1..=1_000_000)?.unwrap_or(default.dup_ack_threshold),
+        limited_transmit: section.flag("limited_transmit")?.unwrap_or(default.limited_transmit),
         ack_every: section.count32("ack_every", 1..=1_000)?.unwrap_or(default.ack_every),
         ack_timeout: section.above_zero("ack_timeout")?.unwrap_or(default.ack_timeout),
         handshake: section.flag("handshake")?.unwrap_or(default.handshake),
@@ -111,6 +112,7 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
             1 => Resequencing::On(bounds),
             _ => Resequencing::Off,
         },
+        jitter: section.quantity::<Time>("jitter")?.unwrap_or(default.jitter),
     })
 }
 

@@ -1,9 +1,10 @@
 //! Which figures the page has, and how results become curves, dots and rasters.
 
 use super::plot::{self, Axes, Curve, Group, Raster, Scale, Shape, Stroke, Unit, Value};
-use super::stats::{self, Estimate, pooled_cdf};
+use super::stats::{self, pooled_cdf};
 use super::text::{self, esc, join, put};
-use super::view::{Detail, Entry, Panel, View};
+use super::view::{Detail, Entry, Panel, View, ranked_by};
+use crate::statistics::stat;
 use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
 
 /// A figure with legend and caption. Empty if there is no picture.
@@ -39,7 +40,7 @@ type BucketValue = fn(&SizeBucket) -> f64;
 
 /// The quantities of [`sweep`].
 const SWEEPS: [(&str, StatOf, Unit); 5] = [
-    ("Mean slowdown", |point| &point.slowdown_mean, Unit::Plain),
+    ("Mean slowdown", ranked_by, Unit::Plain),
     ("99th percentile slowdown", |point| &point.slowdown_p99, Unit::Plain),
     ("Mean FCT of flows up to 100 KB", |point| &point.small_fct_mean_us, Unit::Micros),
     ("Mean FCT of flows above 1 MB", |point| &point.large_fct_mean_us, Unit::Micros),
@@ -178,7 +179,10 @@ fn bucket_values(entry: &Entry<'_>, categories: &[String], quantity: BucketValue
     let value = |(index, category): (usize, &String)| {
         let buckets = entry.runs.iter().filter_map(|run| run.fct_us_by_size.get(index));
         let values: Vec<f64> = buckets.filter(|bucket| bucket.slowdown.count > 0).map(quantity).collect();
-        let Estimate { mean, ci95 } = Estimate::of(&values)?;
+        if values.is_empty() {
+            return None;
+        }
+        let Stat { mean, ci95, .. } = stat(&values);
         let hint = format!("{}, {category}: {}", entry.balancer, text::with_interval(mean, ci95));
         Some(Value { value: mean, whiskers: (mean - ci95, mean + ci95), hint })
     };
@@ -380,7 +384,8 @@ fn queue_groups(
 
 fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> Option<f64> {
     let queues = entry.runs.iter().filter_map(|run| run.queues.get(index));
-    Estimate::of(&queues.map(quantity).collect::<Vec<_>>()).map(|estimate| estimate.mean)
+    let values: Vec<f64> = queues.map(quantity).collect();
+    (!values.is_empty()).then(|| stat(&values).mean)
 }
 
 fn panel_legend(panel: &Panel<'_>) -> String {

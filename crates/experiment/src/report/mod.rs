@@ -60,13 +60,11 @@ fn head(out: &mut String, view: &View<'_>) {
     out.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
     out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"/>\n");
-    put!(out, "<title>{} · anabranch</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", esc(&summary.experiment));
-    put!(
-        out,
-        "<header class=\"top\">\n<p class=\"eyebrow\">Load balancer comparison</p>\n<h1>{}</h1>\n",
-        esc(&summary.experiment)
-    );
-    put!(out, "<p class=\"question\">{}</p>\n<ul class=\"meta\">", esc(&question(view)));
+    let name = view.setting("title").unwrap_or(&summary.experiment);
+    put!(out, "<title>{} · anabranch</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", esc(name));
+    let eyebrow = if name == summary.experiment { String::new() } else { format!(" · {}", esc(&summary.experiment)) };
+    put!(out, "<header class=\"top\">\n<p class=\"eyebrow\">Load balancer comparison{eyebrow}</p>\n");
+    put!(out, "<h1>{}</h1>\n<p class=\"question\">{}</p>\n<ul class=\"meta\">", esc(name), esc(&question(view)));
     let seeds = summary.points.iter().map(|point| point.seeds).max().unwrap_or(0);
     let started: u64 = summary.points.iter().map(|point| point.flows_started).sum();
     for (count, noun) in [
@@ -91,22 +89,16 @@ fn head(out: &mut String, view: &View<'_>) {
     out.push_str("</header>\n");
 }
 
-/// The question of the experiment: its own words if the setting has them, else the obvious one.
+/// The question of the experiment: its own words if it has them, else the obvious one.
 fn question(view: &View<'_>) -> String {
-    let setting = |name: &str| {
-        let mut found = view.summary.setting.iter();
-        found.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    };
-    if let Some(own) = setting("question").or_else(|| setting("description")) {
+    if let Some(own) = view.setting("question") {
         return own.to_owned();
     }
     let names: Vec<String> = view.balancers.iter().map(|name| (*name).to_owned()).collect();
-    // The first words say which; the details stand in the table of settings.
-    let brief = |text: &str| text.split([':', ',', ';', '(']).next().unwrap_or(text).trim().to_owned();
-    let place = setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
-    let traffic =
-        setting("workload").or_else(|| setting("traffic")).map(|traffic| format!(" under {}", brief(traffic)));
-    format!("Which of {} completes flows soonest{place}{}?", join(&names), traffic.unwrap_or_default())
+    // The first words say which network; the details stand in the table of settings.
+    let brief = |text: &str| text.split(": ").next().unwrap_or(text).to_owned();
+    let place = view.setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
+    format!("Which of {} completes flows soonest{place}?", join(&names))
 }
 
 fn sweep(out: &mut String, view: &View<'_>, variant: &str) {
@@ -156,8 +148,9 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>FCT</dt><dd>Flow completion time: last byte received − first byte offered to the socket.</dd>
 <dt>Slowdown</dt><dd>FCT divided by the FCT of the same flow alone in an empty network; 1 is the best possible.</dd>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
-<dt>Best, tied</dt><dd>Best has the least mean slowdown. Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
-<dt>Completed</dt><dd>Flows still running when a run ended, or given up, are in no average. They are counted here and in the books.</dd>
+<dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
+<dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
+<dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>
 ";

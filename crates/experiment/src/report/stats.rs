@@ -1,39 +1,5 @@
 //! The little statistics the figures need beside what the summary already holds.
 
-/// Mean over seeds and half width of its 95 % interval (Student t; 0 with fewer than two values).
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub(super) struct Estimate {
-    pub mean: f64,
-    pub ci95: f64,
-}
-
-impl Estimate {
-    /// Of the values given; `None` if there are none.
-    pub(super) fn of(values: &[f64]) -> Option<Estimate> {
-        let count = values.len();
-        if count == 0 {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / count as f64;
-        if count == 1 {
-            return Some(Estimate { mean, ci95: 0.0 });
-        }
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-        Some(Estimate { mean, ci95: student_t_975(count - 1) * (variance / count as f64).sqrt() })
-    }
-}
-
-/// 97.5 % point of Student's t: table up to 10 degrees of freedom, then a series in their inverse
-/// (Cornish–Fisher, within 0.001 there).
-fn student_t_975(freedom: usize) -> f64 {
-    const TABLE: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    if let Some(value) = freedom.checked_sub(1).and_then(|index| TABLE.get(index)) {
-        return *value;
-    }
-    let n = freedom as f64;
-    1.959_964 + 2.372_27 / n + 2.822_5 / n.powi(2) + 2.555_9 / n.powi(3)
-}
-
 /// Distribution of several samples taken together, each given by `quantiles` at even steps and its count:
 /// points (value, share of all at or below it), at most about `most` of them.
 pub(super) fn pooled_cdf(samples: &[(&[f64], u64)], most: usize) -> Vec<(f64, f64)> {
@@ -80,18 +46,6 @@ pub(super) fn max_f32(values: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_follow_student() {
-        let three = Estimate::of(&[1.0, 2.0, 3.0]).expect("values");
-        assert_eq!(three.mean, 2.0);
-        assert!((three.ci95 - 4.303 / 3f64.sqrt()).abs() < 1e-9);
-        assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, ci95: 0.0 }));
-        assert_eq!(Estimate::of(&[]), None);
-        for (freedom, exact) in [(11, 2.20099), (20, 2.08596), (30, 2.04227), (100, 1.98397)] {
-            assert!((student_t_975(freedom) - exact).abs() < 1e-3, "{freedom}");
-        }
-    }
 
     #[test]
     fn pooling_weighs_samples_by_their_size() {

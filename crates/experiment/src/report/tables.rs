@@ -2,9 +2,9 @@
 
 use super::figures::swatch;
 use super::plot::base64;
-use super::stats::Estimate;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
+use crate::statistics;
 use crate::summary::{FlowCounts, PacketCounts, Point, RunSummary, Stat};
 
 /// Text of a cell, and the value to sort by.
@@ -59,12 +59,16 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
 }
 
 fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
-    let best = panel.best().map_or(0.0, |entry| entry.point.slowdown_mean.mean);
+    let best = panel.best().map_or(0.0, |entry| entry.ranked_by().mean);
     vec![
-        stat("Mean slowdown", "FCT / FCT in an empty network, mean over completed flows", |point| &point.slowdown_mean),
+        Column {
+            heading: "Mean slowdown".into(),
+            explanation: "FCT / FCT in an empty network, mean over flows; ≥ where some did not complete",
+            cell: Box::new(mean_slowdown),
+        },
         Column {
             heading: "vs best".into(),
-            explanation: "Mean slowdown compared with the best",
+            explanation: "Mean slowdown compared with the best, difference taken seed by seed",
             cell: Box::new(move |entry| versus(entry, best)),
         },
         stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
@@ -105,9 +109,9 @@ fn measured(stat: &Stat, unit: f64) -> Cell {
 }
 
 fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| match Estimate::of(&entry.of_runs(of)) {
-        Some(estimate) => (text::share(estimate.mean), estimate.mean),
-        None => ("—".to_owned(), f64::MAX),
+    let cell = move |entry: &Entry<'_>| {
+        let mean = statistics::stat(&entry.of_runs(of)).mean;
+        (text::share(mean), mean)
     };
     Column { heading: heading.into(), explanation, cell: Box::new(cell) }
 }
@@ -116,12 +120,24 @@ fn dropped_share(run: &RunSummary) -> f64 {
     run.packets.dropped.values().sum::<u64>() as f64 / run.packets.sent.max(1) as f64
 }
 
+/// Flows that did not complete count with what they had reached, so the mean is at least this.
+fn mean_slowdown(entry: &Entry<'_>) -> Cell {
+    let (text, value) = measured(entry.ranked_by(), 1.0);
+    let at_least = if entry.unfinished() > 0 && value < f64::MAX { "≥\u{a0}" } else { "" };
+    (format!("{at_least}{text}"), value)
+}
+
 fn versus(entry: &Entry<'_>, best: f64) -> Cell {
-    let mean = entry.point.slowdown_mean.mean;
+    let mean = entry.ranked_by().mean;
     match mean / best - 1.0 {
         more if !more.is_finite() || mean <= 0.0 => ("—".to_owned(), f64::MAX),
         0.0 => ("best".to_owned(), 0.0),
-        more => (format!("{:+.*}\u{a0}%", if more < 0.1 { 1 } else { 0 }, more * 100.0), more),
+        more => {
+            let digits = if more.abs() < 0.1 { 1 } else { 0 };
+            let interval = entry.point.slowdown_vs_best.ci95 / best * 100.0;
+            let interval = if interval > 0.0 { format!("\u{a0}±\u{a0}{interval:.1}") } else { String::new() };
+            (format!("{:+.digits$}{interval}\u{a0}%", more * 100.0), more)
+        }
     }
 }
 
@@ -130,11 +146,7 @@ fn completed(entry: &Entry<'_>) -> Cell {
     let part = done as f64 / started.max(1) as f64;
     match done == started {
         true => (format!("all {}", count_text(started)), part),
-        // Rounding must not turn "nearly all" into "all".
-        false => (
-            format!("{} / {} ({:.2}\u{a0}%)", count_text(done), count_text(started), (part * 1e4).floor() / 100.0),
-            part,
-        ),
+        false => (format!("{}\u{a0}/\u{a0}{}", count_text(done), count_text(started)), part),
     }
 }
 
@@ -200,7 +212,9 @@ fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterato
 /// What all runs share, and the parameters of each balancer.
 pub(super) fn setting(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
-    let rows: Vec<(String, String)> = view.summary.setting.clone();
+    // Title and question stand at the top of the page.
+    let stated = |key: &str| matches!(key, "title" | "question");
+    let rows: Vec<(String, String)> = view.summary.setting.iter().filter(|(key, _)| !stated(key)).cloned().collect();
     out.push_str(&pairs("Common to all runs", &rows));
     let mut parameters: Vec<(String, String)> = Vec::new();
     for balancer in &view.balancers {

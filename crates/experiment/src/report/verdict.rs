@@ -2,7 +2,7 @@
 
 use super::figures::swatch;
 use super::text::{count_text, esc, join, plural, put, share};
-use super::view::{Panel, View};
+use super::view::{Entry, Panel, View};
 use crate::summary::Verdict;
 
 const ONE_SEED: &str =
@@ -33,7 +33,13 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
         put!(out, "<h3><a href=\"#{}\">{}</a></h3>", panel.id, esc(&panel.title()));
     }
     let winner = panel.best().map(|entry| swatch(entry.colour)).unwrap_or_default();
-    put!(out, "<p class=\"sentence\">{winner}{}</p>", esc(&sentence(panel)));
+    // The first sentence is the answer and can be read from afar; what follows explains it.
+    let words = sentence(panel);
+    let (answer, rest) = words.split_once(". ").map_or((words.as_str(), ""), |(answer, rest)| (answer, rest));
+    put!(out, "<p class=\"sentence\">{winner}{}.</p>", with_small_remark(answer.trim_end_matches('.')));
+    if !rest.is_empty() {
+        put!(out, "<p class=\"rest\">{}</p>", esc(rest));
+    }
     let caveats = caveats(panel, several);
     if !caveats.is_empty() {
         out.push_str("<ul class=\"caveats\">");
@@ -46,6 +52,15 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     out
 }
 
+/// The sentence with a long remark in parentheses at its end set small.
+fn with_small_remark(sentence: &str) -> String {
+    let remark = sentence.rfind(" (").filter(|at| sentence.ends_with(')') && sentence.len() - at > 30);
+    match remark {
+        Some(at) => format!("{}<small>{}</small>", esc(&sentence[..at]), esc(&sentence[at..])),
+        None => esc(sentence),
+    }
+}
+
 fn sentence(panel: &Panel<'_>) -> String {
     match panel.verdict {
         Some(verdict) if !verdict.sentence.is_empty() => verdict.sentence.clone(),
@@ -54,44 +69,40 @@ fn sentence(panel: &Panel<'_>) -> String {
     }
 }
 
-/// What must be known before the sentence is repeated elsewhere.
+/// What must be known before the sentence is repeated elsewhere, unless it says so itself.
 fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
+    let said = sentence(panel);
     let one_seed = panel.seeds() < 2;
-    // The sentence of the summary usually says so itself.
-    let said = sentence(panel).contains("noise");
-    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !said) {
-        let names = join(&verdict.tied);
-        caveats.push((
-            "noise",
-            match one_seed {
-                true => format!("Within 2 % of {}: {names}. With one seed that counts as a tie.", verdict.best),
-                false => format!("Within noise: {names} cannot be told apart from {} on these seeds.", verdict.best),
-            },
-        ));
+    let tie_said = said.contains("noise") || said.contains("within 2 %");
+    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !tie_said) {
+        let (names, best) = (join(&verdict.tied), &verdict.best);
+        let text = match one_seed {
+            true => format!("Within 2 % of {best}: {names}. With one seed that counts as a tie."),
+            false => format!("Within noise: {names} cannot be told apart from {best} on these seeds."),
+        };
+        caveats.push(("noise", text));
     }
     // Over several verdicts it is said once, above them.
     if one_seed && !several {
         caveats.push(("noise", ONE_SEED.to_owned()));
     }
-    let unfinished: Vec<String> = panel
-        .entries
-        .iter()
-        .filter(|entry| entry.unfinished() > 0)
-        .map(|entry| {
-            let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
-            let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
-            format!("{} left {count} of {all} ({})", entry.balancer, share(part))
-        })
-        .collect();
+    let unfinished: Vec<String> = panel.entries.iter().filter(|entry| entry.unfinished() > 0).map(left_open).collect();
     if !unfinished.is_empty() {
+        let who = if said.contains("unfinished") { String::new() } else { format!(": {}", join(&unfinished)) };
         let text = format!(
-            "Not every flow completed: {}. Averages cover completed flows only, which flatters a balancer that leaves the slowest ones out.",
-            join(&unfinished)
+            "Not every flow completed{who}. The ranking counts unfinished flows as far as they had come; completion times are of completed flows only, which flatters a balancer that leaves the slowest out."
         );
         caveats.push(("unfinished", text));
     }
     caveats
+}
+
+/// `ecmp left 12 of 400 flows (3.0 %)`.
+fn left_open(entry: &Entry<'_>) -> String {
+    let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
+    let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
+    format!("{} left {count} of {all} ({})", entry.balancer, share(part))
 }
 
 /// One sentence over several panels: who wins outright, where, and how often it is a tie.

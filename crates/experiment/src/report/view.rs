@@ -1,7 +1,7 @@
 //! The results arranged as the page shows them: panels of (variant, load), balancers inside in rank order.
 
 use super::text;
-use crate::summary::{Point, RunDetail, RunRecord, RunSummary, Summary, Verdict};
+use crate::summary::{Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
 
 /// The whole page's material.
 pub(super) struct View<'a> {
@@ -60,6 +60,11 @@ impl<'a> View<'a> {
         View { summary, balancers, panels, detail }
     }
 
+    /// A value of the setting.
+    pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
+        self.summary.setting.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Distinct variants in order.
     pub(super) fn variants(&self) -> Vec<&'a str> {
         let mut variants: Vec<&str> = Vec::new();
@@ -100,9 +105,11 @@ impl<'a> Panel<'a> {
     ) -> Panel<'a> {
         let points = summary.points.iter().filter(|point| point.variant == variant && point.load == load);
         let mut entries: Vec<Entry<'a>> = points.map(|point| Entry::new(point, summary, records, balancers)).collect();
-        // Those without a single completed flow have a mean of 0 that means nothing: last.
-        entries.sort_by(|a, b| a.rank().0.cmp(&b.rank().0).then(a.rank().1.total_cmp(&b.rank().1)));
         let verdict = summary.verdicts.iter().find(|verdict| verdict.variant == variant && verdict.load == load);
+        let best = verdict.map_or("", |verdict| verdict.best.as_str());
+        // The verdict knows who is not ranked for leaving flows unfinished; a mean of 0 means no flow at all.
+        let order = |entry: &Entry<'_>| (entry.balancer != best, entry.ranked_by().mean <= 0.0);
+        entries.sort_by(|a, b| order(a).cmp(&order(b)).then(a.ranked_by().mean.total_cmp(&b.ranked_by().mean)));
         Panel { id: format!("p{}", index + 1), variant, load, verdict, entries }
     }
 
@@ -141,6 +148,11 @@ impl<'a> Panel<'a> {
     }
 }
 
+/// See [`Entry::ranked_by`].
+pub(super) fn ranked_by(point: &Point) -> &Stat {
+    if point.slowdown_bound.mean > 0.0 { &point.slowdown_bound } else { &point.slowdown_mean }
+}
+
 impl<'a> Entry<'a> {
     fn new(point: &'a Point, summary: &'a Summary, records: &'a [RunRecord], balancers: &[&'a str]) -> Entry<'a> {
         let here =
@@ -156,8 +168,10 @@ impl<'a> Entry<'a> {
         Entry { balancer: &point.balancer, colour, point, runs, details }
     }
 
-    fn rank(&self) -> (bool, f64) {
-        (self.point.flows_completed == 0, self.point.slowdown_mean.mean)
+    /// What the verdict compares: mean slowdown over all flows that started, and in results of old, which
+    /// lack it, over those that completed.
+    pub(super) fn ranked_by(&self) -> &'a Stat {
+        ranked_by(self.point)
     }
 
     /// Flows that started but did not complete.

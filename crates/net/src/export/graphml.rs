@@ -25,12 +25,7 @@ pub fn graphml(topology: &Topology) -> String {
          <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
     );
     for [id, name, kind, owner] in KEYS {
-        line(
-            &mut text,
-            format_args!(
-                "  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"
-            ),
-        );
+        line(&mut text, format_args!("  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"));
     }
     text.push_str("  <graph edgedefault=\"undirected\">\n");
     for (i, node) in topology.nodes().iter().enumerate() {
@@ -41,24 +36,16 @@ pub fn graphml(topology: &Topology) -> String {
         let mut data = data("label", escape(&node.name)) + &data("kind", kind);
         data += &self::data("tier", node.tier.0);
         data += &node.pod.map_or(String::new(), |pod| self::data("pod", pod));
-        data += &node
-            .rack
-            .map_or(String::new(), |rack| self::data("rack", rack));
+        data += &node.rack.map_or(String::new(), |rack| self::data("rack", rack));
         data += &self::data("forwards", u8::from(node.forwards));
-        line(
-            &mut text,
-            format_args!("    <node id=\"{i}\">{data}</node>"),
-        );
+        line(&mut text, format_args!("    <node id=\"{i}\">{data}</node>"));
     }
     for pair in topology.links().chunks(2) {
         let (from, to) = (pair[0].from.0, pair[0].to.0);
         let data = data("speed", pair[0].rate.as_bps())
             + &data("reverse", pair[1].rate.as_bps())
             + &data("delay", pair[0].delay.as_s_f64());
-        line(
-            &mut text,
-            format_args!("    <edge source=\"{from}\" target=\"{to}\">{data}</edge>"),
-        );
+        line(&mut text, format_args!("    <edge source=\"{from}\" target=\"{to}\">{data}</edge>"));
     }
     text.push_str("  </graph>\n</graphml>\n");
     text
@@ -73,7 +60,5 @@ fn data(key: &str, value: impl std::fmt::Display) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -25,10 +25,7 @@ fn node(node: &Node) -> String {
     let is_host = node.kind == NodeKind::Host;
     let mut entry = Map::new();
     entry.insert("id".to_owned(), value!(node.name));
-    entry.insert(
-        "role".to_owned(),
-        value!(if is_host { "host" } else { "switch" }),
-    );
+    entry.insert("role".to_owned(), value!(if is_host { "host" } else { "switch" }));
     entry.insert("tier".to_owned(), value!(node.tier.0));
     if let Some(pod) = node.pod {
         entry.insert("pod".to_owned(), value!(pod));

@@ -21,10 +21,7 @@ pub fn mininet(topology: &Topology) -> String {
             NodeKind::Host => ("addHost", ""),
         };
         let name = one_line(&node.name);
-        line(
-            &mut body,
-            format_args!("self.{call}({short:?})  # {name}{note}"),
-        );
+        line(&mut body, format_args!("self.{call}({short:?})  # {name}{note}"));
     }
     let mut next_port = vec![0u32; topology.nodes().len()];
     for pair in topology.links().chunks(2) {
@@ -78,13 +75,5 @@ fn short_names(topology: &Topology) -> Vec<String> {
 
 /// Without anything that would end a comment or a line.
 fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
-                ' '
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if c.is_control() || c == '\u{2028}' || c == '\u{2029}' { ' ' } else { c }).collect()
 }

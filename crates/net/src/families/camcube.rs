@@ -56,12 +56,8 @@ impl CamCube {
                 ways = ways.saturating_mul(steps) / i;
             }
         }
-        debug_assert!(
-            steps > 20 || ways * offsets.map(factorial).iter().product::<u64>() == factorial(steps)
-        );
-        let both_ways = offsets
-            .iter()
-            .filter(|offset| 2 * **offset == u64::from(self.k));
+        debug_assert!(steps > 20 || ways * offsets.map(factorial).iter().product::<u64>() == factorial(steps));
+        let both_ways = offsets.iter().filter(|offset| 2 * **offset == u64::from(self.k));
         ways.saturating_mul(1 << both_ways.count())
     }
     /// Most links on any shortest path: 3*floor(k/2).

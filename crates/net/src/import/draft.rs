@@ -51,23 +51,14 @@ pub fn assemble(
     transit: Transit,
     options: &ImportOptions,
 ) -> Result<Topology, ImportError> {
-    let hosts = nodes
-        .iter()
-        .filter(|node| node.kind == NodeKind::Host)
-        .count();
-    let attached = if hosts == 0 {
-        options.hosts_per_node
-    } else {
-        0
-    };
+    let hosts = nodes.iter().filter(|node| node.kind == NodeKind::Host).count();
+    let attached = if hosts == 0 { options.hosts_per_node } else { 0 };
     let count = nodes.len() as u64;
     check_size(
         file,
         Size {
             // Every host may turn out to be a site.
-            hosts: count
-                .saturating_mul(attached.into())
-                .saturating_add(hosts as u64),
+            hosts: count.saturating_mul(attached.into()).saturating_add(hosts as u64),
             switches: count,
             cables: count.saturating_mul(u64::from(attached) + 1) + links.len() as u64,
         },
@@ -80,17 +71,10 @@ pub fn assemble(
             degree[end] += 1;
         }
     }
-    let mut assembly = Assembly {
-        builder: TopologyBuilder::new(stem(file)),
-        options,
-        racks: BTreeMap::new(),
-    };
+    let mut assembly = Assembly { builder: TopologyBuilder::new(stem(file)), options, racks: BTreeMap::new() };
     let mut placed: Vec<NodeIx> = Vec::with_capacity(nodes.len());
     for (i, node) in nodes.iter().enumerate() {
-        let site = node.kind == NodeKind::Host
-            && node.forwards.is_none()
-            && transit == Transit::Sites
-            && degree[i] > 1;
+        let site = node.kind == NodeKind::Host && node.forwards.is_none() && transit == Transit::Sites && degree[i] > 1;
         placed.push(match node.kind {
             NodeKind::Host if site => assembly.switch(i, node, 1),
             NodeKind::Host => assembly.host(node, neighbours[i].unwrap_or(i)),
@@ -141,8 +125,7 @@ impl Assembly<'_> {
             let rack = self.rack(i);
             let host = self.builder.host(name, rack, node.pod);
             let options = self.options;
-            self.builder
-                .connect(host, switch, options.host_rate, options.host_delay);
+            self.builder.connect(host, switch, options.host_rate, options.host_delay);
         }
         switch
     }

@@ -30,13 +30,7 @@ const MAX_BPS: f64 = 1e15;
 /// network in parts.
 pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let document = Document::parse(text).map_err(|error| malformed(file, text, &error))?;
-    let mut reader = Reader {
-        file,
-        document: &document,
-        keys: BTreeMap::new(),
-        options,
-        warnings: Vec::new(),
-    };
+    let mut reader = Reader { file, document: &document, keys: BTreeMap::new(), options, warnings: Vec::new() };
     let root = document.root_element();
     if root.tag_name().name() != "graphml" {
         let name = root.tag_name().name();
@@ -50,17 +44,11 @@ pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported,
         reader.warn(graph, "only the first <graph> is read");
     }
     if graph.attribute("edgedefault") == Some("directed") {
-        reader.warn(
-            graph,
-            "directed edges are read as cables with both directions",
-        );
+        reader.warn(graph, "directed edges are read as cables with both directions");
     }
     let (nodes, places) = reader.nodes(graph)?;
     let links = reader.links(graph, &places)?;
-    Ok(Imported {
-        topology: assemble(file, &nodes, &links, Transit::No, options)?,
-        warnings: reader.warnings,
-    })
+    Ok(Imported { topology: assemble(file, &nodes, &links, Transit::No, options)?, warnings: reader.warnings })
 }
 
 fn malformed(file: &str, text: &str, error: &roxmltree::Error) -> ImportError {
@@ -74,12 +62,7 @@ fn malformed(file: &str, text: &str, error: &roxmltree::Error) -> ImportError {
         }
         _ => (error.pos().row, error.pos().col),
     };
-    ImportError::Text {
-        file: file.to_owned(),
-        line,
-        column,
-        reason: format!("not well-formed XML: {error}"),
-    }
+    ImportError::Text { file: file.to_owned(), line, column, reason: format!("not well-formed XML: {error}") }
 }
 
 struct Reader<'a> {
@@ -97,24 +80,14 @@ struct Place {
     position: Option<(f64, f64)>,
 }
 
-fn elements<'a, 'd>(
-    parent: Element<'a, 'd>,
-    name: &'static str,
-) -> impl Iterator<Item = Element<'a, 'd>> {
-    parent
-        .children()
-        .filter(move |child| child.is_element() && child.tag_name().name() == name)
+fn elements<'a, 'd>(parent: Element<'a, 'd>, name: &'static str) -> impl Iterator<Item = Element<'a, 'd>> {
+    parent.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 
 impl<'a> Reader<'a> {
     fn wrong(&self, at: Element, reason: String) -> ImportError {
         let position = self.document.text_pos_at(at.range().start);
-        ImportError::Text {
-            file: self.file.to_owned(),
-            line: position.row,
-            column: position.col,
-            reason,
-        }
+        ImportError::Text { file: self.file.to_owned(), line: position.row, column: position.col, reason }
     }
 
     fn warn(&mut self, at: Element, what: &str) {
@@ -123,19 +96,13 @@ impl<'a> Reader<'a> {
     }
 
     fn attribute_keys(&self, root: Element<'a, 'a>) -> BTreeMap<&'a str, &'a str> {
-        elements(root, "key")
-            .filter_map(|key| Some((key.attribute("id")?, key.attribute("attr.name")?)))
-            .collect()
+        elements(root, "key").filter_map(|key| Some((key.attribute("id")?, key.attribute("attr.name")?))).collect()
     }
 
     /// The text of the attribute `name`, trimmed; `None` where absent or empty.
     fn text(&self, of: Element<'a, 'a>, name: &str) -> Option<(&'a str, Element<'a, 'a>)> {
-        let named = |data: &Element<'a, 'a>| {
-            data.attribute("key")
-                .and_then(|key| self.keys.get(key))
-                .copied()
-                == Some(name)
-        };
+        let named =
+            |data: &Element<'a, 'a>| data.attribute("key").and_then(|key| self.keys.get(key)).copied() == Some(name);
         let data = elements(of, "data").find(named)?;
         let text = data.text().unwrap_or_default().trim();
         (!text.is_empty()).then_some((text, data))
@@ -169,10 +136,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn nodes(
-        &self,
-        graph: Element<'a, 'a>,
-    ) -> Result<(Vec<DraftNode>, BTreeMap<&'a str, Place>), ImportError> {
+    fn nodes(&self, graph: Element<'a, 'a>) -> Result<(Vec<DraftNode>, BTreeMap<&'a str, Place>), ImportError> {
         let (mut nodes, mut places) = (Vec::new(), BTreeMap::new());
         let label = |node| self.text(node, "label").map(|(label, _)| label);
         let mut shared: BTreeMap<&str, usize> = BTreeMap::new();
@@ -188,10 +152,7 @@ impl<'a> Reader<'a> {
             };
             let latitude = self.number(node, "Latitude", -90.0..=90.0)?;
             let longitude = self.number(node, "Longitude", -180.0..=180.0)?;
-            let place = Place {
-                ix: nodes.len(),
-                position: latitude.zip(longitude),
-            };
+            let place = Place { ix: nodes.len(), position: latitude.zip(longitude) };
             if places.insert(id, place).is_some() {
                 return Err(self.wrong(node, format!("a second node has the id `{id}`")));
             }
@@ -239,10 +200,7 @@ impl<'a> Reader<'a> {
             let (a, b) = (end("source")?, end("target")?);
             if a.ix == b.ix {
                 let id = edge.attribute("source").unwrap_or_default();
-                self.warn(
-                    edge,
-                    &format!("the edge from node `{id}` to itself is dropped"),
-                );
+                self.warn(edge, &format!("the edge from node `{id}` to itself is dropped"));
                 continue;
             }
             let ab = self.number(edge, "LinkSpeedRaw", 1.0..=MAX_BPS)?;
@@ -282,9 +240,7 @@ fn great_circle(a: (f64, f64), b: (f64, f64)) -> f64 {
     let half_sine_squared = |x: f64| libm::pow(libm::sin(x / 2.0), 2.0);
     let (latitude_a, latitude_b) = (a.0.to_radians(), b.0.to_radians());
     let h = half_sine_squared(latitude_b - latitude_a)
-        + libm::cos(latitude_a)
-            * libm::cos(latitude_b)
-            * half_sine_squared((b.1 - a.1).to_radians());
+        + libm::cos(latitude_a) * libm::cos(latitude_b) * half_sine_squared((b.1 - a.1).to_radians());
     2.0 * EARTH_RADIUS * libm::asin(libm::sqrt(h.min(1.0)))
 }
 
@@ -313,19 +269,9 @@ mod tests {
     fn rates_distances_and_names_come_from_the_attributes() {
         let imported = import(FILE).unwrap();
         let topology = imported.topology;
-        assert_eq!(
-            imported.warnings,
-            ["line 10: the edge from node `1` to itself is dropped"]
-        );
-        let names: Vec<&str> = topology
-            .nodes()
-            .iter()
-            .map(|node| node.name.as_str())
-            .collect();
-        assert_eq!(
-            names[..4],
-            ["Paris", "Paris/host", "London (1)", "London (1)/host"]
-        );
+        assert_eq!(imported.warnings, ["line 10: the edge from node `1` to itself is dropped"]);
+        let names: Vec<&str> = topology.nodes().iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names[..4], ["Paris", "Paris/host", "London (1)", "London (1)/host"]);
         let cables: Vec<_> = topology.links().iter().step_by(2).skip(3).collect();
         assert_eq!(cables.len(), 3);
         assert_eq!(cables[0].rate, Bandwidth::from_bps(622_080_000));
@@ -334,11 +280,8 @@ mod tests {
         let us = cables[0].delay.as_us_f64();
         assert!((us - 343_600.0 / 200.0).abs() < 5.0, "{us}");
         assert_eq!(cables[2].delay, Time::from_us(1));
-        let options = ImportOptions {
-            coordinates: Coordinates::Ignored,
-            hosts_per_node: 2,
-            ..ImportOptions::default()
-        };
+        let options =
+            ImportOptions { coordinates: Coordinates::Ignored, hosts_per_node: 2, ..ImportOptions::default() };
         let topology = read("x.graphml", FILE, &options).unwrap().topology;
         assert!(topology.links().iter().all(|l| l.delay <= Time::from_us(1)));
         assert_eq!(topology.hosts().len(), 6);
@@ -347,52 +290,20 @@ mod tests {
     #[test]
     fn wrong_files_say_where() {
         for (from, to, said) in [
-            (
-                "</graph></graphml>",
-                "",
-                "net.graphml:12:1: not well-formed XML",
-            ),
-            (
-                "target=\"2\"",
-                "target=\"9\"",
-                ":11:1: target = `9` is the id of no node",
-            ),
+            ("</graph></graphml>", "", "net.graphml:12:1: not well-formed XML"),
+            ("target=\"2\"", "target=\"9\"", ":11:1: target = `9` is the id of no node"),
             ("target=\"2\"", "", ":11:1: <edge> has no `target`"),
-            (
-                "622080000.0",
-                "fast",
-                ":8:29: LinkSpeedRaw = `fast` is not a number",
-            ),
+            ("622080000.0", "fast", ":8:29: LinkSpeedRaw = `fast` is not a number"),
             ("622080000.0", "nan", "LinkSpeedRaw = `nan`"),
-            (
-                "48.8566",
-                "148.8566",
-                "Latitude = `148.8566` is not a number from -90 to 90",
-            ),
-            (
-                "<node id=\"2\"",
-                "<node id=\"1\"",
-                ":7:1: a second node has the id `1`",
-            ),
-            (
-                "<edge source=\"1\" target=\"2\"/>",
-                "",
-                "net.graphml: the topology is disconnected",
-            ),
+            ("48.8566", "148.8566", "Latitude = `148.8566` is not a number from -90 to 90"),
+            ("<node id=\"2\"", "<node id=\"1\"", ":7:1: a second node has the id `1`"),
+            ("<edge source=\"1\" target=\"2\"/>", "", "net.graphml: the topology is disconnected"),
         ] {
             let error = import(&FILE.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(said), "{said}\n{error}");
         }
         assert!(import("<svg/>").unwrap_err().contains("the root is <svg>"));
-        assert!(
-            import("<graphml/>")
-                .unwrap_err()
-                .contains("there is no <graph>")
-        );
-        assert!(
-            import("<graphml><graph/></graphml>")
-                .unwrap_err()
-                .contains("no hosts")
-        );
+        assert!(import("<graphml/>").unwrap_err().contains("there is no <graph>"));
+        assert!(import("<graphml><graph/></graphml>").unwrap_err().contains("no hosts"));
     }
 }

@@ -75,10 +75,7 @@ enum Role {
 }
 
 #[derive(Deserialize, Clone, Copy)]
-#[serde(
-    untagged,
-    expecting = "a tier must be a number, `edge`, `aggregation` or `core`"
-)]
+#[serde(untagged, expecting = "a tier must be a number, `edge`, `aggregation` or `core`")]
 enum FileTier {
     Height(u8),
     Name(TierName),
@@ -109,11 +106,7 @@ struct FileLink {
 /// their place in the list), or no usable network.
 pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let parsed: File = serde_json::from_str(text).map_err(|error| at(file, &error))?;
-    let entry = |entry: String, reason: String| ImportError::Entry {
-        file: file.to_owned(),
-        entry,
-        reason,
-    };
+    let entry = |entry: String, reason: String| ImportError::Entry { file: file.to_owned(), entry, reason };
     if parsed.format != "topology/1" {
         let reason = format!("`{}` is not known; write `topology/1`", parsed.format);
         return Err(entry("format".to_owned(), reason));
@@ -142,10 +135,7 @@ pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported,
         true => Transit::Sites,
         false => Transit::No,
     };
-    Ok(Imported {
-        topology: assemble(file, &nodes, &links, transit, options)?,
-        warnings: Vec::new(),
-    })
+    Ok(Imported { topology: assemble(file, &nodes, &links, transit, options)?, warnings: Vec::new() })
 }
 
 fn at(file: &str, error: &serde_json::Error) -> ImportError {
@@ -195,19 +185,13 @@ fn draft_link(
         ba: rate("throughput_ba", link.throughput_ba, options)?,
         delay: match link.latency {
             None => options.default_delay,
-            Some(ms) if (0.0..=MAX_DELAY.as_s_f64() * 1e3).contains(&ms) => {
-                Time::from_ps((ms * 1e9).round() as u64)
-            }
+            Some(ms) if (0.0..=MAX_DELAY.as_s_f64() * 1e3).contains(&ms) => Time::from_ps((ms * 1e9).round() as u64),
             Some(ms) => return Err(("latency", format!("{ms} ms is not from 0 to one hour"))),
         },
     })
 }
 
-fn rate(
-    key: &'static str,
-    mbps: Option<f64>,
-    options: &ImportOptions,
-) -> Result<Bandwidth, (&'static str, String)> {
+fn rate(key: &'static str, mbps: Option<f64>, options: &ImportOptions) -> Result<Bandwidth, (&'static str, String)> {
     let Some(mbps) = mbps else {
         return Ok(options.default_rate);
     };
@@ -226,8 +210,7 @@ mod tests {
 
     fn import(text: &str) -> Result<Topology, String> {
         let read = read("net.json", text, &ImportOptions::default());
-        read.map(|imported| imported.topology)
-            .map_err(|error| error.to_string())
+        read.map(|imported| imported.topology).map_err(|error| error.to_string())
     }
 
     fn with(nodes: &str, links: &str) -> String {
@@ -240,13 +223,8 @@ mod tests {
     fn numbers_left_out_take_the_defaults() {
         let topology = import(&with(AB, r#"{"a": "a", "b": "b", "throughput_ba": 0.5}"#)).unwrap();
         assert_eq!(topology.name(), "net");
-        let [there, back] = topology.links() else {
-            panic!("one cable")
-        };
-        assert_eq!(
-            (there.rate, there.delay),
-            (Bandwidth::from_gbps(10), Time::from_us(1))
-        );
+        let [there, back] = topology.links() else { panic!("one cable") };
+        assert_eq!((there.rate, there.delay), (Bandwidth::from_gbps(10), Time::from_us(1)));
         assert_eq!(back.rate, Bandwidth::from_bps(500_000));
     }
 
@@ -257,11 +235,7 @@ mod tests {
         assert!(import(&text).unwrap_err().contains("disconnected"));
         let text = text.replacen('{', "{\"transit_allowed\": true, ", 1);
         let topology = import(&text).unwrap();
-        let names: Vec<&str> = topology
-            .nodes()
-            .iter()
-            .map(|node| node.name.as_str())
-            .collect();
+        let names: Vec<&str> = topology.nodes().iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a", "m", "m/host", "b"]);
         assert_eq!(topology.hosts().len(), 3);
     }
@@ -269,44 +243,17 @@ mod tests {
     #[test]
     fn wrong_files_say_where() {
         for (text, said) in [
-            (
-                "{\n\"format\": \"topology/1\",\n\"nodes\": [",
-                "net.json:3:10: EOF",
-            ),
-            (
-                "{\"format\": \"topology/1\"}",
-                "net.json:1:24: missing field `nodes`",
-            ),
-            (
-                &with(AB, "").replace("/1", "/9"),
-                "format: `topology/9` is not known",
-            ),
-            (
-                &with(AB, "").replace("host", "router"),
-                "net.json:2:38: unknown variant `router`",
-            ),
-            (
-                &with(AB, "{\"a\": \"a\", \"b\": \"c\"}"),
-                "links[0].b: there is no node `c`",
-            ),
-            (
-                &with(&AB.replace("\"b\"", "\"a\""), ""),
-                "nodes[1].id: `a` is also the id of nodes[0]",
-            ),
-            (
-                &with(AB, "{\"a\": \"a\", \"b\": \"b\", \"latency\": -1}"),
-                "links[0].latency: -1 ms is not",
-            ),
-            (
-                &with(AB, "{\"a\": \"a\", \"b\": \"b\", \"throughput_ab\": 0}"),
-                "links[0].throughput_ab: 0 Mbit/s",
-            ),
+            ("{\n\"format\": \"topology/1\",\n\"nodes\": [", "net.json:3:10: EOF"),
+            ("{\"format\": \"topology/1\"}", "net.json:1:24: missing field `nodes`"),
+            (&with(AB, "").replace("/1", "/9"), "format: `topology/9` is not known"),
+            (&with(AB, "").replace("host", "router"), "net.json:2:38: unknown variant `router`"),
+            (&with(AB, "{\"a\": \"a\", \"b\": \"c\"}"), "links[0].b: there is no node `c`"),
+            (&with(&AB.replace("\"b\"", "\"a\""), ""), "nodes[1].id: `a` is also the id of nodes[0]"),
+            (&with(AB, "{\"a\": \"a\", \"b\": \"b\", \"latency\": -1}"), "links[0].latency: -1 ms is not"),
+            (&with(AB, "{\"a\": \"a\", \"b\": \"b\", \"throughput_ab\": 0}"), "links[0].throughput_ab: 0 Mbit/s"),
             (&with(AB, ""), "net.json: the topology is disconnected"),
             (&with("", ""), "has no hosts"),
-            (
-                &with(AB, "").replacen('{', "{\"colour\": 1, ", 1),
-                "unknown field `colour`",
-            ),
+            (&with(AB, "").replacen('{', "{\"colour\": 1, ", 1), "unknown field `colour`"),
         ] {
             let error = import(text).unwrap_err();
             assert!(error.contains(said), "{text}\n{error}");

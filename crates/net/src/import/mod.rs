@@ -133,10 +133,7 @@ fn check_size(file: &str, size: Size) -> Result<(), ImportError> {
 }
 
 fn unusable(file: &str, cause: TopologyError) -> ImportError {
-    ImportError::Topology {
-        file: file.to_owned(),
-        cause,
-    }
+    ImportError::Topology { file: file.to_owned(), cause }
 }
 
 #[cfg(test)]

@@ -37,13 +37,8 @@ const IGNORED_KEYS: [&str; 2] = ["queue_up", "queue_down"];
 pub fn read(file: &str, text: &str) -> Result<Imported, ImportError> {
     let source = Source::parse(file, text)?;
     let plan = Plan::new(&source)?;
-    let topology = plan
-        .build(stem(file))
-        .map_err(|cause| unusable(file, cause))?;
-    Ok(Imported {
-        topology,
-        warnings: source.warnings,
-    })
+    let topology = plan.build(stem(file)).map_err(|cause| unusable(file, cause))?;
+    Ok(Imported { topology, warnings: source.warnings })
 }
 
 /// A value, and the line it stands in.
@@ -59,12 +54,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn parse(file: &'a str, text: &'a str) -> Result<Source<'a>, ImportError> {
-        let mut source = Source {
-            file,
-            entries: BTreeMap::new(),
-            last_line: 1,
-            warnings: Vec::new(),
-        };
+        let mut source = Source { file, entries: BTreeMap::new(), last_line: 1, warnings: Vec::new() };
         let mut tier = None;
         for (i, line) in text.lines().enumerate() {
             source.last_line = i as u32 + 1;
@@ -92,8 +82,7 @@ impl<'a> Source<'a> {
         let line = self.last_line;
         let global = GLOBAL_KEYS.contains(&key.as_str());
         if IGNORED_KEYS.contains(&key.as_str()) {
-            self.warnings
-                .push(format!("line {line}: `{key}` is ignored"));
+            self.warnings.push(format!("line {line}: `{key}` is ignored"));
             return Ok(());
         }
         if !global && !TIER_KEYS.contains(&key.as_str()) {
@@ -114,12 +103,7 @@ impl<'a> Source<'a> {
     }
 
     fn wrong(&self, line: u32, reason: String) -> ImportError {
-        ImportError::Text {
-            file: self.file.to_owned(),
-            line,
-            column: 1,
-            reason,
-        }
+        ImportError::Text { file: self.file.to_owned(), line, column: 1, reason }
     }
 
     fn entry(&self, tier: Option<u32>, key: &str) -> Option<Entry<'a>> {
@@ -129,10 +113,7 @@ impl<'a> Source<'a> {
     fn required(&self, tier: Option<u32>, key: &str) -> Result<Entry<'a>, ImportError> {
         self.entry(tier, key).ok_or_else(|| {
             let place = tier.map_or(String::new(), |tier| format!(" of tier {tier}"));
-            self.wrong(
-                self.last_line,
-                format!("the file ends without `{key}`{place}"),
-            )
+            self.wrong(self.last_line, format!("the file ends without `{key}`{place}"))
         })
     }
 
@@ -148,10 +129,7 @@ impl<'a> Source<'a> {
     fn parse_count(&self, key: &str, (text, line): Entry) -> Result<u64, ImportError> {
         let number = text.parse::<u32>().ok().filter(|number| *number > 0);
         number.map(u64::from).ok_or_else(|| {
-            let reason = format!(
-                "{key} = `{text}` is not a whole number from 1 to {}",
-                u32::MAX
-            );
+            let reason = format!("{key} = `{text}` is not a whole number from 1 to {}", u32::MAX);
             self.wrong(line, reason)
         })
     }
@@ -161,12 +139,10 @@ impl<'a> Source<'a> {
         let (text, line) = self.required(Some(tier), key)?;
         let rate = format!("{text}Gbps").parse::<Bandwidth>().ok();
         let most = Bandwidth::from_gbps(1_000_000);
-        rate.filter(|rate| rate.as_bps() > 0 && *rate <= most)
-            .ok_or_else(|| {
-                let reason =
-                    format!("{key} = `{text}` is not a number above 0 and at most 1000000");
-                self.wrong(line, reason)
-            })
+        rate.filter(|rate| rate.as_bps() > 0 && *rate <= most).ok_or_else(|| {
+            let reason = format!("{key} = `{text}` is not a number above 0 and at most 1000000");
+            self.wrong(line, reason)
+        })
     }
 
     fn delay(&self, key: &str, (text, line): Entry) -> Result<Time, ImportError> {
@@ -226,8 +202,7 @@ impl Plan {
         let count = source.count(None, "tiers")? as u32;
         if !(2..=3).contains(&count) {
             let (text, line) = source.required(None, "tiers")?;
-            let reason =
-                format!("tiers = `{text}`: only 2 (leaf-spine) and 3 (fat tree) are known");
+            let reason = format!("tiers = `{text}`: only 2 (leaf-spine) and 3 (fat tree) are known");
             return Err(source.wrong(line, reason));
         }
         let tiers = (0..count).map(|tier| PlanTier::new(source, tier, tier + 1 == count));
@@ -239,20 +214,11 @@ impl Plan {
                 return Ok(whole / part);
             }
             let line = source.required(tier, key)?.1;
-            Err(source.wrong(
-                line,
-                format!("{key}: {part} does not divide the {whole} {what}"),
-            ))
+            Err(source.wrong(line, format!("{key}: {part} does not divide the {whole} {what}")))
         };
         let pods = divide(hosts, per_pod, None, "podsize", "hosts (Nodes)")?;
         let (low, middle) = (&tiers[0], &tiers[1]);
-        let tors_per_pod = divide(
-            per_pod,
-            low.radix_down,
-            Some(0),
-            "radix_down",
-            "hosts of a pod",
-        )?;
+        let tors_per_pod = divide(per_pod, low.radix_down, Some(0), "radix_down", "hosts of a pod")?;
         let up = product([tors_per_pod, low.radix_up]);
         let what = "uplinks of tier 0 in a pod";
         let middle_per_pod = divide(up, middle.radix_down, Some(1), "radix_down", what)?;
@@ -260,23 +226,10 @@ impl Plan {
             None => 0,
             Some(top) => {
                 let up = product([pods, middle_per_pod, middle.radix_up]);
-                divide(
-                    up,
-                    top.radix_down,
-                    Some(2),
-                    "radix_down",
-                    "uplinks of tier 1",
-                )?
+                divide(up, top.radix_down, Some(2), "radix_down", "uplinks of tier 1")?
             }
         };
-        let plan = Plan {
-            hosts,
-            pods,
-            tors_per_pod,
-            middle_per_pod,
-            cores,
-            tiers,
-        };
+        let plan = Plan { hosts, pods, tors_per_pod, middle_per_pod, cores, tiers };
         plan.check(source)?;
         Ok(plan)
     }
@@ -292,11 +245,7 @@ impl Plan {
             return wrong(None, "podsize", reason);
         }
         if self.tiers[0].bundle != 1 {
-            return wrong(
-                Some(0),
-                "bundle",
-                "hosts have one link each; write 1".to_owned(),
-            );
+            return wrong(Some(0), "bundle", "hosts have one link each; write 1".to_owned());
         }
         let reached = product([self.middle_per_pod, self.tiers[1].bundle]);
         if reached != self.tiers[0].radix_up {
@@ -325,13 +274,7 @@ impl Plan {
     }
 
     /// `Oversubscribed` must be what the ports and speeds say.
-    fn check_ratio(
-        &self,
-        source: &Source,
-        tier: u32,
-        here: &PlanTier,
-        above: &PlanTier,
-    ) -> Result<(), ImportError> {
+    fn check_ratio(&self, source: &Source, tier: u32, here: &PlanTier, above: &PlanTier) -> Result<(), ImportError> {
         let key = "oversubscribed";
         let Some(entry) = source.entry(Some(tier), key) else {
             return Ok(());
@@ -353,18 +296,12 @@ impl Plan {
         let switches = tors.saturating_add(middle).saturating_add(self.cores);
         let up = product([tors, self.tiers[0].radix_up]);
         let top = product([middle, self.tiers[1].radix_up]);
-        Size {
-            hosts: self.hosts,
-            switches,
-            cables: self.hosts.saturating_add(up).saturating_add(top),
-        }
+        Size { hosts: self.hosts, switches, cables: self.hosts.saturating_add(up).saturating_add(top) }
     }
 
     fn build(&self, name: String) -> Result<Topology, crate::TopologyError> {
         let mut b = TopologyBuilder::new(name);
-        let cores: Vec<NodeIx> = (0..self.cores)
-            .map(|i| b.switch(format!("core{i}"), 3, None))
-            .collect();
+        let cores: Vec<NodeIx> = (0..self.cores).map(|i| b.switch(format!("core{i}"), 3, None)).collect();
         for pod in 0..self.pods {
             self.build_pod(&mut b, pod, &cores);
         }
@@ -385,14 +322,10 @@ impl Plan {
         let two_tiers = cores.is_empty();
         let (names, pod_number) = match two_tiers {
             true => (["leaf".to_owned(), "spine".to_owned()], None),
-            false => (
-                [format!("pod{pod}/tor"), format!("pod{pod}/agg")],
-                Some(pod as u32),
-            ),
+            false => ([format!("pod{pod}/tor"), format!("pod{pod}/agg")], Some(pod as u32)),
         };
-        let middle: Vec<NodeIx> = (0..self.middle_per_pod)
-            .map(|i| b.switch(format!("{}{i}", names[1]), 2, pod_number))
-            .collect();
+        let middle: Vec<NodeIx> =
+            (0..self.middle_per_pod).map(|i| b.switch(format!("{}{i}", names[1]), 2, pod_number)).collect();
         let [low, mid] = [&self.tiers[0], &self.tiers[1]];
         for i in 0..self.tors_per_pod {
             let tor = b.switch(format!("{}{i}", names[0]), 1, pod_number);
@@ -431,26 +364,15 @@ mod tests {
 
     fn import(text: &str) -> Result<Topology, String> {
         let read = read("net.topo", text);
-        read.map(|imported| imported.topology)
-            .map_err(|error| error.to_string())
+        read.map(|imported| imported.topology).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_leaf_spine_comes_out_as_described() {
         let topology = import(LEAF_SPINE).unwrap();
-        assert_eq!(
-            Size::of(&topology),
-            Size {
-                hosts: 32,
-                switches: 6,
-                cables: 40
-            }
-        );
+        assert_eq!(Size::of(&topology), Size { hosts: 32, switches: 6, cables: 40 });
         // Into the leaf the switch latency is added, down to the host it is not.
-        let delays: Vec<Time> = topology.links()[..2]
-            .iter()
-            .map(|link| link.delay)
-            .collect();
+        let delays: Vec<Time> = topology.links()[..2].iter().map(|link| link.delay).collect();
         assert_eq!(delays, [Time::from_ns(1500), Time::from_ns(1000)]);
     }
 
@@ -461,14 +383,7 @@ mod tests {
             Downlink_Latency_ns 1000\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 4\n\
             Downlink_Latency_ns 1000\nBundle 2\n";
         let topology = import(text).unwrap();
-        assert_eq!(
-            Size::of(&topology),
-            Size {
-                hosts: 8,
-                switches: 12,
-                cables: 8 + 8 + 16
-            }
-        );
+        assert_eq!(Size::of(&topology), Size { hosts: 8, switches: 12, cables: 8 + 8 + 16 });
         let routes = Routes::intact(&topology);
         let class = routes.class_of(HostIx(7));
         // 2 aggregations, 2 cores each, 2 links up and 2 down.
@@ -479,59 +394,20 @@ mod tests {
     fn wrong_files_name_the_line() {
         let replaced = |from: &str, to: &str| LEAF_SPINE.replacen(from, to, 1);
         for (text, said) in [
-            (
-                replaced("Nodes 32", "Nodes"),
-                "net.topo:1:1: `Nodes` is not `key value`",
-            ),
-            (
-                replaced("Nodes 32", "Nodes 0"),
-                ":1:1: nodes = `0` is not a whole number",
-            ),
-            (
-                replaced("Nodes 32", "Nodes 32\nnodes 3"),
-                ":2:1: `nodes` was already given in line 1",
-            ),
+            (replaced("Nodes 32", "Nodes"), "net.topo:1:1: `Nodes` is not `key value`"),
+            (replaced("Nodes 32", "Nodes 0"), ":1:1: nodes = `0` is not a whole number"),
+            (replaced("Nodes 32", "Nodes 32\nnodes 3"), ":2:1: `nodes` was already given in line 1"),
             (replaced("Tiers 2", "Tiers 4"), ":2:1: tiers = `4`"),
-            (
-                replaced("Podsize 32", "Podsize 16"),
-                ":3:1: podsize: a network of 2 tiers is one pod",
-            ),
-            (
-                replaced("Podsize 32", "Podsize 5"),
-                ":3:1: podsize: 5 does not divide the 32",
-            ),
-            (
-                replaced("Tier 0", "Tier 7"),
-                ":4:1: tier `7` is not 0, 1 or 2",
-            ),
-            (
-                replaced("Tier 0\n", ""),
-                ":4:1: `downlink_speed_gbps` belongs below",
-            ),
-            (
-                replaced("Gbps 100", "Gbps -1"),
-                ":5:1: downlink_speed_gbps = `-1`",
-            ),
-            (
-                replaced("Radix_Down 8", "Radix_Dwn 8"),
-                ":6:1: unknown key `radix_dwn`; did you mean `radix_down`?",
-            ),
-            (
-                replaced("Radix_Down 8", "Radix_Down 5"),
-                ":6:1: radix_down: 5 does not divide",
-            ),
-            (
-                replaced("Radix_Up 2", "Radix_Up 4"),
-                ":10:1: oversubscribed = 4, but ports and speeds make it 2",
-            ),
-            (
-                replaced("Radix_Down 4", "Radix_Down 2"),
-                ":7:1: radix_up: 2 uplinks do not make",
-            ),
-            (
-                replaced("Downlink_Latency_ns 1000\nSwitch", "Switch"),
-                "ends without `downlink_latency_ns` of tier 0",
-            ),
+            (replaced("Podsize 32", "Podsize 16"), ":3:1: podsize: a network of 2 tiers is one pod"),
+            (replaced("Podsize 32", "Podsize 5"), ":3:1: podsize: 5 does not divide the 32"),
+            (replaced("Tier 0", "Tier 7"), ":4:1: tier `7` is not 0, 1 or 2"),
+            (replaced("Tier 0\n", ""), ":4:1: `downlink_speed_gbps` belongs below"),
+            (replaced("Gbps 100", "Gbps -1"), ":5:1: downlink_speed_gbps = `-1`"),
+            (replaced("Radix_Down 8", "Radix_Dwn 8"), ":6:1: unknown key `radix_dwn`; did you mean `radix_down`?"),
+            (replaced("Radix_Down 8", "Radix_Down 5"), ":6:1: radix_down: 5 does not divide"),
+            (replaced("Radix_Up 2", "Radix_Up 4"), ":10:1: oversubscribed = 4, but ports and speeds make it 2"),
+            (replaced("Radix_Down 4", "Radix_Down 2"), ":7:1: radix_up: 2 uplinks do not make"),
+            (replaced("Downlink_Latency_ns 1000\nSwitch", "Switch"), "ends without `downlink_latency_ns` of tier 0"),
         ] {
             let error = import(&text).unwrap_err();
             assert!(error.contains(said), "{said}\n{error}");

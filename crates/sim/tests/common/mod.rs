@@ -1,0 +1,46 @@
+//! Short ways to write a scenario in a test.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use anabranch_sim::{Outcome, Scenario, SimConfig, run};
+use balance::Spec;
+use net::{HostIx, Time, Topology};
+use traffic::{Flow, FlowList, Start};
+
+/// Builds a topology from its specification.
+pub fn topology(spec: &str) -> Topology {
+    net::spec::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
+}
+
+/// One flow.
+pub fn flow(src: u32, dst: u32, size_bytes: u64, start: Time) -> Flow {
+    Flow { src: HostIx(src), dst: HostIx(dst), size_bytes, start: Start::At(start), group: 0 }
+}
+
+/// A list of flows.
+pub fn list(flows: Vec<Flow>) -> FlowList {
+    FlowList { flows, description: "test".into() }
+}
+
+/// Runs and answers the outcome, whose books have been checked by the simulator itself.
+pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {
+    let balancer = Spec::parse(balancer).unwrap();
+    let scenario = Scenario { topology, flows, balancer: &balancer, seed, config };
+    run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Pseudo-random flows between distinct hosts, for scenarios where only variety matters.
+pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -> FlowList {
+    let mut rng = net::Stream::new(seed, "test flows");
+    let mut flows: Vec<Flow> = (0..count)
+        .map(|_| {
+            let src = rng.below(u64::from(hosts)) as u32;
+            let dst = (src + 1 + rng.below(u64::from(hosts) - 1) as u32) % hosts;
+            flow(src, dst, 1 + rng.below(largest), Time::from_ps(rng.below(span.as_ps())))
+        })
+        .collect();
+    flows.sort_by_key(|f| match f.start {
+        Start::At(at) => at,
+        Start::After { .. } => Time::MAX,
+    });
+    list(flows)
+}

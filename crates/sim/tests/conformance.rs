@@ -1,0 +1,158 @@
+//! What every registered balancer must do in the simulator.
+
+mod common;
+
+use anabranch_sim::{Failure, FailureKind, FlowEnd, Outcome, Resequencing, SimConfig, TransportConfig};
+use balance::registry::DATAPLANE;
+use balance::{Granularity, Reorders};
+use common::{list, simulate, some_flows, topology};
+use net::{LinkIx, Time};
+
+const TOPOLOGIES: [&str; 5] = [
+    "fat-tree:k=4",
+    "leaf-spine:leaves=3,spines=4,hosts_per_leaf=3,parallel=2",
+    "vl2:d0=2,d1=4,d2=4,hosts_per_tor=3",
+    "bcube:n=4,k=1",
+    "flattened-butterfly:k=3,n=3",
+];
+
+fn short_run(spec: &str, balancer: &str, config: &SimConfig) -> Outcome {
+    let t = topology(spec);
+    let flows = some_flows(t.hosts().len() as u32, 120, 11, Time::from_us(300), 200_000);
+    simulate(&t, &flows, balancer, 7, config)
+}
+
+#[test]
+fn everything_is_delivered() {
+    for entry in DATAPLANE {
+        for spec in TOPOLOGIES {
+            for config in [SimConfig::default(), new_reno()] {
+                let o = short_run(spec, entry.example, &config);
+                assert_eq!(o.books.flows_completed, 120, "{} on {spec}", entry.name);
+                assert_eq!(o.books.packets_in_flight, 0, "{} on {spec}", entry.name);
+                for f in &o.flows {
+                    assert!(f.fct >= f.ideal, "{} on {spec}: a flow beat the bound", entry.name);
+                }
+            }
+        }
+    }
+}
+
+fn new_reno() -> SimConfig {
+    SimConfig { transport: TransportConfig::new_reno(), ..SimConfig::default() }
+}
+
+#[test]
+fn per_flow_schemes_never_reorder() {
+    for entry in DATAPLANE.iter().filter(|e| e.granularity == Granularity::Flow) {
+        assert_eq!(entry.reorders, Reorders::Never, "{}", entry.name);
+        for spec in TOPOLOGIES {
+            let o = short_run(spec, entry.example, &new_reno());
+            assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "{} on {spec}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn per_packet_schemes_do_reorder_and_the_buffer_hides_it() {
+    let off = SimConfig {
+        host: anabranch_sim::HostConfig { resequencing: Resequencing::Off, ..Default::default() },
+        ..new_reno()
+    };
+    for entry in DATAPLANE.iter().filter(|e| e.granularity == Granularity::Packet) {
+        let with = short_run("fat-tree:k=4", entry.example, &new_reno());
+        let without = short_run("fat-tree:k=4", entry.example, &off);
+        let spurious = |o: &Outcome| o.flows.iter().map(|f| f.spurious).sum::<u32>();
+        assert!(without.flows.iter().any(|f| f.reordered > 0), "{}", entry.name);
+        assert!(with.resequencing.active && with.resequencing.held > 0, "{}", entry.name);
+        assert!(spurious(&with) < spurious(&without), "{}: {} {}", entry.name, spurious(&with), spurious(&without));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome_and_another_does_not() {
+    for entry in DATAPLANE {
+        let t = topology("fat-tree:k=4");
+        let flows = some_flows(16, 150, 2, Time::from_us(200), 300_000);
+        let run = |seed| simulate(&t, &flows, entry.example, seed, &SimConfig::default());
+        let first = run(1);
+        assert!(first == run(1), "{}: two runs differ", entry.name);
+        if !["spt:tie=first", "ecmp-path:key=hosts"].contains(&entry.example) {
+            assert!(first.links != run(2).links, "{}: the seed changes nothing", entry.name);
+        }
+    }
+}
+
+#[test]
+fn members_may_vanish_and_return() {
+    for entry in DATAPLANE {
+        let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=4");
+        let victim = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+        let spine = t.link(victim).to;
+        let config = SimConfig {
+            failures: vec![
+                Failure {
+                    at: Time::from_us(50),
+                    until: Some(Time::from_ms(20)),
+                    detection: Time::from_us(500),
+                    kind: FailureKind::LinkDown(victim),
+                },
+                Failure {
+                    at: Time::from_ms(30),
+                    until: Some(Time::from_ms(60)),
+                    detection: Time::from_ms(1),
+                    kind: FailureKind::SwitchDown(spine),
+                },
+            ],
+            ..new_reno()
+        };
+        let flows = some_flows(12, 300, 4, Time::from_ms(70), 500_000);
+        let o = simulate(&t, &flows, entry.example, 7, &config);
+        assert_eq!(o.books.flows_completed, 300, "{}", entry.name);
+        assert!(o.books.dropped.link_down > 0, "{}: the failure hit nothing", entry.name);
+        let late = o.flows.iter().filter(|f| f.end != FlowEnd::Completed).count();
+        assert_eq!(late, 0, "{}", entry.name);
+    }
+}
+
+#[test]
+fn faults_that_are_silent_are_counted_by_cause() {
+    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
+    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let spine = t.link(up).to;
+    let fault = |kind| Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind };
+    let flows = some_flows(8, 200, 9, Time::from_ms(2), 100_000);
+    let random =
+        SimConfig { failures: vec![fault(FailureKind::RandomDrop { link: up, probability: 0.02 })], ..new_reno() };
+    let o = simulate(&t, &flows, "ecmp", 1, &random);
+    assert!(o.books.dropped.random > 0 && o.books.flows_completed == 200);
+    let hole = SimConfig {
+        failures: vec![fault(FailureKind::Blackhole { node: spine, fraction: 0.5 })],
+        transport: TransportConfig { max_timeouts: 3, ..TransportConfig::new_reno() },
+        ..SimConfig::default()
+    };
+    let o = simulate(&t, &flows, "ecmp", 1, &hole);
+    assert!(o.books.dropped.blackhole > 0);
+    assert!(o.books.flows_failed > 0 && o.books.flows_failed + o.books.flows_completed == 200);
+}
+
+#[test]
+fn a_slower_link_carries_less() {
+    let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2");
+    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let flows = list(vec![common::flow(0, 2, 10_000_000, Time::ZERO)]);
+    let slow = SimConfig {
+        failures: vec![Failure {
+            at: Time::from_us(500),
+            until: None,
+            detection: Time::from_ms(1),
+            kind: FailureKind::LinkRate { link: up, fraction: 0.2 },
+        }],
+        ..SimConfig::default()
+    };
+    let fast = simulate(&t, &flows, "wcmp", 1, &SimConfig::default()).flows[0].fct.as_us_f64();
+    let slowed = simulate(&t, &flows, "wcmp", 1, &slow).flows[0].fct.as_us_f64();
+    // Half a millisecond at full rate, the rest at a fifth.
+    let expected = 500.0 + (fast - 500.0) * 5.0;
+    assert!((slowed / expected - 1.0).abs() < 0.05, "{slowed} us, expected {expected}");
+}

@@ -1,0 +1,150 @@
+//! Nothing is lost without a cause, whatever the scenario; and packets cost no allocation.
+
+#![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anabranch_sim::{
+    Failure, FailureKind, FlowEnd, HostConfig, Marking, QueueConfig, QueueLimit, Resequencing, ResequencingBounds,
+    SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+};
+use common::{flow, list, simulate, some_flows, topology};
+use net::{Bandwidth, LinkIx, Time};
+use proptest::prelude::*;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn transports() -> impl Strategy<Value = TransportConfig> {
+    let kind = prop_oneof![
+        Just(TransportKind::NewReno),
+        Just(TransportKind::Dctcp { gain: 0.0625 }),
+        Just(TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(3)))),
+    ];
+    (kind, 1u32..4, 1u32..30, any::<bool>(), prop_oneof![Just(None), (1u32..300).prop_map(Some)]).prop_map(
+        |(kind, ack_every, initial_window_packets, handshake, max_window_packets)| TransportConfig {
+            kind,
+            ack_every,
+            initial_window_packets,
+            handshake,
+            max_window_packets,
+            min_rto: Time::from_us(400),
+            ..TransportConfig::default()
+        },
+    )
+}
+
+fn switches() -> impl Strategy<Value = QueueConfig> {
+    let limit = prop_oneof![(1u32..40).prop_map(QueueLimit::Packets), (1_500u64..90_000).prop_map(QueueLimit::Bytes)];
+    let marking = prop_oneof![
+        Just(Marking::Off),
+        Just(Marking::Step(QueueLimit::Packets(5))),
+        Just(Marking::Ramp { min_bytes: 5_000, max_bytes: 20_000, max_probability: 0.3 }),
+    ];
+    (limit, marking).prop_map(|(limit, marking)| QueueConfig { limit, marking })
+}
+
+fn resequencing() -> impl Strategy<Value = Resequencing> {
+    prop_oneof![
+        Just(Resequencing::Off),
+        Just(Resequencing::Auto),
+        (1u64..200, 1u32..50).prop_map(|(us, packets)| Resequencing::On(ResequencingBounds {
+            timeout: Some(Time::from_us(us)),
+            packets: Some(packets),
+        })),
+    ]
+}
+
+fn failures() -> impl Strategy<Value = Vec<Failure>> {
+    let kind = prop_oneof![
+        (0u32..30).prop_map(|l| FailureKind::LinkDown(LinkIx(l))),
+        (0u32..30, 0.05f64..1.0).prop_map(|(l, fraction)| FailureKind::LinkRate { link: LinkIx(l), fraction }),
+        (0u32..30, 0.0f64..0.3).prop_map(|(l, probability)| FailureKind::RandomDrop { link: LinkIx(l), probability }),
+    ];
+    let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300).prop_map(|(kind, at, lasts, detection)| Failure {
+        at: Time::from_us(at),
+        until: Some(Time::from_us(at + lasts)),
+        detection: Time::from_us(detection),
+        kind,
+    });
+    proptest::collection::vec(failure, 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// `simulate` fails when the books do not balance; here they must, under any combination of settings
+    /// and faults, also when the run is cut short, and twice the same.
+    #[test]
+    fn books_balance_whatever_happens(
+        transport in transports(),
+        switch in switches(),
+        resequencing in resequencing(),
+        failures in failures(),
+        balancer in 0usize..balance::registry::DATAPLANE.len(),
+        seed in 0u64..1_000,
+        until in prop_oneof![Just(None), (50u64..1_500).prop_map(|us| Some(Time::from_us(us)))],
+    ) {
+        let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=2");
+        let flows = some_flows(6, 40, seed, Time::from_us(400), 60_000);
+        let config = SimConfig {
+            transport,
+            switch,
+            failures,
+            host: HostConfig { resequencing, queue_packets: 50, jitter: Time::from_ns(seed % 3 * 40) },
+            stop: StopRule { until },
+            ..SimConfig::default()
+        };
+        let balancer = balance::registry::DATAPLANE[balancer].example;
+        let o = simulate(&t, &flows, balancer, seed, &config);
+        prop_assert!(o.books.check().is_ok());
+        if until.is_none() {
+            prop_assert_eq!(o.books.flows_running, 0);
+            prop_assert_eq!(o.books.packets_in_flight, 0);
+        }
+        for (record, flow) in o.flows.iter().zip(&flows.flows) {
+            if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
+                prop_assert!(record.fct >= record.ideal, "{:?} below its bound", record);
+                prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
+            }
+        }
+        prop_assert_eq!(&o, &simulate(&t, &flows, balancer, seed, &config));
+    }
+}
+
+#[test]
+fn packets_cost_no_allocation() {
+    let t = topology("fat-tree:k=4");
+    let allocations = |packets: u64, balancer: &str| {
+        let flows = list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let o = simulate(&t, &flows, balancer, 1, &SimConfig::default());
+        assert_eq!(o.books.flows_completed, 16);
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    for entry in balance::registry::DATAPLANE {
+        // Other tests of this binary allocate meanwhile; take the least of a few tries.
+        let least = |packets| (0..5).map(|_| allocations(packets, entry.example)).min().unwrap();
+        let (short, long) = (least(500), least(20_000));
+        // Forty times the packets may grow a vector a few more times, and no more.
+        assert!(long < short + 200, "{}: {short} allocations for 500 packets per flow, {long} for 20000", entry.name);
+    }
+}
