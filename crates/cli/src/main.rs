@@ -1,1 +1,74 @@
-fn main() {}
+//! The `anabranch` command: compares load balancers on simulated networks.
+
+mod commands;
+mod failure;
+mod interrupt;
+mod progress;
+mod results;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Compare load balancers in a packet simulator.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    after_help = "Start with: anabranch compare\nExit codes: 0 done, 1 a check failed, 2 usage, configuration or \
+                        environment."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(commands::compare::Args),
+    Run(commands::run::Args),
+    Check(commands::check::Args),
+    List(commands::list::Args),
+    Topology(commands::topology::Args),
+    Report(commands::report::Args),
+    Completions(commands::completions::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Compare(args) => commands::compare::execute(&args),
+        Command::Run(args) => commands::run::execute(&args),
+        Command::Check(args) => commands::check::execute(&args),
+        Command::List(args) => commands::list::execute(&args),
+        Command::Topology(args) => commands::topology::execute(&args),
+        Command::Report(args) => commands::report::execute(&args),
+        Command::Completions(args) => commands::completions::execute(&args),
+    };
+    match done {
+        // Whoever closed our output has read what it wanted.
+        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_and_option_is_well_formed_and_explained() {
+        let mut command = super::Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

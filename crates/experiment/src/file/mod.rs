@@ -25,6 +25,7 @@
 mod describe;
 mod document;
 mod error;
+mod headline;
 mod inputs;
 mod keys;
 mod network;
@@ -41,6 +42,7 @@ use net::Topology;
 use sim::SimConfig;
 
 pub use error::{FileError, Place};
+pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
 pub use traffic_plan::{TrafficPlan, bisection};

@@ -1,0 +1,44 @@
+//! `anabranch check`: reads an experiment file with everything it refers to, and runs nothing.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use experiment::Experiment;
+
+use crate::failure::Failure;
+use crate::results;
+
+/// Check experiment files without running them
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Experiment files
+    #[arg(required = true, value_name = "FILE.toml")]
+    files: Vec<PathBuf>,
+    /// Set a key of the file, such as traffic.load=0.3
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the effective file, with every --set in it
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let overrides = super::run::overrides(&args.set)?;
+    let mut out = std::io::stdout().lock();
+    for file in &args.files {
+        let experiment = Experiment::load(file, &overrides)?;
+        results::warn(&experiment);
+        if args.print_config {
+            write!(out, "{}", experiment.file)?;
+            continue;
+        }
+        writeln!(out, "{}: {} runs", file.display(), experiment.run_count())?;
+        for (name, text) in experiment.setting() {
+            writeln!(out, "  {name}: {text}")?;
+        }
+        let balancers: Vec<String> = experiment.balancers.iter().map(balance::Spec::label).collect();
+        writeln!(out, "  balancers: {}", balancers.join(", "))?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,76 @@
+//! `anabranch compare`: an experiment from options alone.
+
+use std::path::Path;
+
+use experiment::{Experiment, Override};
+
+use crate::failure::Failure;
+use crate::results::{self, RunArgs};
+
+/// Compare balancers on one network under one kind of traffic
+///
+/// Everything has a default, so `anabranch compare` alone is a first experiment. The results folder holds
+/// `experiment.toml`, the same experiment as a file to go on from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  anabranch compare --topology fat-tree:k=8 --workload web-search --load 0.3,0.6 \
+                        --balancers ecmp,spray,hermes-rtt")]
+pub struct Args {
+    /// Network: a family with parameters (see `list topologies`), or a file
+    #[arg(long, value_name = "SPEC|FILE", default_value = "fat-tree:k=4")]
+    topology: String,
+    /// Flow sizes; see `list workloads`
+    #[arg(long, value_name = "SPEC", default_value = "web-search")]
+    workload: String,
+    /// Offered loads, as shares of the host links
+    #[arg(long, value_name = "LOADS", default_value = "0.6", allow_hyphen_values = true)]
+    load: String,
+    /// Balancers, with parameters after a colon; see `list balancers`
+    #[arg(long, value_name = "SPECS", default_value = "ecmp,spray,hermes-rtt")]
+    balancers: String,
+    /// Flows of each run
+    #[arg(long, value_name = "N", default_value = "2000", allow_hyphen_values = true)]
+    flows: String,
+    /// Seeds of each point; every balancer sees the same ones
+    #[arg(long, value_name = "N", default_value = "3", allow_hyphen_values = true)]
+    seeds: String,
+    /// Who sends to whom; see `list patterns`
+    #[arg(long, value_name = "SPEC", default_value = "random-pairs")]
+    pattern: String,
+    /// How hosts send; see `list transports`
+    #[arg(long, value_name = "NAME", default_value = "dctcp")]
+    transport: String,
+    /// Set any key of an experiment file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    results::run(&experiment(args)?, &args.run)
+}
+
+fn experiment(args: &Args) -> Result<Experiment, Failure> {
+    let text = |key: &str, option: &str, value: &str| Override::text(key, value, format!("--{option} {value}"));
+    let topology = if super::topology::is_file(&args.topology) { "topology.file" } else { "topology.spec" };
+    let mut overrides = vec![
+        text(topology, "topology", &args.topology),
+        text("traffic.workload", "workload", &args.workload),
+        text("traffic.pattern", "pattern", &args.pattern),
+        text("transport.kind", "transport", &args.transport),
+        text("balancers", "balancers", &args.balancers),
+    ];
+    // Numbers are checked where all values of files are.
+    let numbers = [
+        ("traffic.load", "load", &args.load, format!("[{}]", args.load)),
+        ("traffic.flows", "flows", &args.flows, args.flows.clone()),
+        ("seeds", "seeds", &args.seeds, args.seeds.clone()),
+    ];
+    for (key, option, written, value) in numbers {
+        let argument = format!("--{option} {written}");
+        overrides.push(Override { key: key.to_owned(), value, argument, is_text: false });
+    }
+    overrides.extend(super::run::overrides(&args.set)?);
+    Ok(Experiment::parse("the command line", "", "compare", Path::new(""), &overrides)?)
+}

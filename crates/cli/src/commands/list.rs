@@ -1,0 +1,187 @@
+//! `anabranch list`: what there is to choose from, out of the registries.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// List balancers, topologies, workloads, …
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to list
+    what: What,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Folder of experiment files, for `list experiments`
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    Balancers,
+    Topologies,
+    Workloads,
+    Patterns,
+    Arrivals,
+    Transports,
+    Experiments,
+    Keys,
+}
+
+/// One thing in a list.
+struct Item {
+    name: String,
+    summary: String,
+    source: String,
+    parameters: Vec<Parameter>,
+}
+
+struct Parameter {
+    name: String,
+    default: String,
+    doc: String,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let items = match args.what {
+        What::Balancers => balancers(),
+        What::Topologies => topologies(),
+        What::Workloads => workloads(),
+        What::Patterns => patterns(),
+        What::Arrivals => arrivals(),
+        What::Transports => transports(),
+        What::Experiments => experiments(&args.folder)?,
+        What::Keys => keys(),
+    };
+    let text = if args.json { to_json(&items) } else { to_text(&items) };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+fn to_text(items: &[Item]) -> String {
+    let mut out = String::new();
+    for item in items {
+        out += &format!("{}\n    {}\n", item.name, item.summary);
+        if !item.source.is_empty() {
+            out += &format!("    from {}\n", item.source);
+        }
+        for Parameter { name, default, doc } in &item.parameters {
+            out += &format!("    {name} [{default}]: {doc}\n");
+        }
+    }
+    out
+}
+
+fn to_json(items: &[Item]) -> String {
+    let parameter = |p: &Parameter| json!({ "name": p.name, "default": p.default, "doc": p.doc });
+    let items: Vec<Value> = items
+        .iter()
+        .map(|item| {
+            let parameters: Vec<Value> = item.parameters.iter().map(parameter).collect();
+            json!({ "name": item.name, "summary": item.summary, "source": item.source, "parameters": parameters })
+        })
+        .collect();
+    format!("{:#}\n", Value::Array(items))
+}
+
+fn item(name: &str, summary: &str, source: &str, parameters: Vec<Parameter>) -> Item {
+    Item { name: name.to_owned(), summary: summary.to_owned(), source: source.to_owned(), parameters }
+}
+
+fn parameter(name: &str, default: &str, unit: &str, doc: &str) -> Parameter {
+    let default =
+        if unit.is_empty() || default.contains(unit) { default.to_owned() } else { format!("{default} {unit}") };
+    Parameter { name: name.to_owned(), default, doc: doc.to_owned() }
+}
+
+fn balancers() -> Vec<Item> {
+    let of = |entry: &&balance::Entry| {
+        let parameters = entry.params.iter().map(|p| parameter(p.name, p.default, p.unit, p.doc)).collect();
+        item(entry.name, entry.summary, entry.source, parameters)
+    };
+    balance::registry::DATAPLANE.iter().map(of).collect()
+}
+
+fn topologies() -> Vec<Item> {
+    let of = |family: &net::spec::Family| {
+        let parameters = family.params.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect();
+        item(family.name, family.title, family.source, parameters)
+    };
+    net::spec::FAMILIES.iter().map(of).collect()
+}
+
+fn traffic_parameters(parameters: &[traffic::Parameter]) -> Vec<Parameter> {
+    parameters.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect()
+}
+
+fn workloads() -> Vec<Item> {
+    let published = traffic::WORKLOADS.iter().map(|w| item(w.name, w.title, w.source, Vec::new()));
+    let made = traffic::PARAMETRIC.iter().map(|(name, title, ps)| item(name, title, "", traffic_parameters(ps)));
+    published.chain(made).collect()
+}
+
+fn patterns() -> Vec<Item> {
+    let of = |p: &traffic::PatternInfo| item(p.name, p.title, p.source, traffic_parameters(p.parameters));
+    traffic::PATTERNS.iter().map(of).collect()
+}
+
+fn arrivals() -> Vec<Item> {
+    let of = |a: &traffic::ArrivalsInfo| item(a.name, a.title, "", traffic_parameters(a.parameters));
+    traffic::ARRIVALS.iter().map(of).collect()
+}
+
+fn transports() -> Vec<Item> {
+    let keys = |names: &[&str]| {
+        let known = experiment::file::KEYS.iter().filter(|key| key.section == "transport" && names.contains(&key.name));
+        known.map(|key| parameter(key.name, key.default, "", key.doc)).collect()
+    };
+    let tcp = ["initial_window", "min_rto", "dup_ack_threshold", "ack_every", "handshake"];
+    let dctcp: Vec<&str> = ["gain"].into_iter().chain(tcp).collect();
+    vec![
+        item("dctcp", "DCTCP: reduces in proportion to the share of ECN-marked bytes", "RFC 8257", keys(&dctcp)),
+        item("newreno", "TCP NewReno: halves the window at a loss", "RFC 5681, RFC 6582", keys(&tcp)),
+        item("udp", "UDP: a rate, and no reaction to anything", "", keys(&["rate", "min_packets", "max_packets"])),
+    ]
+}
+
+fn keys() -> Vec<Item> {
+    let of = |key: &experiment::file::Key| {
+        let dot = if key.section.is_empty() { "" } else { "." };
+        let summary = format!("{} ({}) [{}]", key.doc, key.takes, key.default);
+        item(&format!("{}{dot}{}", key.section, key.name), &summary, "", Vec::new())
+    };
+    experiment::file::KEYS.iter().map(of).collect()
+}
+
+fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {
+    let mut files = Vec::new();
+    collect(folder, &mut files).map_err(|cause| {
+        let failure = Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
+        failure.with_hint("name a folder of experiment files with --folder")
+    })?;
+    files.sort();
+    let mut items = Vec::new();
+    for file in files {
+        let headline = experiment::file::Headline::read(&file)?;
+        items.push(item(&file.display().to_string(), &headline.words, &headline.source, Vec::new()));
+    }
+    Ok(items)
+}
+
+/// All `.toml` files below a folder.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

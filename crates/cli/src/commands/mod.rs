@@ -1,0 +1,9 @@
+//! One file per command.
+
+pub mod check;
+pub mod compare;
+pub mod completions;
+pub mod list;
+pub mod report;
+pub mod run;
+pub mod topology;

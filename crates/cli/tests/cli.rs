@@ -1,0 +1,248 @@
+//! The command as users meet it: bad input, determinism, interruption, output.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+const FILE: &str = r#"name = "small"
+seeds = 2
+balancers = ["ecmp", "spray"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
+[traffic]
+workload = "web-search"
+load = [0.3, 0.6]
+flows = 30
+"#;
+
+/// A folder with the small experiment in it.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("small.toml"), FILE).unwrap();
+    folder
+}
+
+fn anabranch(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("anabranch").unwrap();
+    command.current_dir(folder).args(args).timeout(Duration::from_secs(120));
+    command
+}
+
+/// Exit code, standard output and standard error.
+fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let output = anabranch(folder, args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs something that must be refused: exit 2, nothing on standard output, no results, and these words.
+fn refused(folder: &Path, args: &[&str], words: &[&str]) {
+    let (code, stdout, stderr) = outcome(folder, args);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
+    assert!(stderr.contains("error: "), "{args:?}: {stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{args:?}: `{word}` is not in\n{stderr}");
+    }
+    assert!(!folder.join("results").exists(), "{args:?} left something half-written");
+}
+
+#[test]
+fn mistakes_in_files_show_file_line_and_key() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("flows = 30", "flow = 30", &["traffic.flow: there is no such key", "bad.toml:9:1", "did you mean `flows`?"]),
+        ("seeds = 2", "seeds = 0", &["seeds: 0 is not from 1", "bad.toml:2:9", "2 | seeds = 0", "^"]),
+        ("[0.3, 0.6]", "[0.3, 0]", &["traffic.load: 0 is not a load", "bad.toml:8:14"]),
+        ("leaves=2", "leaves=0", &["topology.spec: leaf-spine: leaves = 0: must be at least 1", "bad.toml:5:8"]),
+        ("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2", "fat-tree:k=5", &["k = 5: must be even", "bad.toml:5"]),
+        ("hosts_per_leaf=2", "hosts_per_leaf=0", &["hosts_per_leaf = 0", "bad.toml:5"]),
+        ("hosts_per_leaf=2", "host_rate=0Gbps", &["host_rate", "above zero", "bad.toml:5"]),
+        ("web-search", "web-serch", &["did you mean `web-search`?", "bad.toml:7"]),
+        ("web-search", "fixed:size=0B", &["traffic.workload", "bad.toml:7"]),
+        ("\"web-search\"", "\"file:path=falls.cdf\"", &["falls.cdf:2: probability", "bad.toml:7"]),
+        ("\"web-search\"", "\"file:path=ends.cdf\"", &["ends.cdf:2", "must end at 1", "bad.toml:7"]),
+        (
+            "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"",
+            "file = \"cut.graphml\"",
+            &["cut.graphml:", "bad.toml:5"],
+        ),
+        (
+            "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"",
+            "file = \"cut.topo\"",
+            &["cut.topo:", "bad.toml:5"],
+        ),
+        (
+            "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"",
+            "file = \"apart.json\"",
+            &["apart.json", "disconnected"],
+        ),
+        (
+            "workload = \"web-search\"\nload = [0.3, 0.6]\nflows = 30\n",
+            "flow_list = \"cut.cm\"\n",
+            &["cut.cm:", "bad.toml:7"],
+        ),
+        (
+            "workload = \"web-search\"\nload = [0.3, 0.6]\nflows = 30\n",
+            "flow_list = \"cut.csv\"\n",
+            &["cut.csv:", "bad.toml:7"],
+        ),
+    ];
+    let folder = folder();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("falls.cdf", "0 0.5\n10 0.4\n20 1\n");
+    write("ends.cdf", "0 0\n10 0.9\n");
+    write("cut.graphml", "<graphml><graph>\n<node id=\"0\"");
+    write("cut.topo", "Nodes\n");
+    write("cut.cm", "Nodes 4\nConnections 2\n0->1 start 0 size 10\n");
+    write("cut.csv", "src,dst\n0,");
+    write(
+        "apart.json",
+        r#"{"format": "topology/1", "name": "apart", "units": {"throughput": "Mbit/s", "latency": "ms"},
+            "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}], "links": []}"#,
+    );
+    for (good, bad, words) in cases {
+        write("bad.toml", &FILE.replace(good, bad));
+        refused(folder.path(), &["run", "bad.toml"], words);
+        refused(folder.path(), &["check", "bad.toml"], words);
+    }
+}
+
+#[test]
+fn mistakes_in_options_name_the_option() {
+    let folder = folder();
+    let path = folder.path();
+    refused(path, &["compare", "--topology", "fat-tree:k=5"], &["--topology fat-tree:k=5", "must be even"]);
+    refused(path, &["compare", "--load", "0"], &["--load 0", "is not a load"]);
+    refused(path, &["compare", "--load", "x"], &["--load x", "traffic.load"]);
+    refused(path, &["compare", "--balancers", "ecpm"], &["--balancers ecpm", "did you mean `ecmp`?"]);
+    refused(path, &["compare", "--flows", "0"], &["--flows 0", "traffic.flows"]);
+    refused(path, &["compare", "--seeds", "-1"], &["--seeds -1"]);
+    refused(path, &["compare", "--topology", "gone.graphml"], &["cannot read gone.graphml"]);
+    refused(
+        path,
+        &["run", "small.toml", "--set", "trafic.load=1"],
+        &["--set trafic.load=1", "did you mean `traffic`?"],
+    );
+    refused(path, &["run", "small.toml", "--set", "seeds"], &["there is no `=`", "hint: "]);
+    refused(path, &["run", "gone.toml"], &["cannot read the experiment file", "gone.toml"]);
+    refused(path, &["run", "small.toml", "--world", "mars"], &["--world"]);
+    refused(path, &["topology", "fat-tre:k=4"], &["did you mean `fat-tree`?"]);
+    refused(path, &["report", "nowhere"], &["no finished results", "hint: "]);
+    refused(path, &["list", "nonsense"], &["nonsense"]);
+}
+
+#[test]
+fn loads_of_one_and_more_only_warn() {
+    let folder = folder();
+    let (code, _, stderr) = outcome(folder.path(), &["check", "small.toml", "--set", "traffic.load=1.2"]);
+    assert_eq!(code, 0);
+    assert!(stderr.starts_with("warning: "), "{stderr}");
+}
+
+#[test]
+fn the_summary_is_the_same_on_one_and_two_threads() {
+    let folder = folder();
+    for jobs in ["1", "2"] {
+        let (code, stdout, stderr) = outcome(folder.path(), &["run", "small.toml", "--out", jobs, "--jobs", jobs]);
+        assert_eq!(code, 0, "{stderr}");
+        assert!(stdout.contains("★") && stdout.contains("report: "), "{stdout}");
+    }
+    let read = |jobs: &str, name: &str| fs::read(folder.path().join(jobs).join(name)).unwrap();
+    for name in ["summary.json", "flows.parquet", "report.html"] {
+        assert_eq!(read("1", name), read("2", name), "{name}");
+    }
+}
+
+#[test]
+fn quiet_prints_the_table_only() {
+    let folder = folder();
+    let (code, stdout, stderr) = outcome(folder.path(), &["run", "small.toml", "--quiet", "--seeds", "1"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("mean slowdown") && !stdout.contains("report:"), "{stdout}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_sweep_goes_on_where_it_was() {
+    let folder = folder();
+    let binary = assert_cmd::cargo::cargo_bin("anabranch");
+    let args = ["run", "small.toml", "--jobs", "1", "--set", "traffic.flows=1500"];
+    let mut child = std::process::Command::new(binary)
+        .args(args)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let records = folder.path().join("results/small/runs.jsonl");
+    let lines = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
+    while lines() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Killed outright, as by a power cut; a clean Ctrl-C leaves no less.
+    let _ = child.kill();
+    child.wait().unwrap();
+    let before = lines();
+    assert!(before >= 2);
+    assert!(!folder.path().join("results/small/summary.json").exists() || before == 8);
+    let first = fs::read_to_string(&records).unwrap().lines().next().unwrap().to_owned();
+    let (code, _, stderr) = outcome(folder.path(), &args);
+    assert_eq!(code, 0, "{stderr}");
+    // The first run was taken over, not repeated: its wall time is what it was.
+    assert_eq!(fs::read_to_string(&records).unwrap().lines().next().unwrap(), first);
+    let (code, _, _) = outcome(folder.path(), &[&args[..], &["--out", "whole"]].concat());
+    assert_eq!(code, 0);
+    let read = |name: &str| fs::read(folder.path().join(name).join("summary.json")).unwrap();
+    assert_eq!(read("results/small"), read("whole"));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_said_before_anything_runs() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let (code, _, stderr) = outcome(folder.path(), &["run", "small.toml", "--out", "file/x"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("error: cannot write to file/x") && stderr.contains("caused by: "), "{stderr}");
+    assert!(stderr.contains("hint: name a folder"), "{stderr}");
+}
+
+#[test]
+fn lists_and_topologies_are_json_if_asked() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("experiments")).unwrap();
+    fs::copy(folder.path().join("small.toml"), folder.path().join("experiments/small.toml")).unwrap();
+    for what in ["balancers", "topologies", "workloads", "patterns", "arrivals", "transports", "experiments", "keys"] {
+        let (code, stdout, stderr) = outcome(folder.path(), &["list", what, "--json"]);
+        assert_eq!(code, 0, "{stderr}");
+        let items: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert!(!items.as_array().unwrap().is_empty(), "{what}");
+        assert!(outcome(folder.path(), &["list", what]).1.lines().count() > 1, "{what}");
+    }
+    let (_, stdout, _) = outcome(folder.path(), &["topology", "fat-tree:k=8", "--json"]);
+    let facts: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&facts["hosts"], &facts["cables"]), (&128.into(), &384.into()));
+    assert_eq!(facts["paths_from_first_host"][2]["equal_cost_max"], 16);
+    assert_eq!(facts["bisection_bps"], 640_000_000_000u64);
+    let (_, json, _) = outcome(folder.path(), &["topology", "leaf-spine", "--export", "json"]);
+    fs::write(folder.path().join("out.json"), json).unwrap();
+    let (code, stdout, stderr) = outcome(folder.path(), &["topology", "out.json"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("hosts       128"), "{stdout}");
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let folder = folder();
+    let binary = assert_cmd::cargo::cargo_bin("anabranch");
+    let mut child = std::process::Command::new(binary)
+        .args(["completions", "bash"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}

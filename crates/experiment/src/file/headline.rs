@@ -1,0 +1,40 @@
+//! What an experiment file says of itself, without reading the rest.
+
+use std::path::Path;
+
+use super::document::Document;
+use super::error::{FileError, Place};
+use super::section::Section;
+
+/// The words of an experiment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headline {
+    /// Its title, or else its question, or else its name.
+    pub words: String,
+    /// Where it comes from; empty where it does not say.
+    pub source: String,
+}
+
+impl Headline {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has keys unknown at the top.
+    pub fn read(path: &Path) -> Result<Headline, FileError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| FileError {
+            place: Place::File(name.clone()),
+            key: String::new(),
+            message: "cannot read the experiment file".to_owned(),
+            cause: Some(error.to_string()),
+            hint: None,
+        })?;
+        let document = Document::parse(&name, &text)?;
+        let top = Section::top(&document)?;
+        let words = match (top.text("title")?, top.text("question")?) {
+            (Some(words), _) | (None, Some(words)) => words,
+            (None, None) => top.text("name")?.unwrap_or("an experiment"),
+        };
+        Ok(Headline { words: words.to_owned(), source: top.text("source")?.unwrap_or_default().to_owned() })
+    }
+}

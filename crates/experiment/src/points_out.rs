@@ -1,0 +1,84 @@
+//! `points.csv`: statistics over seeds, one line per variant, load and balancer.
+
+use crate::summary::{Point, Stat};
+
+/// A column and what it shows.
+type Column = (&'static str, fn(&Point) -> &Stat);
+
+const COLUMNS: [Column; 11] = [
+    ("fct_mean_us", |point| &point.fct_mean_us),
+    ("fct_p50_us", |point| &point.fct_p50_us),
+    ("fct_p99_us", |point| &point.fct_p99_us),
+    ("slowdown_mean", |point| &point.slowdown_mean),
+    ("slowdown_p99", |point| &point.slowdown_p99),
+    ("small_fct_mean_us", |point| &point.small_fct_mean_us),
+    ("large_fct_mean_us", |point| &point.large_fct_mean_us),
+    ("drop_share", |point| &point.drop_share),
+    ("throughput_share", |point| &point.throughput_share),
+    ("slowdown_bound", |point| &point.slowdown_bound),
+    ("slowdown_vs_best", |point| &point.slowdown_vs_best),
+];
+
+/// The table as text: of each quantity mean, standard deviation, half width of the 95 % interval, least and greatest.
+pub(crate) fn csv(points: &[Point]) -> String {
+    let mut text = String::from("variant,load,balancer,seeds,flows_started,flows_completed");
+    for (name, _) in COLUMNS {
+        for part in ["", "_sd", "_ci95", "_min", "_max"] {
+            text += &format!(",{name}{part}");
+        }
+    }
+    text.push('\n');
+    for point in points {
+        let load = point.load.map_or(String::new(), |load| load.to_string());
+        text += &format!(
+            "{},{load},{},{},{},{}",
+            quoted(&point.variant),
+            quoted(&point.balancer),
+            point.seeds,
+            point.flows_started,
+            point.flows_completed
+        );
+        for (_, stat) in COLUMNS {
+            let stat = stat(point);
+            text += &format!(",{},{},{},{},{}", stat.mean, stat.sd, stat.ci95, stat.min, stat.max);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_as_many_fields_as_the_header() {
+        let point = Point {
+            variant: "a=1, b=2".to_owned(),
+            load: Some(0.5),
+            balancer: "ecmp".to_owned(),
+            seeds: 2,
+            flows_started: 1,
+            flows_completed: 1,
+            fct_mean_us: Stat::default(),
+            fct_p50_us: Stat::default(),
+            fct_p99_us: Stat::default(),
+            slowdown_mean: Stat::default(),
+            slowdown_p99: Stat::default(),
+            small_fct_mean_us: Stat::default(),
+            large_fct_mean_us: Stat::default(),
+            drop_share: Stat::default(),
+            throughput_share: Stat::default(),
+            slowdown_bound: Stat::default(),
+            slowdown_vs_best: Stat::default(),
+        };
+        let text = csv(&[point]);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let record = reader.records().next().unwrap().unwrap();
+        assert_eq!((record.len(), &record[0]), (61, "a=1, b=2"));
+    }
+}
