@@ -32,6 +32,7 @@ enum Command {
     List(commands::list::Args),
     Topology(commands::topology::Args),
     Report(commands::report::Args),
+    Bench(commands::bench::Args),
     Completions(commands::completions::Args),
 }
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::execute(&args),
         Command::Topology(args) => commands::topology::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
+        Command::Bench(args) => commands::bench::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match done {
