@@ -1,5 +1,7 @@
 //! The event loop: packets from link to node, flows from start to record.
 
+use std::collections::VecDeque;
+
 use balance::hash::{flow_key, mix};
 use net::{Stream, Topology};
 use traffic::{FlowList, Start};
@@ -13,7 +15,7 @@ use crate::outcome::{FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CE, DATA, DUPLICATE, ECT, FRESH, NO_PATH, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::probes::Sampler;
 use crate::queue::NIL;
-use crate::scenario::{SimConfig, TransportKind, UdpRate};
+use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
 use crate::tcp::{Reply, TcpRules};
 use crate::{Progress, SimError};
 
@@ -21,6 +23,9 @@ use crate::{Progress, SimError};
 const CONTROL: u32 = NIL - 3;
 const SAMPLE: u32 = NIL - 2;
 const START: u32 = NIL - 1;
+
+/// The first of the components that are host interfaces becoming free.
+const INTERFACE: u32 = 1 << 31;
 
 /// Events between two looks at the caller's wish to stop.
 const EVENTS_PER_REPORT: u64 = 1 << 19;
@@ -43,6 +48,7 @@ pub(crate) struct Rules {
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
     pub(crate) udp: Option<UdpRate>,
+    pub(crate) is_fair: bool,
     pub(crate) host_queue: u32,
     pub(crate) resequencer: Option<Resequencer>,
     /// Words of a receive bitmap: a power of two covering the receive window.
@@ -67,6 +73,7 @@ impl Rules {
                 TransportKind::Udp(rate) => Some(rate),
                 _ => None,
             },
+            is_fair: config.host.scheduler == HostScheduler::Fair,
             host_queue: config.host.queue_packets,
             resequencer,
             bitmap_words: words,
@@ -88,6 +95,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) starts: Starts,
+    /// Flows waiting for their turn, per host.
+    pub(crate) waiting: Vec<VecDeque<u32>>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
     pub(crate) sent: u64,
@@ -202,6 +211,7 @@ impl Engine<'_> {
                 CONTROL => self.on_control(),
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
+                interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
                 timer => self.on_timer(timer - link_count),
             }
         }
@@ -576,15 +586,77 @@ impl Engine<'_> {
         self.pump(flow);
     }
 
-    /// Sends what the window allows and keeps the retransmission timer running.
+    /// Sends what the window and the interface allow and keeps the retransmission timer running.
     #[inline]
     fn pump(&mut self, flow: u32) {
-        while let Some((segment, again)) = {
-            let slot = self.slots.get_mut(flow);
-            slot.sender.next_segment(&self.rules.tcp)
-        } {
-            self.send_segment(flow, segment, again);
+        let src = self.slots.get_mut(flow).src;
+        let uplink = self.fabric.uplink[src as usize];
+        if self.rules.is_fair && uplink != NIL {
+            self.pump_in_turn(flow, src, uplink);
+        } else {
+            while let Some((segment, again)) = {
+                let slot = self.slots.get_mut(flow);
+                slot.sender.next_segment(&self.rules.tcp)
+            } {
+                self.send_segment(flow, segment, again);
+            }
         }
+        self.keep_timer(flow);
+    }
+
+    /// One segment if the interface is free; a flow with more to send queues for its turn.
+    #[inline]
+    fn pump_in_turn(&mut self, flow: u32, src: u32, uplink: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.is_queued || !slot.sender.can_send(&self.rules.tcp) {
+            return;
+        }
+        let queue = &mut self.waiting[src as usize];
+        if queue.is_empty() && self.network.free_at(uplink) <= self.network.now {
+            if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+                self.send_segment(flow, segment, again);
+            }
+            if !self.slots.get_mut(flow).sender.can_send(&self.rules.tcp) {
+                return;
+            }
+        }
+        self.slots.get_mut(flow).is_queued = true;
+        let queue = &mut self.waiting[src as usize];
+        queue.push_back(flow);
+        if queue.len() == 1 {
+            self.network.events.push(self.network.free_at(uplink), INTERFACE + src);
+        }
+    }
+
+    /// The interface of a host may be free: the flow whose turn it is sends one segment.
+    fn on_interface_free(&mut self, host: u32) {
+        let uplink = self.fabric.uplink[host as usize];
+        let free_at = self.network.free_at(uplink);
+        if free_at > self.network.now {
+            // Acknowledgements went ahead.
+            return self.network.events.push(free_at, INTERFACE + host);
+        }
+        let Some(flow) = self.waiting[host as usize].pop_front() else { return };
+        let slot = self.slots.get_mut(flow);
+        slot.is_queued = false;
+        if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+            self.send_segment(flow, segment, again);
+            self.keep_timer(flow);
+            let slot = self.slots.get_mut(flow);
+            if slot.sender.can_send(&self.rules.tcp) {
+                slot.is_queued = true;
+                self.waiting[host as usize].push_back(flow);
+            }
+        } else {
+            self.close_if_over(flow);
+        }
+        if !self.waiting[host as usize].is_empty() {
+            self.network.events.push(self.network.free_at(uplink), INTERFACE + host);
+        }
+    }
+
+    #[inline]
+    fn keep_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if slot.sender.in_flight() == 0 {
             slot.timer.deadline = NEVER;
@@ -780,7 +852,7 @@ impl Engine<'_> {
     /// Closes a flow whose sender is done and of which nothing is left in the network.
     fn close_if_over(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
-        if !slot.is_sender_done || slot.in_network > 0 || slot.id == NIL {
+        if !slot.is_sender_done || slot.in_network > 0 || slot.is_queued || slot.id == NIL {
             return;
         }
         if self.rules.udp.is_some() {

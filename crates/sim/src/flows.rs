@@ -141,6 +141,8 @@ pub(crate) struct Slot {
     pub(crate) is_connecting: bool,
     /// The sender has nothing left to do.
     pub(crate) is_sender_done: bool,
+    /// Waits for its turn at the host's interface.
+    pub(crate) is_queued: bool,
     /// How it ended, once it has.
     pub(crate) end: FlowEnd,
     pub(crate) tally: Tally,
@@ -216,6 +218,7 @@ impl Slots {
             },
             is_connecting: false,
             is_sender_done: false,
+            is_queued: false,
             end: FlowEnd::Running,
             tally: Tally::default(),
         };

@@ -318,6 +318,12 @@ impl Network {
         Ok(())
     }
 
+    /// When the transmitter of a link is free; the past if it is.
+    #[inline]
+    pub(crate) fn free_at(&self, link: u32) -> u64 {
+        self.ports[link as usize].busy_until
+    }
+
     /// Packets queued at a link now, the one in transmission included.
     pub(crate) fn queued_packets(&mut self, link: u32) -> u32 {
         let port = &mut self.ports[link as usize];

@@ -10,8 +10,8 @@ use net::{HostIx, Time, Topology, TopologyError};
 use traffic::{Flow, FlowList, Start};
 
 use crate::scenario::{
-    HostConfig, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, StopRule, TransportConfig,
-    TransportKind,
+    HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, StopRule,
+    TransportConfig, TransportKind,
 };
 
 /// A scenario with everything it needs.
@@ -138,7 +138,7 @@ fn config(kind: TransportKind, marking: Marking) -> SimConfig {
             min_rto: Time::from_ms(250),
             ..TransportConfig::default()
         },
-        host: HostConfig { resequencing: Resequencing::Off, ..HostConfig::default() },
+        host: HostConfig { scheduler: HostScheduler::Fifo, resequencing: Resequencing::Off, ..HostConfig::default() },
         switch: QueueConfig { limit: QueueLimit::Packets(100), marking },
         failures: Vec::new(),
         probes: ProbeConfig { series: false, ..ProbeConfig::default() },

@@ -118,11 +118,23 @@ pub struct ResequencingBounds {
     pub packets: Option<u32>,
 }
 
+/// How a host shares its interface among its flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostScheduler {
+    /// Packet by packet in turn, and no packet leaves TCP before the wire is free: what Linux does with small
+    /// queues and fair queueing. A short flow does not wait behind the window of a long one.
+    Fair,
+    /// First come, first served, with no bound but the window: what ns-3's default does.
+    Fifo,
+}
+
 /// Host side of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
     /// Packets a host interface queues before UDP packets are dropped there. TCP is bounded by its window.
     pub queue_packets: u32,
+    /// How TCP flows share the interface. Hosts with several links (BCube, CamCube) are always first come, first served.
+    pub scheduler: HostScheduler,
     /// Resequencing buffer.
     pub resequencing: Resequencing,
     /// Largest random extra gap a host leaves after a packet, drawn uniformly per packet. Zero is exact and
@@ -268,7 +280,12 @@ impl TransportConfig {
 
 impl Default for HostConfig {
     fn default() -> Self {
-        HostConfig { queue_packets: 1000, resequencing: Resequencing::Auto, jitter: Time::ZERO }
+        HostConfig {
+            queue_packets: 1000,
+            scheduler: HostScheduler::Fair,
+            resequencing: Resequencing::Auto,
+            jitter: Time::ZERO,
+        }
     }
 }
 

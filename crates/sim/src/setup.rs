@@ -157,6 +157,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         faults: Faults::new(&config.failures),
         sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
         starts: Starts::new(scenario.flows),
+        waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
         resequencing: ResequencingRecord { active: resequencer.is_some(), ..ResequencingRecord::default() },
         held_now: 0,
         sent: 0,

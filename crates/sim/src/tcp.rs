@@ -111,11 +111,17 @@ impl Sender {
         }
     }
 
+    /// Whether the window lets another segment out.
+    #[inline]
+    pub(crate) fn can_send(&self, rules: &TcpRules) -> bool {
+        let window = (self.cwnd as u32 + self.extra).min(rules.max_window);
+        self.next < self.total && self.next - self.una < window
+    }
+
     /// The next segment the window lets out, and whether it was sent before.
     #[inline]
     pub(crate) fn next_segment(&mut self, rules: &TcpRules) -> Option<(u32, bool)> {
-        let window = (self.cwnd as u32 + self.extra).min(rules.max_window);
-        if self.next >= self.total || self.next - self.una >= window {
+        if !self.can_send(rules) {
             return None;
         }
         let segment = self.next;

@@ -8,8 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_sim::{
-    Failure, FailureKind, FlowEnd, HostConfig, Marking, QueueConfig, QueueLimit, Resequencing, ResequencingBounds,
-    SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+    Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, Resequencing,
+    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 use common::{flow, list, simulate, some_flows, topology};
 use net::{Bandwidth, LinkIx, Time};
@@ -109,7 +109,12 @@ proptest! {
             transport,
             switch,
             failures,
-            host: HostConfig { resequencing, queue_packets: 50, jitter: Time::from_ns(seed % 3 * 40) },
+            host: HostConfig {
+                resequencing,
+                queue_packets: 50,
+                jitter: Time::from_ns(seed % 3 * 40),
+                scheduler: if seed % 2 == 0 { HostScheduler::Fair } else { HostScheduler::Fifo },
+            },
             stop: StopRule { until },
             ..SimConfig::default()
         };

@@ -4,7 +4,8 @@
 mod common;
 
 use anabranch_sim::{
-    HostConfig, Marking, Outcome, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig, TransportKind,
+    HostConfig, HostScheduler, Marking, Outcome, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig,
+    TransportKind,
 };
 use common::{flow, list, simulate, topology};
 use net::Time;
@@ -45,7 +46,12 @@ fn ours(reference: &Reference, jitter: Time, seed: u64) -> Outcome {
             limited_transmit: false,
             ..TransportConfig::default()
         },
-        host: HostConfig { resequencing: Resequencing::Off, jitter, ..HostConfig::default() },
+        host: HostConfig {
+            scheduler: HostScheduler::Fifo,
+            resequencing: Resequencing::Off,
+            jitter,
+            ..HostConfig::default()
+        },
         switch: QueueConfig {
             limit: QueueLimit::Packets(reference.queue_packets),
             marking: match reference.transport {

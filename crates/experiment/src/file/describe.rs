@@ -1,6 +1,8 @@
 //! An experiment in words, for reports: everything runs share that changes results.
 
-use sim::{Failure, FailureKind, Marking, QueueLimit, Resequencing, TransportConfig, TransportKind, UdpRate};
+use sim::{
+    Failure, FailureKind, HostScheduler, Marking, QueueLimit, Resequencing, TransportConfig, TransportKind, UdpRate,
+};
 
 use super::{Experiment, Variant};
 
@@ -100,6 +102,10 @@ fn hosts(variant: &Variant) -> String {
             let timeout = bounds.timeout.map_or("scaled to the network".to_owned(), |timeout| timeout.to_string());
             format!("resequencing for all, released after {timeout}")
         }
+    };
+    let resequencing = match host.scheduler {
+        HostScheduler::Fair => format!("flows take turns at the interface, {resequencing}"),
+        HostScheduler::Fifo => format!("first come, first served at the interface, {resequencing}"),
     };
     if host.jitter == net::Time::ZERO { resequencing } else { format!("{resequencing}, jitter up to {}", host.jitter) }
 }

@@ -80,6 +80,7 @@ pub const KEYS: &[Key] = &[
     key("host", "resequencing", "auto|on|off", "auto", "hold back early packets; auto does for balancers that always reorder"),
     key("host", "resequencing_timeout", "time|\"auto\"", "auto", "with on: release after this long"),
     key("host", "resequencing_packets", "count", "the receive window", "with on: packets held per flow"),
+    key("host", "scheduler", "fair|fifo", "fair", "how TCP flows share a host's interface: packet by packet in turn, or first come, first served"),
     key("host", "jitter", "time", "0s", "largest random gap after each packet a host sends; breaks phase effects between TCP flows"),
 
     key("switch", "queue", "\"100pkt\" or size", "100pkt", "drop-tail limit of every switch queue"),

@@ -2,8 +2,8 @@
 
 use net::{Bandwidth, Bytes, LinkIx, NodeIx, NodeKind, Time, Topology};
 use sim::{
-    Failure, FailureKind, HostConfig, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, ResequencingBounds,
-    SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+    Failure, FailureKind, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
+    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 
 use super::document::Data;
@@ -111,6 +111,10 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
             0 => Resequencing::Auto,
             1 => Resequencing::On(bounds),
             _ => Resequencing::Off,
+        },
+        scheduler: match section.choice("scheduler", &["fair", "fifo"])? {
+            Some(1) => HostScheduler::Fifo,
+            _ => HostScheduler::Fair,
         },
         jitter: section.quantity::<Time>("jitter")?.unwrap_or(default.jitter),
     })
