@@ -12,7 +12,7 @@ pub enum Failure {
     /// Somebody stopped reading our output.
     BrokenPipe,
     /// A mistake in an experiment.
-    File(Box<FileError>),
+    File(FileError),
     /// Anything else.
     Other {
         /// What could not be done.
@@ -57,7 +57,7 @@ impl Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Failure {
-        Failure::File(Box::new(error))
+        Failure::File(error)
     }
 }
 
@@ -134,13 +134,8 @@ mod tests {
 
     #[test]
     fn the_line_at_fault_is_underlined() {
-        let error = FileError {
-            place: Place::Text { file: "f.toml".into(), text: "a = 1\nload = [0.1, 0]\n".into(), span: 19..20 },
-            key: "load".into(),
-            message: "0 is not a load".into(),
-            cause: Some("why".into()),
-            hint: Some("what would do".into()),
-        };
+        let place = Place::Text { file: "f.toml".into(), text: "a = 1\nload = [0.1, 0]\n".into(), span: 19..20 };
+        let error = FileError::new(place, "load", "0 is not a load").with_cause("why").with_hint("what would do");
         let expected = "error: load: 0 is not a load\n --> f.toml:2:14\n  |\n2 | load = [0.1, 0]\n  |              ^\n\
                         caused by: why\nhint: what would do\n";
         assert_eq!(Failure::from(error).to_string(), expected);

@@ -101,7 +101,7 @@ fn mistakes_in_files_show_file_line_and_key() {
     write(
         "apart.json",
         r#"{"format": "topology/1", "name": "apart", "units": {"throughput": "Mbit/s", "latency": "ms"},
-            "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}], "links": []}"#,
+            "nodes": [{"id": "a", "role": "server"}, {"id": "b", "role": "server"}], "links": []}"#,
     );
     for (good, bad, words) in cases {
         write("bad.toml", &FILE.replace(good, bad));

@@ -27,7 +27,7 @@ fn options(out: &Path, jobs: usize) -> Options {
     Options { out: out.to_owned(), jobs, flows: true }
 }
 
-const NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -62,7 +62,7 @@ impl Document {
             let span = error.span().unwrap_or(0..0);
             let place = Place::Text { file: name.to_owned(), text: text.clone(), span };
             let message = error.message().trim().replace('\n', ", ");
-            FileError { place, key: String::new(), message, cause: None, hint: None }
+            FileError::new(place, "", message)
         })?;
         let mut document = Document { name: name.to_owned(), text: text.clone(), root: Table::new() };
         document.root = convert_table(&document, table.get_ref(), "", &At::Span)?;
@@ -79,7 +79,7 @@ impl Document {
 
     /// An error about `key`, written at `at`.
     pub fn error(&self, at: &At, key: &str, message: impl Into<String>) -> FileError {
-        FileError { place: self.place(at), key: key.to_owned(), message: message.into(), cause: None, hint: None }
+        FileError::new(self.place(at), key, message)
     }
 
     /// Applies one override written as `key=value`; `argument` is how the user wrote the whole option.

@@ -4,9 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A mistake in an experiment: the place, the key, what is wrong with it and what would do.
+/// A mistake in an experiment; boxed, so that results stay small where all is well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileError {
+pub struct FileError(Box<Mistake>);
+
+/// A mistake: the place, the key, what is wrong with it and what would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
     /// Where it is written.
     pub place: Place,
     /// The key in full, such as `transport.min_rto`; empty where no key is at fault.
@@ -37,17 +41,28 @@ pub enum Place {
     File(String),
 }
 
+impl std::ops::Deref for FileError {
+    type Target = Mistake;
+    fn deref(&self) -> &Mistake {
+        &self.0
+    }
+}
+
 impl FileError {
+    /// A mistake about `key`, which may be empty.
+    pub fn new(place: Place, key: impl Into<String>, message: impl Into<String>) -> FileError {
+        FileError(Box::new(Mistake { place, key: key.into(), message: message.into(), cause: None, hint: None }))
+    }
     /// The same with what would do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> FileError {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
     /// The same with what lies behind it.
     #[must_use]
     pub fn with_cause(mut self, cause: impl fmt::Display) -> FileError {
-        self.cause = Some(cause.to_string());
+        self.0.cause = Some(cause.to_string());
         self
     }
     /// `key: message`, or the message alone.

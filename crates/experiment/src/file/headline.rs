@@ -22,12 +22,8 @@ impl Headline {
     /// The file cannot be read, is not TOML, or has keys unknown at the top.
     pub fn read(path: &Path) -> Result<Headline, FileError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| FileError {
-            place: Place::File(name.clone()),
-            key: String::new(),
-            message: "cannot read the experiment file".to_owned(),
-            cause: Some(error.to_string()),
-            hint: None,
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            FileError::new(Place::File(name.clone()), "", "cannot read the experiment file").with_cause(error)
         })?;
         let document = Document::parse(&name, &text)?;
         let top = Section::top(&document)?;

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use net::Topology;
 use sim::SimConfig;
 
-pub use error::{FileError, Place};
+pub use error::{FileError, Mistake, Place};
 pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
@@ -130,12 +130,8 @@ impl Experiment {
     /// The first mistake found, where it is written and what would do.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Experiment, FileError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| FileError {
-            place: Place::File(name.clone()),
-            key: String::new(),
-            message: "cannot read the experiment file".to_owned(),
-            cause: Some(error.to_string()),
-            hint: None,
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            FileError::new(Place::File(name.clone()), "", "cannot read the experiment file").with_cause(error)
         })?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
         let base = path.parent().unwrap_or(Path::new(""));
