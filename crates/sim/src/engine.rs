@@ -8,24 +8,24 @@ use traffic::{FlowList, Start};
 
 use crate::fabric::{Fabric, Hop};
 use crate::faults::{Action, Faults};
-use crate::flows::{Echo, NEVER, NewFlow, Slots};
+use crate::flows::{NEVER, NewFlow, Slots};
 use crate::ideal::Ideals;
 use crate::network::{Loss, Network};
 use crate::outcome::{FlowEnd, FlowRecord, ResequencingRecord};
-use crate::packet::{ACK, CE, DATA, DUPLICATE, ECT, FRESH, NO_PATH, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
-use crate::tcp::{Reply, TcpRules};
+use crate::tcp::TcpRules;
 use crate::{Progress, SimError};
 
 /// Components after all links and timers, in the order they act at one instant.
 const CONTROL: u32 = NIL - 3;
 const SAMPLE: u32 = NIL - 2;
-const START: u32 = NIL - 1;
+pub(crate) const START: u32 = NIL - 1;
 
 /// The first of the components that are host interfaces becoming free.
-const INTERFACE: u32 = 1 << 31;
+pub(crate) const INTERFACE: u32 = 1 << 31;
 
 /// Events between two looks at the caller's wish to stop.
 const EVENTS_PER_REPORT: u64 = 1 << 19;
@@ -165,7 +165,7 @@ impl Starts {
     }
 
     /// Flow `ended` has delivered everything: those waiting for it become due.
-    fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
+    pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
         let from = self.waiting.partition_point(|(awaited, _)| *awaited < ended);
         let mut earliest = None;
         for (_, id) in self.waiting[from..].iter().take_while(|(awaited, _)| *awaited == ended) {
@@ -244,7 +244,7 @@ impl Engine<'_> {
     }
 
     #[cold]
-    fn lose(&mut self, packet: u32, loss: Loss) {
+    pub(crate) fn lose(&mut self, packet: u32, loss: Loss) {
         let lost = self.network.lose(packet, loss);
         self.slots.get_mut(lost.flow).in_network -= 1;
         self.close_if_over(lost.flow);
@@ -252,14 +252,14 @@ impl Engine<'_> {
 
     /// Hands a packet to the interface of the host it starts from.
     #[inline]
-    fn inject(&mut self, packet: Packet) {
+    pub(crate) fn inject(&mut self, packet: Packet) {
         let (flow, src) = (packet.flow, packet.src);
         let ix = self.network.arena.add(packet);
         self.inject_existing(ix, flow, src);
     }
 
     #[inline]
-    fn inject_existing(&mut self, ix: u32, flow: u32, src: u32) {
+    pub(crate) fn inject_existing(&mut self, ix: u32, flow: u32, src: u32) {
         self.sent += 1;
         self.slots.get_mut(flow).in_network += 1;
         match self.fabric.uplink[src as usize] {
@@ -289,519 +289,6 @@ impl Engine<'_> {
             self.on_data(ix, &packet);
         }
     }
-
-    // --- Receiving side ---------------------------------------------------------------------------------
-
-    fn on_data(&mut self, ix: u32, packet: &Packet) {
-        let slot = self.slots.get_mut(packet.flow);
-        if self.rules.udp.is_some() {
-            slot.tally.delivered_packets += 1;
-            slot.tally.fct = self.network.now - slot.started;
-            self.network.arena.remove(ix);
-            return self.close_if_over(packet.flow);
-        }
-        if packet.flags & RETRANSMIT == 0 {
-            if packet.seq >= slot.receiver.highest {
-                slot.receiver.highest = packet.seq + 1;
-            } else {
-                slot.tally.reordered += 1;
-                slot.tally.extent = slot.tally.extent.max(slot.receiver.highest - 1 - packet.seq);
-            }
-        }
-        let receiver = &slot.receiver;
-        if let Some(bounds) = self.rules.resequencer {
-            if packet.seq > receiver.next && !receiver.is_gap_shown {
-                return self.hold(ix, packet, bounds);
-            }
-            self.receive(ix, packet);
-            return self.release_contiguous(packet.flow);
-        }
-        self.receive(ix, packet);
-    }
-
-    /// The transport sees a data packet; the packet itself becomes the acknowledgement or is freed.
-    fn receive(&mut self, ix: u32, packet: &Packet) {
-        let now = self.network.now;
-        let words = self.rules.bitmap_words;
-        let (slot, pool) = self.slots.with_pool(packet.flow);
-        let receiver = &mut slot.receiver;
-        let before = receiver.next;
-        let is_duplicate = if packet.seq == receiver.next {
-            receiver.advance();
-            false
-        } else {
-            packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
-        };
-        if is_duplicate {
-            slot.tally.spurious += u32::from(packet.flags & RETRANSMIT != 0);
-        }
-        let echo = Echo {
-            sent: packet.sent,
-            edge: packet.edge,
-            trigger: packet.seq,
-            path: packet.path,
-            marked: packet.flags & CE != 0,
-            is_duplicate,
-        };
-        // Anything but plain in-order progress is acknowledged at once (RFC 5681 §4.2).
-        let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
-        let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
-        if is_complete {
-            slot.end = FlowEnd::Completed;
-            slot.tally.fct = now - slot.started;
-        }
-        let id = slot.id;
-        if self.rules.ack_every == 1 || !is_plain || is_complete {
-            slot.receiver.unacked = 0;
-            slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
-            self.acknowledge(packet.flow, Some(ix), &echo);
-        } else {
-            self.network.arena.remove(ix);
-            self.delay_ack(packet.flow, echo);
-        }
-        if is_complete && let Some(at) = self.starts.trigger(self.list, id, now) {
-            self.network.events.push(at, START);
-        }
-    }
-
-    /// Delayed acknowledgement (RFC 1122; RFC 8257 §3.2 for the mark's change).
-    fn delay_ack(&mut self, flow: u32, echo: Echo) {
-        let receiver = &mut self.slots.get_mut(flow).receiver;
-        if receiver.unacked > 0 && receiver.delayed.marked != echo.marked {
-            let earlier = std::mem::replace(&mut receiver.delayed, echo);
-            receiver.unacked = 1;
-            self.acknowledge(flow, None, &earlier);
-            return self.arm_receiver(flow, self.rules.ack_timeout);
-        }
-        receiver.unacked += 1;
-        if receiver.unacked >= self.rules.ack_every {
-            receiver.unacked = 0;
-            receiver.timer.deadline = NEVER;
-            return self.acknowledge(flow, None, &echo);
-        }
-        // The oldest packet's stamp: the round trip must include the delay (RFC 7323 §4).
-        if receiver.unacked == 1 {
-            receiver.delayed = echo;
-            self.arm_receiver(flow, self.rules.ack_timeout);
-        }
-    }
-
-    fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
-        let slot = self.slots.get_mut(flow);
-        let mut flags = ACK | FRESH;
-        flags |= if echo.marked { CE } else { 0 };
-        flags |= if echo.is_duplicate { DUPLICATE } else { 0 };
-        let packet = Packet {
-            departs: 0,
-            hash: slot.ack_hash,
-            next: NIL,
-            flow,
-            src: slot.dst,
-            dst: slot.src,
-            class: slot.ack_class,
-            seq: slot.receiver.next,
-            trigger: echo.trigger,
-            rank: 0,
-            sent: echo.sent,
-            edge: echo.edge,
-            bytes: self.rules.ack_bytes,
-            path: NO_PATH,
-            echo_path: echo.path,
-            flags,
-        };
-        match reuse {
-            Some(ix) => {
-                let src = packet.src;
-                *self.network.arena.get_mut(ix) = packet;
-                self.inject_existing(ix, flow, src);
-            }
-            None => self.inject(packet),
-        }
-    }
-
-    /// Puts an early packet into the resequencing buffer.
-    fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
-        let now = self.network.now;
-        self.network.arena.get_mut(ix).departs = now; // From here on: when it was taken in.
-        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
-        let arena = &mut self.network.arena;
-        arena.get_mut(ix).next = NIL;
-        if receiver.held == 0 {
-            (receiver.held_first, receiver.held_last) = (ix, ix);
-        } else if arena.get(receiver.held_last).seq < packet.seq {
-            arena.get_mut(receiver.held_last).next = ix;
-            receiver.held_last = ix;
-        } else {
-            let mut before = NIL;
-            let mut at = receiver.held_first;
-            while arena.get(at).seq < packet.seq {
-                before = at;
-                at = arena.get(at).next;
-            }
-            arena.get_mut(ix).next = at;
-            match before {
-                NIL => receiver.held_first = ix,
-                _ => arena.get_mut(before).next = ix,
-            }
-        }
-        receiver.held += 1;
-        let held = receiver.held;
-        self.held_now += 1;
-        self.resequencing.held += 1;
-        self.resequencing.max_held = self.resequencing.max_held.max(held);
-        self.slots.get_mut(packet.flow).in_network += 1;
-        if held == 1 {
-            self.arm_receiver(packet.flow, bounds.timeout);
-        } else if held >= bounds.packets {
-            self.release_all(packet.flow);
-        }
-    }
-
-    /// Takes the first held packet out.
-    fn unhold(&mut self, flow: u32) -> (u32, Packet) {
-        let now = self.network.now;
-        let slot = self.slots.get_mut(flow);
-        let ix = slot.receiver.held_first;
-        let packet = *self.network.arena.get(ix);
-        slot.receiver.held_first = packet.next;
-        slot.receiver.held -= 1;
-        slot.in_network -= 1;
-        self.held_now -= 1;
-        let waited = net::Time::from_ps(now - packet.departs);
-        self.resequencing.hold_time_total = self.resequencing.hold_time_total.saturating_add(waited);
-        (ix, packet)
-    }
-
-    /// Hands on what has become contiguous; a further gap gets a fresh deadline.
-    fn release_contiguous(&mut self, flow: u32) {
-        let mut has_released = false;
-        loop {
-            let receiver = &self.slots.get_mut(flow).receiver;
-            if receiver.held == 0 || self.network.arena.get(receiver.held_first).seq > receiver.next {
-                break;
-            }
-            let (ix, packet) = self.unhold(flow);
-            self.receive(ix, &packet);
-            has_released = true;
-        }
-        let receiver = &mut self.slots.get_mut(flow).receiver;
-        if receiver.held == 0 {
-            if receiver.unacked == 0 {
-                receiver.timer.deadline = NEVER;
-            }
-        } else if has_released && let Some(bounds) = self.rules.resequencer {
-            self.arm_receiver(flow, bounds.timeout);
-        }
-    }
-
-    /// The gap has lasted too long or the buffer is full: the transport sees everything held, and the gap.
-    fn release_all(&mut self, flow: u32) {
-        self.resequencing.forced_releases += 1;
-        self.slots.get_mut(flow).receiver.is_gap_shown = true;
-        while self.slots.get_mut(flow).receiver.held > 0 {
-            let (ix, packet) = self.unhold(flow);
-            self.receive(ix, &packet);
-        }
-    }
-
-    fn arm_receiver(&mut self, flow: u32, after: u64) {
-        let deadline = self.network.now + after;
-        let component = self.timer_component(flow) + 1;
-        if let Some(at) = self.slots.get_mut(flow).receiver.timer.set(deadline) {
-            self.network.events.push(at, component);
-        }
-    }
-
-    fn on_receiver_timer(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.receiver.held > 0 {
-            return self.release_all(flow);
-        }
-        if slot.receiver.unacked > 0 {
-            slot.receiver.unacked = 0;
-            let echo = slot.receiver.delayed;
-            self.acknowledge(flow, None, &echo);
-        }
-    }
-
-    fn answer_syn(&mut self, packet: &Packet) {
-        let slot = self.slots.get_mut(packet.flow);
-        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class);
-        let answer = Packet {
-            hash,
-            src,
-            dst,
-            class,
-            flags: SYN | ACK | FRESH,
-            echo_path: NO_PATH,
-            path: NO_PATH,
-            next: NIL,
-            departs: 0,
-            rank: 0,
-            seq: 0,
-            flow,
-            ..*packet
-        };
-        self.inject(answer);
-    }
-
-    // --- Sending side -----------------------------------------------------------------------------------
-
-    #[inline]
-    fn on_ack(&mut self, packet: &Packet) {
-        let now = self.network.now;
-        let flow = packet.flow;
-        let slot = self.slots.get_mut(flow);
-        if slot.is_sender_done {
-            return self.close_if_over(flow);
-        }
-        slot.sender.on_rtt(since(packet.sent, now));
-        if packet.flags & SYN != 0 {
-            if slot.is_connecting {
-                slot.is_connecting = false;
-                slot.timer.deadline = NEVER;
-                self.pump(flow);
-            }
-            return;
-        }
-        let una = slot.sender.una();
-        let reply = slot.sender.on_ack(&self.rules.tcp, packet.seq, packet.flags & CE != 0);
-        match reply {
-            Reply::Finished => {
-                slot.is_sender_done = true;
-                slot.tally.sender_fct = now - slot.started;
-                slot.timer.deadline = NEVER;
-                return self.close_if_over(flow);
-            }
-            Reply::Retransmit(segment) => {
-                slot.tally.fast_retransmits += u32::from(packet.seq == una);
-                self.send_segment(flow, segment, true);
-            }
-            Reply::Continue => {}
-        }
-        let slot = self.slots.get_mut(flow);
-        if packet.seq > una && slot.sender.restarts_timer() {
-            slot.timer.deadline = NEVER;
-        }
-        self.pump(flow);
-    }
-
-    /// Sends what the window and the interface allow and keeps the retransmission timer running.
-    #[inline]
-    fn pump(&mut self, flow: u32) {
-        let src = self.slots.get_mut(flow).src;
-        let uplink = self.fabric.uplink[src as usize];
-        if self.rules.is_fair && uplink != NIL {
-            self.pump_in_turn(flow, src, uplink);
-        } else {
-            while let Some((segment, again)) = {
-                let slot = self.slots.get_mut(flow);
-                slot.sender.next_segment(&self.rules.tcp)
-            } {
-                self.send_segment(flow, segment, again);
-            }
-        }
-        self.keep_timer(flow);
-    }
-
-    /// One segment if the interface is free; a flow with more to send queues for its turn.
-    #[inline]
-    fn pump_in_turn(&mut self, flow: u32, src: u32, uplink: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.is_queued || !slot.sender.can_send(&self.rules.tcp) {
-            return;
-        }
-        let queue = &mut self.waiting[src as usize];
-        if queue.is_empty() && self.network.free_at(uplink) <= self.network.now {
-            if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
-                self.send_segment(flow, segment, again);
-            }
-            if !self.slots.get_mut(flow).sender.can_send(&self.rules.tcp) {
-                return;
-            }
-        }
-        self.slots.get_mut(flow).is_queued = true;
-        let queue = &mut self.waiting[src as usize];
-        queue.push_back(flow);
-        if queue.len() == 1 {
-            self.network.events.push(self.network.free_at(uplink), INTERFACE + src);
-        }
-    }
-
-    /// The interface of a host may be free: the flow whose turn it is sends one segment.
-    fn on_interface_free(&mut self, host: u32) {
-        let uplink = self.fabric.uplink[host as usize];
-        let free_at = self.network.free_at(uplink);
-        if free_at > self.network.now {
-            // Acknowledgements went ahead.
-            return self.network.events.push(free_at, INTERFACE + host);
-        }
-        let Some(flow) = self.waiting[host as usize].pop_front() else { return };
-        let slot = self.slots.get_mut(flow);
-        slot.is_queued = false;
-        if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
-            self.send_segment(flow, segment, again);
-            self.keep_timer(flow);
-            let slot = self.slots.get_mut(flow);
-            if slot.sender.can_send(&self.rules.tcp) {
-                slot.is_queued = true;
-                self.waiting[host as usize].push_back(flow);
-            }
-        } else {
-            self.close_if_over(flow);
-        }
-        if !self.waiting[host as usize].is_empty() {
-            self.network.events.push(self.network.free_at(uplink), INTERFACE + host);
-        }
-    }
-
-    #[inline]
-    fn keep_timer(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.sender.in_flight() == 0 {
-            slot.timer.deadline = NEVER;
-        } else if slot.timer.deadline == NEVER {
-            let deadline = self.network.now + slot.sender.rto(&self.rules.tcp);
-            self.arm_sender(flow, deadline);
-        }
-    }
-
-    fn arm_sender(&mut self, flow: u32, deadline: u64) {
-        let component = self.timer_component(flow);
-        if let Some(at) = self.slots.get_mut(flow).timer.set(deadline) {
-            self.network.events.push(at, component);
-        }
-    }
-
-    fn timer_component(&self, flow: u32) -> u32 {
-        self.network.ports.len() as u32 + 2 * flow
-    }
-
-    #[inline]
-    fn send_segment(&mut self, flow: u32, segment: u32, again: bool) {
-        let slot = self.slots.get_mut(flow);
-        slot.tally.packets += 1;
-        slot.tally.retransmitted += u32::from(again);
-        let payload = if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss };
-        let packet = Packet {
-            departs: 0,
-            hash: slot.data_hash,
-            next: NIL,
-            flow,
-            src: slot.src,
-            dst: slot.dst,
-            class: slot.data_class,
-            seq: segment,
-            trigger: 0,
-            rank: 0,
-            sent: stamp(self.network.now),
-            edge: 0,
-            bytes: (payload + self.rules.header) as u16,
-            path: NO_PATH,
-            echo_path: NO_PATH,
-            flags: self.rules.data_flags | if again { RETRANSMIT } else { 0 },
-        };
-        self.inject(packet);
-    }
-
-    fn send_syn(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        slot.is_connecting = true;
-        let packet = Packet {
-            departs: 0,
-            hash: slot.data_hash,
-            next: NIL,
-            flow,
-            src: slot.src,
-            dst: slot.dst,
-            class: slot.data_class,
-            seq: 0,
-            trigger: 0,
-            rank: 0,
-            sent: stamp(self.network.now),
-            edge: 0,
-            bytes: self.rules.ack_bytes,
-            path: NO_PATH,
-            echo_path: NO_PATH,
-            flags: SYN | FRESH,
-        };
-        let rto = slot.sender.rto(&self.rules.tcp);
-        self.inject(packet);
-        self.arm_sender(flow, self.network.now + rto);
-    }
-
-    fn on_timer(&mut self, timer: u32) {
-        let (flow, now) = (timer / 2, self.network.now);
-        let slot = self.slots.get_mut(flow);
-        let kept = if timer.is_multiple_of(2) { &mut slot.timer } else { &mut slot.receiver.timer };
-        let (is_due, again) = kept.fired(now);
-        if let Some(at) = again {
-            self.network.events.push(at, self.network.ports.len() as u32 + timer);
-        }
-        if !is_due || self.slots.get_mut(flow).id == NIL {
-            return;
-        }
-        if !timer.is_multiple_of(2) {
-            self.on_receiver_timer(flow);
-        } else if self.rules.udp.is_some() {
-            self.pace(flow);
-        } else {
-            self.on_retransmission_timeout(flow);
-        }
-    }
-
-    fn on_retransmission_timeout(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.is_sender_done || (slot.sender.in_flight() == 0 && !slot.is_connecting) {
-            return;
-        }
-        slot.tally.timeouts += 1;
-        if !slot.sender.on_timeout(&self.rules.tcp) {
-            slot.is_sender_done = true;
-            if slot.end == FlowEnd::Running {
-                slot.end = FlowEnd::Failed;
-                slot.tally.fct = self.network.now - slot.started;
-            }
-            return self.close_if_over(flow);
-        }
-        if slot.is_connecting {
-            return self.send_syn(flow);
-        }
-        self.pump(flow);
-    }
-
-    /// Sends the next UDP packet and sets the time of the one after.
-    fn pace(&mut self, flow: u32) {
-        let Some(rate) = self.rules.udp else { return };
-        let slot = self.slots.get_mut(flow);
-        let Some((segment, _)) = slot.sender.next_unpaced() else { return };
-        let (src, payload) = (slot.src, if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss });
-        let is_last = segment + 1 == slot.segments;
-        slot.is_sender_done = is_last;
-        slot.tally.sender_fct = self.network.now - slot.started;
-        let uplink = self.fabric.uplink[src as usize];
-        let is_full = uplink != NIL && self.network.queued_packets(uplink) >= self.rules.host_queue;
-        if is_full {
-            self.slots.get_mut(flow).tally.packets += 1;
-            self.sent += 1;
-            self.network.dropped.host_queue += 1; // It never became a packet of the network.
-        } else {
-            self.send_segment(flow, segment, false);
-        }
-        if is_last {
-            return self.close_if_over(flow);
-        }
-        let gap = match rate {
-            UdpRate::Constant(rate) => rate.time_for(u64::from(payload + self.rules.header)).as_ps(),
-            UdpRate::UniformPackets { min_per_s, max_per_s } => {
-                let per_s = min_per_s + (max_per_s - min_per_s) * self.udp_rng.unit();
-                (1e12 / per_s) as u64
-            }
-        };
-        self.arm_sender(flow, self.network.now + gap.max(1));
-    }
-
-    // --- Flows --------------------------------------------------------------------------------------------
 
     fn on_start(&mut self) {
         let now = self.network.now;
@@ -850,7 +337,7 @@ impl Engine<'_> {
     }
 
     /// Closes a flow whose sender is done and of which nothing is left in the network.
-    fn close_if_over(&mut self, flow: u32) {
+    pub(crate) fn close_if_over(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if !slot.is_sender_done || slot.in_network > 0 || slot.is_queued || slot.id == NIL {
             return;
@@ -898,8 +385,6 @@ impl Engine<'_> {
         record.reorder_extent = t.extent;
         record.path_changes = path_changes;
     }
-
-    // --- Time -----------------------------------------------------------------------------------------------
 
     fn on_sample(&mut self) {
         if let Some(sampler) = &mut self.sampler {

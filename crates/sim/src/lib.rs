@@ -14,7 +14,9 @@ mod packet;
 pub mod peers;
 mod probes;
 mod queue;
+mod receiving;
 pub mod scenario;
+mod sending;
 mod setup;
 mod tcp;
 

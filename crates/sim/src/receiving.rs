@@ -1,0 +1,262 @@
+//! The receiving side of hosts: resequencing, the transport's view of what arrived, acknowledgements.
+
+use crate::engine::{Engine, Resequencer, START};
+use crate::flows::{Echo, NEVER};
+use crate::outcome::FlowEnd;
+use crate::packet::{ACK, CE, DUPLICATE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN};
+use crate::queue::NIL;
+
+impl Engine<'_> {
+    pub(crate) fn on_data(&mut self, ix: u32, packet: &Packet) {
+        let slot = self.slots.get_mut(packet.flow);
+        if self.rules.udp.is_some() {
+            slot.tally.delivered_packets += 1;
+            slot.tally.fct = self.network.now - slot.started;
+            self.network.arena.remove(ix);
+            return self.close_if_over(packet.flow);
+        }
+        if packet.flags & RETRANSMIT == 0 {
+            if packet.seq >= slot.receiver.highest {
+                slot.receiver.highest = packet.seq + 1;
+            } else {
+                slot.tally.reordered += 1;
+                slot.tally.extent = slot.tally.extent.max(slot.receiver.highest - 1 - packet.seq);
+            }
+        }
+        let receiver = &slot.receiver;
+        if let Some(bounds) = self.rules.resequencer {
+            if packet.seq > receiver.next && !receiver.is_gap_shown {
+                return self.hold(ix, packet, bounds);
+            }
+            self.receive(ix, packet);
+            return self.release_contiguous(packet.flow);
+        }
+        self.receive(ix, packet);
+    }
+
+    /// The transport sees a data packet; the packet itself becomes the acknowledgement or is freed.
+    fn receive(&mut self, ix: u32, packet: &Packet) {
+        let now = self.network.now;
+        let words = self.rules.bitmap_words;
+        let (slot, pool) = self.slots.with_pool(packet.flow);
+        let receiver = &mut slot.receiver;
+        let before = receiver.next;
+        let is_duplicate = if packet.seq == receiver.next {
+            receiver.advance();
+            false
+        } else {
+            packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
+        };
+        if is_duplicate {
+            slot.tally.spurious += u32::from(packet.flags & RETRANSMIT != 0);
+        }
+        let echo = Echo {
+            sent: packet.sent,
+            edge: packet.edge,
+            trigger: packet.seq,
+            path: packet.path,
+            marked: packet.flags & CE != 0,
+            is_duplicate,
+        };
+        // Anything but plain in-order progress is acknowledged at once (RFC 5681 §4.2).
+        let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
+        let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
+        if is_complete {
+            slot.end = FlowEnd::Completed;
+            slot.tally.fct = now - slot.started;
+        }
+        let id = slot.id;
+        if self.rules.ack_every == 1 || !is_plain || is_complete {
+            slot.receiver.unacked = 0;
+            slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
+            self.acknowledge(packet.flow, Some(ix), &echo);
+        } else {
+            self.network.arena.remove(ix);
+            self.delay_ack(packet.flow, echo);
+        }
+        if is_complete && let Some(at) = self.starts.trigger(self.list, id, now) {
+            self.network.events.push(at, START);
+        }
+    }
+
+    /// Delayed acknowledgement (RFC 1122; RFC 8257 §3.2 for the mark's change).
+    fn delay_ack(&mut self, flow: u32, echo: Echo) {
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        if receiver.unacked > 0 && receiver.delayed.marked != echo.marked {
+            let earlier = std::mem::replace(&mut receiver.delayed, echo);
+            receiver.unacked = 1;
+            self.acknowledge(flow, None, &earlier);
+            return self.arm_receiver(flow, self.rules.ack_timeout);
+        }
+        receiver.unacked += 1;
+        if receiver.unacked >= self.rules.ack_every {
+            receiver.unacked = 0;
+            receiver.timer.deadline = NEVER;
+            return self.acknowledge(flow, None, &echo);
+        }
+        // The oldest packet's stamp: the round trip must include the delay (RFC 7323 §4).
+        if receiver.unacked == 1 {
+            receiver.delayed = echo;
+            self.arm_receiver(flow, self.rules.ack_timeout);
+        }
+    }
+
+    fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
+        let slot = self.slots.get_mut(flow);
+        let mut flags = ACK | FRESH;
+        flags |= if echo.marked { CE } else { 0 };
+        flags |= if echo.is_duplicate { DUPLICATE } else { 0 };
+        let packet = Packet {
+            departs: 0,
+            hash: slot.ack_hash,
+            next: NIL,
+            flow,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class,
+            seq: slot.receiver.next,
+            trigger: echo.trigger,
+            rank: 0,
+            sent: echo.sent,
+            edge: echo.edge,
+            bytes: self.rules.ack_bytes,
+            path: NO_PATH,
+            echo_path: echo.path,
+            flags,
+        };
+        match reuse {
+            Some(ix) => {
+                let src = packet.src;
+                *self.network.arena.get_mut(ix) = packet;
+                self.inject_existing(ix, flow, src);
+            }
+            None => self.inject(packet),
+        }
+    }
+
+    /// Puts an early packet into the resequencing buffer.
+    fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
+        let now = self.network.now;
+        self.network.arena.get_mut(ix).departs = now; // From here on: when it was taken in.
+        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        let arena = &mut self.network.arena;
+        arena.get_mut(ix).next = NIL;
+        if receiver.held == 0 {
+            (receiver.held_first, receiver.held_last) = (ix, ix);
+        } else if arena.get(receiver.held_last).seq < packet.seq {
+            arena.get_mut(receiver.held_last).next = ix;
+            receiver.held_last = ix;
+        } else {
+            let mut before = NIL;
+            let mut at = receiver.held_first;
+            while arena.get(at).seq < packet.seq {
+                before = at;
+                at = arena.get(at).next;
+            }
+            arena.get_mut(ix).next = at;
+            match before {
+                NIL => receiver.held_first = ix,
+                _ => arena.get_mut(before).next = ix,
+            }
+        }
+        receiver.held += 1;
+        let held = receiver.held;
+        self.held_now += 1;
+        self.resequencing.held += 1;
+        self.resequencing.max_held = self.resequencing.max_held.max(held);
+        self.slots.get_mut(packet.flow).in_network += 1;
+        if held == 1 {
+            self.arm_receiver(packet.flow, bounds.timeout);
+        } else if held >= bounds.packets {
+            self.release_all(packet.flow);
+        }
+    }
+
+    /// Takes the first held packet out.
+    fn unhold(&mut self, flow: u32) -> (u32, Packet) {
+        let now = self.network.now;
+        let slot = self.slots.get_mut(flow);
+        let ix = slot.receiver.held_first;
+        let packet = *self.network.arena.get(ix);
+        slot.receiver.held_first = packet.next;
+        slot.receiver.held -= 1;
+        slot.in_network -= 1;
+        self.held_now -= 1;
+        let waited = net::Time::from_ps(now - packet.departs);
+        self.resequencing.hold_time_total = self.resequencing.hold_time_total.saturating_add(waited);
+        (ix, packet)
+    }
+
+    /// Hands on what has become contiguous; a further gap gets a fresh deadline.
+    fn release_contiguous(&mut self, flow: u32) {
+        let mut has_released = false;
+        loop {
+            let receiver = &self.slots.get_mut(flow).receiver;
+            if receiver.held == 0 || self.network.arena.get(receiver.held_first).seq > receiver.next {
+                break;
+            }
+            let (ix, packet) = self.unhold(flow);
+            self.receive(ix, &packet);
+            has_released = true;
+        }
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        if receiver.held == 0 {
+            if receiver.unacked == 0 {
+                receiver.timer.deadline = NEVER;
+            }
+        } else if has_released && let Some(bounds) = self.rules.resequencer {
+            self.arm_receiver(flow, bounds.timeout);
+        }
+    }
+
+    /// The gap has lasted too long or the buffer is full: the transport sees everything held, and the gap.
+    fn release_all(&mut self, flow: u32) {
+        self.resequencing.forced_releases += 1;
+        self.slots.get_mut(flow).receiver.is_gap_shown = true;
+        while self.slots.get_mut(flow).receiver.held > 0 {
+            let (ix, packet) = self.unhold(flow);
+            self.receive(ix, &packet);
+        }
+    }
+
+    fn arm_receiver(&mut self, flow: u32, after: u64) {
+        let deadline = self.network.now + after;
+        let component = self.timer_component(flow) + 1;
+        if let Some(at) = self.slots.get_mut(flow).receiver.timer.set(deadline) {
+            self.network.events.push(at, component);
+        }
+    }
+
+    pub(crate) fn on_receiver_timer(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.receiver.held > 0 {
+            return self.release_all(flow);
+        }
+        if slot.receiver.unacked > 0 {
+            slot.receiver.unacked = 0;
+            let echo = slot.receiver.delayed;
+            self.acknowledge(flow, None, &echo);
+        }
+    }
+
+    pub(crate) fn answer_syn(&mut self, packet: &Packet) {
+        let slot = self.slots.get_mut(packet.flow);
+        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class);
+        let answer = Packet {
+            hash,
+            src,
+            dst,
+            class,
+            flags: SYN | ACK | FRESH,
+            echo_path: NO_PATH,
+            path: NO_PATH,
+            next: NIL,
+            departs: 0,
+            rank: 0,
+            seq: 0,
+            flow,
+            ..*packet
+        };
+        self.inject(answer);
+    }
+}

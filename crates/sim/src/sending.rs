@@ -1,0 +1,265 @@
+//! The sending side of hosts: windows, turns at the interface, timers, UDP pacing.
+
+use crate::engine::{Engine, INTERFACE};
+use crate::flows::NEVER;
+use crate::outcome::FlowEnd;
+use crate::packet::{CE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::queue::NIL;
+use crate::scenario::UdpRate;
+use crate::tcp::Reply;
+
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn on_ack(&mut self, packet: &Packet) {
+        let now = self.network.now;
+        let flow = packet.flow;
+        let slot = self.slots.get_mut(flow);
+        if slot.is_sender_done {
+            return self.close_if_over(flow);
+        }
+        slot.sender.on_rtt(since(packet.sent, now));
+        if packet.flags & SYN != 0 {
+            if slot.is_connecting {
+                slot.is_connecting = false;
+                slot.timer.deadline = NEVER;
+                self.pump(flow);
+            }
+            return;
+        }
+        let una = slot.sender.una();
+        let reply = slot.sender.on_ack(&self.rules.tcp, packet.seq, packet.flags & CE != 0);
+        match reply {
+            Reply::Finished => {
+                slot.is_sender_done = true;
+                slot.tally.sender_fct = now - slot.started;
+                slot.timer.deadline = NEVER;
+                return self.close_if_over(flow);
+            }
+            Reply::Retransmit(segment) => {
+                slot.tally.fast_retransmits += u32::from(packet.seq == una);
+                self.send_segment(flow, segment, true);
+            }
+            Reply::Continue => {}
+        }
+        let slot = self.slots.get_mut(flow);
+        if packet.seq > una && slot.sender.restarts_timer() {
+            slot.timer.deadline = NEVER;
+        }
+        self.pump(flow);
+    }
+
+    /// Sends what the window and the interface allow and keeps the retransmission timer running.
+    #[inline]
+    pub(crate) fn pump(&mut self, flow: u32) {
+        let src = self.slots.get_mut(flow).src;
+        let uplink = self.fabric.uplink[src as usize];
+        if self.rules.is_fair && uplink != NIL {
+            self.pump_in_turn(flow, src, uplink);
+        } else {
+            while let Some((segment, again)) = {
+                let slot = self.slots.get_mut(flow);
+                slot.sender.next_segment(&self.rules.tcp)
+            } {
+                self.send_segment(flow, segment, again);
+            }
+        }
+        self.keep_timer(flow);
+    }
+
+    /// One segment if the interface is free; a flow with more to send queues for its turn.
+    #[inline]
+    fn pump_in_turn(&mut self, flow: u32, src: u32, uplink: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.is_queued || !slot.sender.can_send(&self.rules.tcp) {
+            return;
+        }
+        let queue = &mut self.waiting[src as usize];
+        if queue.is_empty() && self.network.free_at(uplink) <= self.network.now {
+            if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+                self.send_segment(flow, segment, again);
+            }
+            if !self.slots.get_mut(flow).sender.can_send(&self.rules.tcp) {
+                return;
+            }
+        }
+        self.slots.get_mut(flow).is_queued = true;
+        let queue = &mut self.waiting[src as usize];
+        queue.push_back(flow);
+        if queue.len() == 1 {
+            self.network.events.push(self.network.free_at(uplink), INTERFACE + src);
+        }
+    }
+
+    /// The interface of a host may be free: the flow whose turn it is sends one segment.
+    pub(crate) fn on_interface_free(&mut self, host: u32) {
+        let uplink = self.fabric.uplink[host as usize];
+        let free_at = self.network.free_at(uplink);
+        if free_at > self.network.now {
+            // Acknowledgements went ahead.
+            return self.network.events.push(free_at, INTERFACE + host);
+        }
+        let Some(flow) = self.waiting[host as usize].pop_front() else { return };
+        let slot = self.slots.get_mut(flow);
+        slot.is_queued = false;
+        if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+            self.send_segment(flow, segment, again);
+            self.keep_timer(flow);
+            let slot = self.slots.get_mut(flow);
+            if slot.sender.can_send(&self.rules.tcp) {
+                slot.is_queued = true;
+                self.waiting[host as usize].push_back(flow);
+            }
+        } else {
+            self.close_if_over(flow);
+        }
+        if !self.waiting[host as usize].is_empty() {
+            self.network.events.push(self.network.free_at(uplink), INTERFACE + host);
+        }
+    }
+
+    #[inline]
+    fn keep_timer(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.sender.in_flight() == 0 {
+            slot.timer.deadline = NEVER;
+        } else if slot.timer.deadline == NEVER {
+            let deadline = self.network.now + slot.sender.rto(&self.rules.tcp);
+            self.arm_sender(flow, deadline);
+        }
+    }
+
+    fn arm_sender(&mut self, flow: u32, deadline: u64) {
+        let component = self.timer_component(flow);
+        if let Some(at) = self.slots.get_mut(flow).timer.set(deadline) {
+            self.network.events.push(at, component);
+        }
+    }
+
+    pub(crate) fn timer_component(&self, flow: u32) -> u32 {
+        self.network.ports.len() as u32 + 2 * flow
+    }
+
+    #[inline]
+    fn send_segment(&mut self, flow: u32, segment: u32, again: bool) {
+        let slot = self.slots.get_mut(flow);
+        slot.tally.packets += 1;
+        slot.tally.retransmitted += u32::from(again);
+        let payload = if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss };
+        let packet = Packet {
+            departs: 0,
+            hash: slot.data_hash,
+            next: NIL,
+            flow,
+            src: slot.src,
+            dst: slot.dst,
+            class: slot.data_class,
+            seq: segment,
+            trigger: 0,
+            rank: 0,
+            sent: stamp(self.network.now),
+            edge: 0,
+            bytes: (payload + self.rules.header) as u16,
+            path: NO_PATH,
+            echo_path: NO_PATH,
+            flags: self.rules.data_flags | if again { RETRANSMIT } else { 0 },
+        };
+        self.inject(packet);
+    }
+
+    pub(crate) fn send_syn(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        slot.is_connecting = true;
+        let packet = Packet {
+            departs: 0,
+            hash: slot.data_hash,
+            next: NIL,
+            flow,
+            src: slot.src,
+            dst: slot.dst,
+            class: slot.data_class,
+            seq: 0,
+            trigger: 0,
+            rank: 0,
+            sent: stamp(self.network.now),
+            edge: 0,
+            bytes: self.rules.ack_bytes,
+            path: NO_PATH,
+            echo_path: NO_PATH,
+            flags: SYN | FRESH,
+        };
+        let rto = slot.sender.rto(&self.rules.tcp);
+        self.inject(packet);
+        self.arm_sender(flow, self.network.now + rto);
+    }
+
+    pub(crate) fn on_timer(&mut self, timer: u32) {
+        let (flow, now) = (timer / 2, self.network.now);
+        let slot = self.slots.get_mut(flow);
+        let kept = if timer.is_multiple_of(2) { &mut slot.timer } else { &mut slot.receiver.timer };
+        let (is_due, again) = kept.fired(now);
+        if let Some(at) = again {
+            self.network.events.push(at, self.network.ports.len() as u32 + timer);
+        }
+        if !is_due || self.slots.get_mut(flow).id == NIL {
+            return;
+        }
+        if !timer.is_multiple_of(2) {
+            self.on_receiver_timer(flow);
+        } else if self.rules.udp.is_some() {
+            self.pace(flow);
+        } else {
+            self.on_retransmission_timeout(flow);
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.is_sender_done || (slot.sender.in_flight() == 0 && !slot.is_connecting) {
+            return;
+        }
+        slot.tally.timeouts += 1;
+        if !slot.sender.on_timeout(&self.rules.tcp) {
+            slot.is_sender_done = true;
+            if slot.end == FlowEnd::Running {
+                slot.end = FlowEnd::Failed;
+                slot.tally.fct = self.network.now - slot.started;
+            }
+            return self.close_if_over(flow);
+        }
+        if slot.is_connecting {
+            return self.send_syn(flow);
+        }
+        self.pump(flow);
+    }
+
+    /// Sends the next UDP packet and sets the time of the one after.
+    pub(crate) fn pace(&mut self, flow: u32) {
+        let Some(rate) = self.rules.udp else { return };
+        let slot = self.slots.get_mut(flow);
+        let Some((segment, _)) = slot.sender.next_unpaced() else { return };
+        let (src, payload) = (slot.src, if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss });
+        let is_last = segment + 1 == slot.segments;
+        slot.is_sender_done = is_last;
+        slot.tally.sender_fct = self.network.now - slot.started;
+        let uplink = self.fabric.uplink[src as usize];
+        let is_full = uplink != NIL && self.network.queued_packets(uplink) >= self.rules.host_queue;
+        if is_full {
+            self.slots.get_mut(flow).tally.packets += 1;
+            self.sent += 1;
+            self.network.dropped.host_queue += 1; // It never became a packet of the network.
+        } else {
+            self.send_segment(flow, segment, false);
+        }
+        if is_last {
+            return self.close_if_over(flow);
+        }
+        let gap = match rate {
+            UdpRate::Constant(rate) => rate.time_for(u64::from(payload + self.rules.header)).as_ps(),
+            UdpRate::UniformPackets { min_per_s, max_per_s } => {
+                let per_s = min_per_s + (max_per_s - min_per_s) * self.udp_rng.unit();
+                (1e12 / per_s) as u64
+            }
+        };
+        self.arm_sender(flow, self.network.now + gap.max(1));
+    }
+}
