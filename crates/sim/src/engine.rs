@@ -198,6 +198,7 @@ impl Engine<'_> {
                 self.network.now = self.rules.until;
                 return Ok(());
             }
+            debug_assert!(event.time >= self.network.now, "time runs forward");
             self.network.now = event.time;
             self.events += 1;
             if self.events.is_multiple_of(EVENTS_PER_REPORT) && !self.report(progress) {
@@ -343,7 +344,8 @@ impl Engine<'_> {
             return;
         }
         if self.rules.udp.is_some() {
-            slot.end = FlowEnd::Completed;
+            let is_whole = slot.tally.delivered_packets == slot.segments;
+            slot.end = if is_whole { FlowEnd::Completed } else { FlowEnd::Failed };
         }
         let (id, end) = (slot.id, slot.end);
         self.write_record(flow);

@@ -372,7 +372,9 @@ impl Fabric {
         let is_data = packet.flags & DATA != 0;
         let flow = &mut self.current[packet.flow as usize];
         let current = if is_data { &mut flow.data } else { &mut flow.ack };
-        let paths = Paths { live, current: Some(*current).filter(|path| *path != NO_PATH && live.contains(path)) };
+        let is_intact = edge.live[class].is_none();
+        let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
+        let paths = Paths { live, current: Some(*current).filter(is_live) };
         let telemetry = Telemetry { now: network.now, arena: &network.arena, ports: &network.ports };
         let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry };
         let path = edge.balancer.choose_path(&mut cx, &view(packet), paths);

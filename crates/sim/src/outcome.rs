@@ -5,9 +5,9 @@ use net::Time;
 /// How a flow ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEnd {
-    /// Every byte arrived (UDP: every packet arrived or was lost).
+    /// Every byte arrived.
     Completed,
-    /// The sender gave up after too many time-outs, or there was no route.
+    /// The sender gave up after too many time-outs; UDP: it sent everything and some was lost.
     Failed,
     /// The run stopped first: a censored observation.
     Running,

@@ -86,7 +86,7 @@ impl Engine<'_> {
         let queue = &mut self.waiting[src as usize];
         queue.push_back(flow);
         if queue.len() == 1 {
-            self.network.events.push(self.network.free_at(uplink), INTERFACE + src);
+            self.wait_for_interface(src, uplink);
         }
     }
 
@@ -96,7 +96,7 @@ impl Engine<'_> {
         let free_at = self.network.free_at(uplink);
         if free_at > self.network.now {
             // Acknowledgements went ahead.
-            return self.network.events.push(free_at, INTERFACE + host);
+            return self.wait_for_interface(host, uplink);
         }
         let Some(flow) = self.waiting[host as usize].pop_front() else { return };
         let slot = self.slots.get_mut(flow);
@@ -113,8 +113,14 @@ impl Engine<'_> {
             self.close_if_over(flow);
         }
         if !self.waiting[host as usize].is_empty() {
-            self.network.events.push(self.network.free_at(uplink), INTERFACE + host);
+            self.wait_for_interface(host, uplink);
         }
+    }
+
+    /// Looks again when the interface is free: at once if its link is down and swallows everything.
+    fn wait_for_interface(&mut self, host: u32, uplink: u32) {
+        let at = self.network.free_at(uplink).max(self.network.now);
+        self.network.events.push(at, INTERFACE + host);
     }
 
     #[inline]
