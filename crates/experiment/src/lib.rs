@@ -196,16 +196,19 @@ fn write_flows(store: &Store, runs: &[PlannedRun], records: &[RunRecord]) -> Res
     if !runs.iter().all(|run| store.has_part(&run.fingerprint)) {
         return Ok(());
     }
-    let mut writers =
-        [FlowsWriter::create(&store.path("flows.parquet"))?, FlowsWriter::create(&store.path("flows.csv"))?];
-    for (run, record) in runs.iter().zip(records) {
-        let rows = store.part(&run.fingerprint, &execute::row_like(run.index as u32, record))?;
-        for writer in &mut writers {
-            writer.append(&rows)?;
+    let write = |name: &str| -> Result<(), Error> {
+        let mut writer = FlowsWriter::create(&store.path(name))?;
+        for (run, record) in runs.iter().zip(records) {
+            writer.append(&store.part(&run.fingerprint, &execute::row_like(run.index as u32, record))?)?;
         }
-    }
-    for writer in writers {
-        writer.finish()?;
-    }
-    Ok(())
+        Ok(writer.finish()?)
+    };
+    // Side by side: for sweeps of short runs writing is as much work as simulating.
+    let (parquet, csv) = std::thread::scope(|scope| {
+        let parquet = scope.spawn(|| write("flows.parquet"));
+        let csv = write("flows.csv");
+        (parquet.join(), csv)
+    });
+    parquet.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    csv
 }
