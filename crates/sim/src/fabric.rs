@@ -416,7 +416,10 @@ impl Fabric {
         if let Some(edge) = &mut self.edges[node as usize] {
             let rtt = Time::from_ps(since(packet.edge, now));
             let marked = packet.flags & crate::packet::CE != 0;
-            edge.balancer.on_feedback(Time::from_ps(now), &PathFeedback { to, path: packet.echo_path, rtt, marked });
+            edge.balancer.on_feedback(
+                Time::from_ps(now),
+                &PathFeedback { flow: packet.flow, to, path: packet.echo_path, rtt, marked },
+            );
         }
     }
 

@@ -3,8 +3,10 @@
 //!
 //! A path is good below `good` × base RTT, congested from `congested` × base RTT on, gray between. Every
 //! packet is judged, but stays on its flow's path while that is good or never measured. The source leaves
-//! three points open; the readings here: up to `good` × base counts as good; with no good path take one
-//! never measured, then the fastest; judge per packet with stickiness.
+//! four points open; the readings here: up to `good` × base counts as good; with no good path take one
+//! never measured, then the fastest; judge per packet with stickiness; and who knows what (`scope`): all
+//! flows of an edge share what any of them measured, or each flow knows only its own paths. Sharing without
+//! probing makes flows follow each other onto the one path known to be good.
 
 use net::{Stream, Time};
 
@@ -44,6 +46,13 @@ pub static ENTRY: Entry = Entry {
             unit: "",
             doc: "Whether a path's RTT is its latest sample or an average with weight 1/8 for the newest.",
         },
+        Param {
+            name: "scope",
+            kind: ParamKind::Choice(&["edge", "flow"]),
+            default: "edge",
+            unit: "",
+            doc: "Who shares measurements: all flows of an edge switch, or each flow for itself.",
+        },
     ],
     example: "hermes-rtt:good=1.25",
     build: Build::Edge(|env, params| Box::new(HermesRtt::new(env, params))),
@@ -54,8 +63,12 @@ const UNMEASURED: u64 = 0;
 
 struct HermesRtt {
     smooth: bool,
-    /// First path of each destination class in `rtt_ps`.
+    /// Each flow keeps its own measurements.
+    is_per_flow: bool,
+    /// First path of each destination class in `rtt_ps`, while flows share it.
     first: Vec<u32>,
+    /// Most paths to any class: the stride of `rtt_ps` while each flow has its own.
+    paths_max: usize,
     rtt_ps: Vec<u64>,
     good_below_ps: Vec<u64>,
     congested_from_ps: Vec<u64>,
@@ -72,11 +85,25 @@ impl HermesRtt {
         let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
         HermesRtt {
             smooth: params.text("estimate") == "ewma",
+            is_per_flow: params.text("scope") == "flow",
             first,
+            paths_max: env.path_counts.iter().copied().max().map_or(1, usize::from),
             rtt_ps: vec![UNMEASURED; total as usize],
             good_below_ps: scaled(params.number("good")),
             congested_from_ps: scaled(params.number("congested")),
         }
+    }
+
+    /// Where the measurements of a flow's paths to `class` begin; makes room for a flow never seen.
+    fn base(&mut self, flow: u32, class: usize) -> usize {
+        if !self.is_per_flow {
+            return self.first[class] as usize;
+        }
+        let base = flow as usize * self.paths_max;
+        if self.rtt_ps.len() < base + self.paths_max {
+            self.rtt_ps.resize(base + self.paths_max, UNMEASURED);
+        }
+        base
     }
 
     /// A random element of `live` that satisfies `wanted`.
@@ -93,7 +120,12 @@ impl HermesRtt {
 impl EdgeBalancer for HermesRtt {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         let class = packet.to.0 as usize;
-        let rtt = |path: u16| self.rtt_ps[(self.first[class] + u32::from(path)) as usize];
+        let base = self.base(packet.flow, class);
+        if self.is_per_flow && paths.current.is_none() {
+            // A new flow, perhaps under the number of one that has ended.
+            self.rtt_ps[base..base + self.paths_max].fill(UNMEASURED);
+        }
+        let rtt = |path: u16| self.rtt_ps[base + usize::from(path)];
         let good = |path: u16| rtt(path) != UNMEASURED && rtt(path) < self.good_below_ps[class];
         if let Some(current) = paths.current
             && (good(current) || rtt(current) == UNMEASURED)
@@ -116,7 +148,8 @@ impl EdgeBalancer for HermesRtt {
     }
 
     fn on_feedback(&mut self, _: Time, feedback: &PathFeedback) {
-        let slot = &mut self.rtt_ps[(self.first[feedback.to.0 as usize] + u32::from(feedback.path)) as usize];
+        let base = self.base(feedback.flow, feedback.to.0 as usize);
+        let slot = &mut self.rtt_ps[base + usize::from(feedback.path)];
         let sample = feedback.rtt.as_ps().max(1);
         *slot = if self.smooth && *slot != UNMEASURED { *slot - *slot / 8 + sample / 8 } else { sample };
     }
@@ -145,6 +178,17 @@ mod tests {
             bench.feedback(path, rtts);
         }
         assert_eq!(bench.choose_path(&packet(1), Some(0)), 1);
+    }
+
+    #[test]
+    fn flows_that_measure_for_themselves_start_anywhere() {
+        let mut bench = Bench::edge("hermes-rtt:scope=flow,estimate=latest", 4);
+        bench.feedback(2, 1.0); // of flow 1
+        let mut seen = [false; 4];
+        (10..60).for_each(|flow| seen[usize::from(bench.choose_path(&packet(flow), None))] = true);
+        assert_eq!(seen, [true; 4], "other flows know nothing of path 2");
+        bench.feedback(2, 3.0);
+        assert_ne!(bench.choose_path(&packet(1), Some(2)), 2, "flow 1 leaves it");
     }
 
     #[test]

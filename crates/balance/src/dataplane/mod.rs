@@ -97,6 +97,8 @@ pub struct Paths<'a> {
 /// What came back about a path: sent by the far end in an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct PathFeedback {
+    /// Number of the flow, as in [`PacketView::flow`].
+    pub flow: u32,
     /// Destination class of the data packet.
     pub to: ClassIx,
     /// Path the data packet took.

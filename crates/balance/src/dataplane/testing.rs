@@ -93,7 +93,7 @@ impl Bench {
     pub(crate) fn feedback(&mut self, path: u16, base_rtts: f64) {
         let Subject::Edge(subject) = &mut self.subject else { panic!("a switch bench") };
         let rtt = Time::from_ps((BASE_RTT.as_ps() as f64 * base_rtts) as u64);
-        subject.on_feedback(Time::ZERO, &PathFeedback { to: ClassIx(1), path, rtt, marked: false });
+        subject.on_feedback(Time::ZERO, &PathFeedback { flow: 1, to: ClassIx(1), path, rtt, marked: false });
     }
     /// Takes a candidate away.
     pub(crate) fn remove(&mut self, position: usize) -> LinkIx {
