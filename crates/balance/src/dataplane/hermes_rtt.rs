@@ -4,9 +4,9 @@
 //! A path is good below `good` × base RTT, congested from `congested` × base RTT on, gray between. Every
 //! packet is judged, but stays on its flow's path while that is good or never measured. The source leaves
 //! four points open; the readings here: up to `good` × base counts as good; with no good path take one
-//! never measured, then the fastest; judge per packet with stickiness; and who knows what (`scope`): all
-//! flows of an edge share what any of them measured, or each flow knows only its own paths. Sharing without
-//! probing makes flows follow each other onto the one path known to be good.
+//! never measured, then the fastest; judge per packet with stickiness; and who knows what (`scope`): each
+//! flow its own paths, since F3 tags packets in the application layer, or all flows of an edge what any of
+//! them measured. Sharing without probing makes flows follow each other onto the one path known to be good.
 
 use net::{Stream, Time};
 
@@ -48,10 +48,10 @@ pub static ENTRY: Entry = Entry {
         },
         Param {
             name: "scope",
-            kind: ParamKind::Choice(&["edge", "flow"]),
-            default: "edge",
+            kind: ParamKind::Choice(&["flow", "edge"]),
+            default: "flow",
             unit: "",
-            doc: "Who shares measurements: all flows of an edge switch, or each flow for itself.",
+            doc: "Who shares measurements: no one (each flow its own), or all flows of an edge switch.",
         },
     ],
     example: "hermes-rtt:good=1.25",
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn flows_that_measure_for_themselves_start_anywhere() {
-        let mut bench = Bench::edge("hermes-rtt:scope=flow,estimate=latest", 4);
+        let mut bench = Bench::edge("hermes-rtt:estimate=latest", 4);
         bench.feedback(2, 1.0); // of flow 1
         let mut seen = [false; 4];
         (10..60).for_each(|flow| seen[usize::from(bench.choose_path(&packet(flow), None))] = true);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn it_sticks_to_a_good_path_and_never_discovers_others() {
         // The WAN pathology F3 reports for 20 % load.
-        let mut bench = Bench::edge("hermes-rtt", 4);
+        let mut bench = Bench::edge("hermes-rtt:scope=edge", 4);
         bench.feedback(2, 1.0);
         assert!((0..50).all(|flow| bench.choose_path(&packet(flow), None) == 2));
     }
