@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
-use experiment::summary::{Point, Stat, Summary, Verdict};
+use experiment::summary::{ClaimVerdict, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
 use crate::failure::Failure;
@@ -47,14 +47,17 @@ pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
     Ok(stdout.flush()?)
 }
 
-/// Warnings of the experiment.
+/// Warnings of the experiment, and claims it is not held against.
 pub fn warn(experiment: &Experiment) {
+    for claim in &experiment.left_out {
+        eprintln!("note: {claim}");
+    }
     for warning in &experiment.warnings {
         eprintln!("warning: {warning}");
     }
 }
 
-/// One table for each variant and load, each with its verdict.
+/// One table for each variant and load, each with its verdict; then what became of each published claim.
 pub fn text(summary: &Summary, quiet: bool) -> String {
     let mut out = String::new();
     for verdict in &summary.verdicts {
@@ -68,7 +71,17 @@ pub fn text(summary: &Summary, quiet: bool) -> String {
             out += &format!("{}\n\n", verdict.sentence);
         }
     }
+    if !quiet {
+        summary.claims.iter().for_each(|verdict| out += &claim(verdict));
+    }
     out
+}
+
+/// A claim on a line.
+fn claim(verdict: &ClaimVerdict) -> String {
+    let ClaimVerdict { id, claim, sentence, reason, .. } = verdict;
+    let reason = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
+    format!("{id} {}: {claim} — {sentence}{reason}\n", verdict.verdict.words())
 }
 
 fn heading(verdict: &Verdict) -> String {

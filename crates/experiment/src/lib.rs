@@ -13,6 +13,7 @@
 //! | `report.html` | the report |
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
 
+pub mod claims;
 pub mod execute;
 pub mod file;
 pub mod flows_out;
@@ -178,6 +179,7 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
         })
         .collect();
     let (points, verdicts) = statistics::evaluate(&runs);
+    let claims = claims::judge(&experiment.claims, &runs);
     Summary {
         schema: SCHEMA_VERSION,
         anabranch: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,6 +190,7 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
         runs,
         points,
         verdicts,
+        claims,
     }
 }
 

@@ -87,6 +87,20 @@ mod tests {
     }
 
     #[test]
+    fn fingerprints_do_not_depend_on_claims() {
+        let prints = |claims: &str| -> Vec<String> {
+            let text = format!("{}{claims}", crate::testing::SMALL);
+            let experiment = Experiment::parse("small.toml", &text, "small", std::path::Path::new("."), &[]);
+            plan(&experiment.expect("a right file")).into_iter().map(|run| run.fingerprint).collect()
+        };
+        let claim = "[[expect]]\nid = \"X\"\nclaim = \"x\"\nmetric = \"fct_mean_us\"\nbalancer = \"ecmp\"\n\
+                     rises_with_load = true\n";
+        let none = prints("");
+        assert_eq!(prints(claim), none);
+        assert_eq!(prints(&format!("{claim}reason = \"seen\"\n")), none);
+    }
+
+    #[test]
     fn flows_are_common_random_numbers() {
         let experiment = small(&[]);
         let variant = &experiment.variants[0];

@@ -65,13 +65,18 @@ fn point(runs: &[RunSummary], best: Option<&[RunSummary]>) -> Point {
         fct_p99_us: completed(|run| run.fct_us.p99),
         slowdown_mean: completed(|run| run.slowdown.mean),
         slowdown_p99: completed(|run| run.slowdown.p99),
-        small_fct_mean_us: over(&|run| mean_fct_us(run, |bucket| bucket.max_bytes <= SMALL_BYTES)),
+        small_fct_mean_us: over(&small_fct_mean_us),
         large_fct_mean_us: over(&|run| mean_fct_us(run, |bucket| bucket.max_bytes > LARGE_ABOVE_BYTES)),
         drop_share: over(&|run| Some(drop_share(run))),
         throughput_share: over(&|run| Some(run.throughput_share)),
         slowdown_bound: over(&|run| Some(run.slowdown_bound_mean)),
         slowdown_vs_best: best.map_or_else(Stat::default, |best| stat(&differences(runs, best))),
     }
+}
+
+/// Mean completion time of small flows, if any of them completed.
+pub(crate) fn small_fct_mean_us(run: &RunSummary) -> Option<f64> {
+    mean_fct_us(run, |bucket| bucket.max_bytes <= SMALL_BYTES)
 }
 
 /// Mean completion time over some size buckets, if any flow of them completed.
@@ -121,12 +126,17 @@ fn differences(runs: &[RunSummary], best: &[RunSummary]) -> Vec<f64> {
 
 /// Whether a rival cannot be told apart from the best.
 fn is_tied(runs: &[RunSummary], best: &[RunSummary]) -> bool {
-    let differences = differences(runs, best);
-    let difference = stat(&differences);
+    cannot_be_told_above(&differences(runs, best), bound_mean(best))
+}
+
+/// Whether paired differences may as well be 0 or below: their 95 % interval says so, or with one seed, which has
+/// none, the difference is a small share of what it is a difference from.
+pub(crate) fn cannot_be_told_above(differences: &[f64], from: f64) -> bool {
+    let difference = stat(differences);
     if differences.len() > 1 {
         return difference.mean - difference.ci95 <= 0.0;
     }
-    difference.mean <= TIE_SHARE * bound_mean(best)
+    difference.mean <= TIE_SHARE * from
 }
 
 fn verdict(rivals: &[&[RunSummary]], best: Option<usize>) -> Verdict {
@@ -201,4 +211,4 @@ fn are(names: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -29,6 +29,9 @@ pub struct Summary {
     pub points: Vec<Point>,
     /// Who won at each (variant, load).
     pub verdicts: Vec<Verdict>,
+    /// What became of the claims of the experiment file (`[[expect]]`), in its order.
+    #[serde(default)]
+    pub claims: Vec<ClaimVerdict>,
 }
 
 /// One run.
@@ -314,6 +317,82 @@ pub struct Verdict {
     pub tied: Vec<String>,
     /// One sentence for people.
     pub sentence: String,
+}
+
+/// What became of a published claim.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ClaimVerdict {
+    /// As in the experiment file, such as `E3.2`.
+    pub id: String,
+    /// The claim in a sentence, as in the experiment file.
+    pub claim: String,
+    /// Whether it came out.
+    pub verdict: ClaimOutcome,
+    /// Where it holds and where it does not, for people.
+    pub sentence: String,
+    /// One entry per (variant, load) it was looked at, loads ascending; for a rise one per step, from the second load on.
+    pub points: Vec<ClaimPoint>,
+    /// What the experiment file gives as the reason; only where the claim was not reproduced.
+    pub reason: Option<String>,
+}
+
+/// Whether a claim came out: `reproduced`, `within noise` or `not reproduced`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// It fails nowhere and holds somewhere.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// It fails nowhere, but every difference has the wrong sign, within noise.
+    #[serde(rename = "within noise")]
+    WithinNoise,
+    /// It fails somewhere.
+    #[serde(rename = "not reproduced")]
+    NotReproduced,
+}
+
+impl ClaimOutcome {
+    /// In words, as in the file.
+    pub fn words(self) -> &'static str {
+        match self {
+            ClaimOutcome::Reproduced => "reproduced",
+            ClaimOutcome::WithinNoise => "within noise",
+            ClaimOutcome::NotReproduced => "not reproduced",
+        }
+    }
+}
+
+/// Whether a claim holds at one point: `holds`, `within noise` or `fails`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub enum PointOutcome {
+    /// As claimed.
+    #[serde(rename = "holds")]
+    Holds,
+    /// Not as claimed, but the 95 % interval of the difference contains 0 (with one seed: within 2 %).
+    #[serde(rename = "within noise")]
+    WithinNoise,
+    /// Not as claimed, or nothing completed that could be compared.
+    #[default]
+    #[serde(rename = "fails")]
+    Fails,
+}
+
+/// A claim at one (variant, load).
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct ClaimPoint {
+    /// As in the runs.
+    pub variant: String,
+    /// As in the runs.
+    pub load: Option<f64>,
+    /// Whether the claim holds here.
+    pub outcome: PointOutcome,
+    /// The metric of the claim's balancer over seeds; `null` where nothing completed that it could be taken from.
+    pub value: Option<f64>,
+    /// What it is compared with: the metric of the other balancer on the same seeds, or for a rise at the load before.
+    pub against: Option<f64>,
+    /// `value` minus `against`, paired over seeds; all 0 where no balancers are compared.
+    pub difference: Stat,
+    /// Flows of the runs compared that started and did not complete: completion times leave them out.
+    pub unfinished: u64,
 }
 
 /// What the report needs of a run beside its summary.

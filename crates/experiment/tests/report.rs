@@ -3,7 +3,7 @@
 mod support;
 
 use anabranch_experiment::report;
-use anabranch_experiment::summary::{RunRecord, Summary};
+use anabranch_experiment::summary::{ClaimOutcome, ClaimVerdict, RunRecord, Summary};
 use support::{Recipe, results};
 
 /// Parses the page as XML: HTML parsers forgive, this one does not.
@@ -77,6 +77,39 @@ fn unfinished_flows_and_warnings_are_said_at_the_top() {
     assert!(html.contains("Not every flow completed: hermes-rtt left 680 of 20,000 flows (3.4\u{a0}%)"));
     let header = document.descendants().find(|node| node.has_tag_name("header")).expect("header");
     assert!(text_of(header).contains("load 1.05 is 1 or more"));
+}
+
+#[test]
+fn published_claims_follow_the_answer() {
+    let (mut summary, records) = results(&Recipe::sweep());
+    assert!(!report::html(&summary, &records).contains("id=\"claims\""));
+    let claim = |id: &str, verdict, reason: Option<&str>| ClaimVerdict {
+        id: id.into(),
+        claim: "<b>spray</b> is best & ecmp worst".into(),
+        verdict,
+        sentence: "holds at 2 of 6 loads; fails at 30 %: 20.3 ms <against> 18.2 ms".into(),
+        points: vec![],
+        reason: reason.map(str::to_owned),
+    };
+    summary.claims = vec![
+        claim("E1", ClaimOutcome::Reproduced, None),
+        claim("E2", ClaimOutcome::WithinNoise, None),
+        claim("E3", ClaimOutcome::NotReproduced, Some("<i>sparse</i> \"feedback\"")),
+    ];
+    let html = report::html(&summary, &records);
+    let document = parsed(&html);
+    let section = document.descendants().find(|node| node.attribute("id") == Some("claims")).expect("the claims");
+    let answer = section.prev_sibling_element().expect("a section before it");
+    assert_eq!(answer.attribute("class"), Some("verdicts"));
+    let text = text_of(section);
+    for words in
+        ["1 reproduced, 1 within noise, 1 not reproduced", "<b>spray</b> is best", "<i>sparse</i> \"feedback\""]
+    {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(!section.descendants().any(|node| node.has_tag_name("b") || node.has_tag_name("i")));
+    let badges: Vec<String> = section.descendants().filter(|node| node.has_tag_name("span")).map(text_of).collect();
+    assert_eq!(badges, ["reproduced", "within noise", "not reproduced"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "SPECS", default_value = "ecmp,spray,hermes-rtt")]
     balancers: String,
     /// Flows of each run
-    #[arg(long, value_name = "N", default_value = "2000", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value = "4000", allow_hyphen_values = true)]
     flows: String,
     /// Seeds of each point; every balancer sees the same ones
     #[arg(long, value_name = "N", default_value = "3", allow_hyphen_values = true)]
@@ -54,7 +54,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 fn experiment(args: &Args) -> Result<Experiment, Failure> {
     let text = |key: &str, option: &str, value: &str| Override::text(key, value, format!("--{option} {value}"));
     let topology = if super::topology::is_file(&args.topology) { "topology.file" } else { "topology.spec" };
+    // A file is called by its name: the folders it lies in say nothing to readers of the report.
+    let network = match super::topology::is_file(&args.topology) {
+        true => Path::new(&args.topology).file_name().and_then(|name| name.to_str()).unwrap_or(&args.topology),
+        false => &args.topology,
+    };
+    let title = format!("{} on {network}", args.workload);
     let mut overrides = vec![
+        Override::text("title", &title, "the title".to_owned()),
         text(topology, "topology", &args.topology),
         text("traffic.workload", "workload", &args.workload),
         text("traffic.pattern", "pattern", &args.pattern),

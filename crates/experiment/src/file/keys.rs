@@ -103,6 +103,20 @@ pub const KEYS: &[Key] = &[
     key("stop", "until", "time", "none", "end of simulated time; without it a run ends when every flow has"),
 
     key("sweep", "(any key)", "list of values", "none", "a further axis, such as `transport.min_rto = [\"5ms\", \"200ms\"]`"),
+
+    key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
+    key("expect", "claim", "text", "required", "the claim in a sentence"),
+    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs) or completed_share"),
+    key("expect", "balancer", "label", "the only one", "the balancer it is about, as in `balancers`"),
+    key("expect", "at_most", "label", "one comparison is required", "the metric is at most that of this balancer, paired over seeds"),
+    key("expect", "at_least", "label", "one comparison is required", "the metric is at least that of this balancer, paired over seeds"),
+    key("expect", "within", "[low, high]", "one comparison is required", "the mean over seeds is in this range"),
+    key("expect", "rises_with_load", "true", "one comparison is required", "the mean over seeds does not fall from one load to the next"),
+    key("expect", "loads_from", "number", "all loads", "only loads from here on"),
+    key("expect", "loads_up_to", "number", "all loads", "only loads up to here"),
+    key("expect", "lightest_load", "true|false", "false", "only the least load"),
+    key("expect", "variant", "text", "all variants", "only this variant, as reports name it, such as `transport.min_rto=5ms`"),
+    key("expect", "reason", "text", "none", "shown if the claim is not reproduced: what was found by looking at the packets"),
 ];
 
 /// Names of the keys of a section.

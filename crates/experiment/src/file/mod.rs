@@ -25,6 +25,7 @@
 mod describe;
 mod document;
 mod error;
+mod expect;
 mod headline;
 mod inputs;
 mod keys;
@@ -47,6 +48,8 @@ pub use inputs::Input;
 pub use keys::{KEYS, Key};
 pub use traffic_plan::{TrafficPlan, bisection};
 
+use crate::claims::Claim;
+
 use document::{At, Data, Document, Value};
 use inputs::Inputs;
 use section::Section;
@@ -68,6 +71,10 @@ pub struct Experiment {
     pub balancers: Vec<balance::Spec>,
     /// One per combination of swept values; exactly one without a sweep.
     pub variants: Vec<Variant>,
+    /// Published claims the results are held against; they change no run.
+    pub claims: Vec<Claim>,
+    /// Claims of the file that what was given on the command line leaves out, and why.
+    pub left_out: Vec<String>,
     /// What to look at before trusting the result.
     pub warnings: Vec<String>,
     /// The file in full, overrides included: running it again gives the same again.
@@ -163,16 +170,20 @@ impl Experiment {
             seeds: seeds(&top)?,
             balancers: balancers(&top)?,
             variants: Vec::new(),
+            claims: Vec::new(),
+            left_out: Vec::new(),
             warnings: Vec::new(),
             file: String::new(),
             inputs: Vec::new(),
         };
         let mut inputs = Inputs::new(base);
         experiment.read_variants(&document, &mut inputs)?;
+        let expected = expect::read(&top, &experiment)?;
+        (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
         experiment.warnings.sort();
         experiment.warnings.dedup();
         let unchanged = overrides.is_empty() && inputs.files.is_empty();
-        experiment.file = if unchanged { text.to_owned() } else { rendered(&document, &inputs) };
+        experiment.file = if unchanged { text.to_owned() } else { rendered(&document, &inputs, &expected.kept) };
         experiment.inputs = inputs.files;
         let runs = experiment.run_count();
         if runs > RUNS_MAX {
@@ -281,9 +292,16 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
     }
 }
 
-/// The file with overrides and with paths into the `inputs` folder.
-fn rendered(document: &Document, inputs: &Inputs) -> String {
+/// The file with overrides, with paths into the `inputs` folder, and with these of its claims.
+fn rendered(document: &Document, inputs: &Inputs, claims: &[bool]) -> String {
     let mut document = document.clone();
+    if let Some(Data::List(items)) = document.root.get_mut("expect").map(|entry| &mut entry.value.data) {
+        let mut kept = claims.iter();
+        items.retain(|_| kept.next().is_none_or(|kept| *kept));
+        if items.is_empty() {
+            document.root.remove("expect");
+        }
+    }
     replace_paths(&mut document, inputs, &|input| format!("inputs/{}", input.stored));
     document.render(&keys::order)
 }
@@ -296,7 +314,7 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in ["name", "title", "question", "source", "seeds", "balancers", "sweep"] {
+    for key in ["name", "title", "question", "source", "seeds", "balancers", "sweep", "expect"] {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {

@@ -89,9 +89,13 @@ impl<'a> Section<'a> {
         self.table.into_iter().flatten().map(|(key, entry)| (key.as_str(), &entry.value))
     }
 
-    /// The key with its section.
+    /// The key with its section; the section alone for no key.
     pub fn full(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        match (self.path.as_str(), key) {
+            ("", _) => key.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, _) => format!("{path}.{key}"),
+        }
     }
     /// An error at the value of a key, or at the section where the key is missing.
     pub fn error(&self, key: &str, message: impl Into<String>) -> FileError {

@@ -5,7 +5,8 @@ use super::error::FileError;
 use super::section::Section;
 
 /// Axes an experiment has anyway.
-const OWN_AXES: [&str; 8] = ["seeds", "balancers", "traffic.load", "sweep", "name", "title", "question", "source"];
+const OWN_AXES: [&str; 9] =
+    ["seeds", "balancers", "traffic.load", "sweep", "name", "title", "question", "source", "expect"];
 
 /// Most combinations of swept values.
 const VARIANTS_MAX: usize = 100_000;
@@ -35,6 +36,9 @@ pub(crate) fn expand(document: &Document) -> Result<Vec<(String, Document)>, Fil
 }
 
 fn axis<'a>(sweep: &Section<'a>, key: &str, value: &'a Value) -> Result<&'a [Value], FileError> {
+    if key.starts_with("expect.") {
+        return Err(sweep.error(key, "is not swept over").with_hint("a claim is about results and changes none"));
+    }
     if OWN_AXES.contains(&key) {
         let error = sweep.error(key, "is not swept over");
         return Err(error.with_hint(format!("write the list at `{key}` itself")));

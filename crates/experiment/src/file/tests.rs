@@ -161,3 +161,92 @@ proptest::proptest! {
         let _ = parse(&format!("{GOOD}\n{text}"));
     }
 }
+
+const CLAIM: &str = "[[expect]]\nid = \"X1\"\nclaim = \"spray is no worse\"\nmetric = \"fct_mean_us\"\n\
+                     balancer = \"spray\"\nat_most = \"ecmp\"\n";
+
+fn claims(change: (&str, &str)) -> Result<Experiment, FileError> {
+    assert!(CLAIM.contains(change.0), "{change:?}");
+    parse(&format!("{GOOD}{}", CLAIM.replace(change.0, change.1)))
+}
+
+#[test]
+fn claims_select_loads_in_order() {
+    let at = |keys: &str| {
+        let experiment = claims(("at_most = \"ecmp\"\n", &format!("at_most = \"ecmp\"\n{keys}\n"))).unwrap();
+        experiment.claims[0].at[0].loads.iter().flatten().copied().collect::<Vec<f64>>()
+    };
+    assert_eq!(at(""), [0.1, 0.5]);
+    assert_eq!(at("loads_up_to = 0.3"), [0.1]);
+    assert_eq!(at("loads_from = 0.5"), [0.5]);
+    assert_eq!(at("lightest_load = true"), [0.1]);
+    let text = format!("{GOOD}{CLAIM}").replace("[0.1, 0.5]", "[0.5, 0.1]").replace("\"ecmp\", ", "");
+    let text = text.replace("balancer = \"spray\"\nat_most = \"ecmp\"", "rises_with_load = true");
+    let claim = parse(&text).unwrap().claims.remove(0);
+    assert_eq!((claim.balancer.as_str(), claim.at[0].loads.as_slice()), ("spray", &[Some(0.1), Some(0.5)][..]));
+}
+
+#[test]
+fn mistakes_in_claims_show_line_key_and_what_would_do() {
+    let most = "at_most = \"ecmp\"";
+    let cases = [
+        (
+            "fct_mean_us",
+            "fct_men_us",
+            "bad.toml:14: expect.0.metric: there is no metric",
+            "did you mean `fct_mean_us`?",
+        ),
+        (most, "at_most = \"ecpm\"", "bad.toml:16: expect.0.at_most: `ecpm` is not among", "did you mean `ecmp`?"),
+        ("\"spray\"", "\"sprya\"", "bad.toml:15: expect.0.balancer: `sprya` is not among", "did you mean `spray`?"),
+        ("balancer = \"spray\"\n", "", "bad.toml:11: expect.0.balancer: is missing", "ecmp, spray"),
+        ("\"spray\"", "\"ecmp\"", "expect.0.balancer: `ecmp` is compared with itself", ""),
+        (most, "", "bad.toml:11: expect.0: the claim compares nothing", "at_most, at_least, within, rises_with_load"),
+        (
+            most,
+            "at_most = \"ecmp\"\nwithin = [1, 2]",
+            "bad.toml:17: expect.0.within: cannot go with `at_most`",
+            "two claims",
+        ),
+        (most, "within = [2, 1]", "bad.toml:16: expect.0.within: the low end 2 is above", "within = [1, 2]"),
+        (most, "within = 2", "expect.0.within: must be two numbers", "[low, high]"),
+        (most, "within = [1, \"x\"]", "expect.0.within: must be two numbers", "[low, high]"),
+        (most, "rises_with_load = false", "expect.0.rises_with_load: can only be true", "leave it out"),
+        (
+            most,
+            "rises_with_load = true\nloads_from = 0.5",
+            "rises_with_load: needs two loads at least, and selects 1",
+            "0.1",
+        ),
+        (most, "at_most = \"ecmp\"\nloads_from = 0.6", "bad.toml:17: expect.0.loads_from: selects no load", "0.1, 0.5"),
+        (most, "at_most = \"ecmp\"\nloads_up_to = 0.6\nlightest_load = true", "lightest_load: cannot go with", ""),
+        (most, "at_most = \"ecmp\"\nvariant = \"a=b\"", "bad.toml:17: expect.0.variant: there is no variant", "sweeps"),
+        ("id = \"X1\"", "", "expect.0.id: is missing", ""),
+        ("claim = ", "clam = ", "bad.toml:13: expect.0.clam: there is no such key", "did you mean `claim`?"),
+        ("[[expect]]", "[expect]", "expect: must be a list of tables", "write `[[expect]]`"),
+    ];
+    for (good, bad, message, hint) in cases {
+        let error = claims((good, bad)).expect_err(bad);
+        assert!(error.to_string().contains(message), "{bad}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {:?}", error.hint);
+    }
+    let error = with(&[("sweep.expect.0.reason", "[\"a\"]")]).unwrap_err();
+    assert!(error.to_string().contains("is not swept over"), "{error}");
+}
+
+#[test]
+fn claims_that_other_loads_or_balancers_leave_without_meaning_are_left_out() {
+    let text = format!("{GOOD}{CLAIM}loads_up_to = 0.3\n{}", CLAIM.replace("X1", "X2"));
+    let given = |key: &str, value: &str| {
+        Experiment::parse("good.toml", &text, "stem", Path::new("."), &[Override::set(key, value)]).unwrap()
+    };
+    let other_loads = given("traffic.load", "0.9");
+    assert_eq!((other_loads.claims.len(), other_loads.claims[0].id.as_str()), (1, "X2"));
+    assert_eq!(other_loads.left_out, ["X1 is not judged: expect.0.loads_up_to: selects no load of the experiment"]);
+    // The file kept with the results runs again and is judged the same.
+    let again = parse(&other_loads.file).unwrap();
+    assert_eq!((again.claims, again.left_out), (other_loads.claims, Vec::new()));
+    let other_balancers = given("balancers", "[\"spray\"]");
+    assert_eq!((other_balancers.claims.len(), other_balancers.left_out.len()), (0, 2));
+    assert!(!other_balancers.file.contains("expect"), "{}", other_balancers.file);
+    assert_eq!(given("seeds", "1").claims.len(), 2);
+}

@@ -5,6 +5,7 @@
 //! as HTML, loads nothing from anywhere (a content security policy says so to the browser), and can be read
 //! without scripts, on a phone, in the dark and on paper.
 
+mod claims;
 mod figures;
 mod plot;
 mod stats;
@@ -30,6 +31,7 @@ pub fn html(summary: &Summary, records: &[RunRecord]) -> String {
     head(&mut out, &view);
     out.push_str("<main>\n");
     out.push_str(&verdict::section(&view));
+    out.push_str(&claims::section(&view));
     for variant in view.variants() {
         sweep(&mut out, &view, variant);
     }
@@ -150,6 +152,7 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
 <dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
 <dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
+<dt>Published claims</dt><dd>Reproduced: holds somewhere and fails nowhere. Within noise: holds nowhere, but the 95 % interval of each difference contains 0 (with one seed: it is within 2 %). Not reproduced: fails at one point at least.</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>

@@ -1,7 +1,8 @@
 use super::*;
 use crate::summary::{Control, CoreBalance, Engine, Fairness, FlowCounts, Loss, PacketCounts, Quantiles, Reordering};
 
-fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> RunSummary {
+/// A run of which only these matter.
+pub(crate) fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> RunSummary {
     let completed = 1000 - unfinished;
     let quantiles = Quantiles { count: completed, mean: slowdown, ..Quantiles::default() };
     RunSummary {

@@ -100,6 +100,7 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         runs,
         points,
         verdicts,
+        claims: Vec::new(),
     };
     (summary, records)
 }

@@ -1,0 +1,240 @@
+//! Published claims: what a document says would come out, fixed before running, and whether it did.
+//!
+//! Balancers are compared as verdicts are: by differences paired over seeds. A difference of the wrong sign is noise
+//! where its 95 % interval contains 0 and counts against the claim where it does not.
+
+mod words;
+
+use crate::statistics::{cannot_be_told_above, small_fct_mean_us, stat};
+use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome, RunSummary, Stat};
+
+/// A claim of a document about an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Short name, such as `E3.2`.
+    pub id: String,
+    /// The claim in a sentence.
+    pub claim: String,
+    /// What it is about.
+    pub metric: Metric,
+    /// Label of the balancer it is about.
+    pub balancer: String,
+    /// What it says.
+    pub comparison: Comparison,
+    /// Where it says so: at least one load in all, and at least two of each variant for a rise.
+    pub at: Vec<Selection>,
+    /// Why it is not reproduced, if it is not.
+    pub reason: Option<String>,
+}
+
+/// Loads of one variant, ascending.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    /// Label of the variant.
+    pub variant: String,
+    /// The loads.
+    pub loads: Vec<Option<f64>>,
+}
+
+/// What a claim says of its metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Comparison {
+    /// At most that of another balancer.
+    AtMost(String),
+    /// At least that of another balancer.
+    AtLeast(String),
+    /// In a range, both ends included.
+    Within(f64, f64),
+    /// Grows with load, or stays.
+    RisesWithLoad,
+}
+
+/// What a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Mean completion time.
+    FctMean,
+    /// Median completion time.
+    FctP50,
+    /// 99th percentile of completion times.
+    FctP99,
+    /// Mean completion time of flows up to 100 KB.
+    SmallFctMean,
+    /// Mean slowdown.
+    SlowdownMean,
+    /// Least slowdown of any flow, and of any run where several are put together.
+    SlowdownMin,
+    /// Flows completed / flows started.
+    CompletedShare,
+}
+
+impl Metric {
+    /// All metrics, in the order of [`Metric::NAMES`].
+    pub const ALL: [Metric; 7] = [
+        Metric::FctMean,
+        Metric::FctP50,
+        Metric::FctP99,
+        Metric::SmallFctMean,
+        Metric::SlowdownMean,
+        Metric::SlowdownMin,
+        Metric::CompletedShare,
+    ];
+    /// Their names in experiment files.
+    pub const NAMES: [&str; 7] = [
+        "fct_mean_us",
+        "fct_p50_us",
+        "fct_p99_us",
+        "small_fct_mean_us",
+        "slowdown_mean",
+        "slowdown_min",
+        "completed_share",
+    ];
+
+    /// Its value in a run; `None` where no flow completed that it could be taken from.
+    pub fn of(self, run: &RunSummary) -> Option<f64> {
+        let completed = |value: f64| (run.fct_us.count > 0).then_some(value);
+        match self {
+            Metric::FctMean => completed(run.fct_us.mean),
+            Metric::FctP50 => completed(run.fct_us.p50),
+            Metric::FctP99 => completed(run.fct_us.p99),
+            Metric::SmallFctMean => small_fct_mean_us(run),
+            Metric::SlowdownMean => completed(run.slowdown.mean),
+            Metric::SlowdownMin => completed(run.slowdown_min),
+            Metric::CompletedShare => {
+                (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
+            }
+        }
+    }
+
+    /// Its value over seeds.
+    fn over(self, stat: &Stat) -> f64 {
+        if self == Metric::SlowdownMin { stat.min } else { stat.mean }
+    }
+}
+
+/// What became of each claim.
+pub fn judge(claims: &[Claim], runs: &[RunSummary]) -> Vec<ClaimVerdict> {
+    claims.iter().map(|claim| verdict(claim, runs)).collect()
+}
+
+fn verdict(claim: &Claim, runs: &[RunSummary]) -> ClaimVerdict {
+    let points: Vec<ClaimPoint> = claim.at.iter().flat_map(|selection| points(claim, selection, runs)).collect();
+    let any = |outcome| points.iter().any(|point| point.outcome == outcome);
+    let verdict = match (any(PointOutcome::Fails), any(PointOutcome::Holds)) {
+        (true, _) => ClaimOutcome::NotReproduced,
+        (false, true) => ClaimOutcome::Reproduced,
+        (false, false) => ClaimOutcome::WithinNoise,
+    };
+    let reason = claim.reason.clone().filter(|text| verdict == ClaimOutcome::NotReproduced && !text.trim().is_empty());
+    ClaimVerdict {
+        id: claim.id.clone(),
+        claim: claim.claim.clone(),
+        verdict,
+        sentence: words::sentence(claim, &points),
+        points,
+        reason,
+    }
+}
+
+fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<ClaimPoint> {
+    let of = |balancer: &str, load: Option<f64>| -> Vec<&RunSummary> {
+        let wanted =
+            |run: &&RunSummary| run.balancer == balancer && run.variant == selection.variant && run.load == load;
+        runs.iter().filter(wanted).collect()
+    };
+    let loads = selection.loads.iter().copied();
+    let named = |load: Option<f64>, point: ClaimPoint| ClaimPoint { variant: selection.variant.clone(), load, ..point };
+    match &claim.comparison {
+        Comparison::AtMost(other) => loads
+            .map(|load| named(load, rivals(claim.metric, &of(&claim.balancer, load), &of(other, load), 1.0)))
+            .collect(),
+        Comparison::AtLeast(other) => loads
+            .map(|load| named(load, rivals(claim.metric, &of(&claim.balancer, load), &of(other, load), -1.0)))
+            .collect(),
+        Comparison::Within(low, high) => {
+            loads.map(|load| named(load, range(claim.metric, &of(&claim.balancer, load), *low, *high))).collect()
+        }
+        Comparison::RisesWithLoad => {
+            let step = |pair: &[Option<f64>]| {
+                named(pair[1], rise(claim.metric, &of(&claim.balancer, pair[0]), &of(&claim.balancer, pair[1])))
+            };
+            selection.loads.windows(2).map(step).collect()
+        }
+    }
+}
+
+/// One balancer against another on the seeds both have; a difference of sign `wrong` speaks against the claim.
+fn rivals(metric: Metric, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
+    let pair = |run: &&RunSummary| {
+        let other = other.iter().find(|other| other.seed == run.seed)?;
+        Some((metric.of(run)?, metric.of(other)?))
+    };
+    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
+    let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
+    let excess: Vec<f64> = differences.iter().map(|difference| difference * wrong).collect();
+    let mean = |values: Vec<f64>| metric.over(&stat(&values));
+    let against = mean(pairs.iter().map(|(_, other)| *other).collect());
+    let outcome = match stat(&excess).mean {
+        // Nothing completed that could be compared: what was claimed did not come out.
+        _ if pairs.is_empty() => PointOutcome::Fails,
+        excess if excess <= 0.0 => PointOutcome::Holds,
+        _ if cannot_be_told_above(&excess, against.abs()) => PointOutcome::WithinNoise,
+        _ => PointOutcome::Fails,
+    };
+    ClaimPoint {
+        outcome,
+        value: (!pairs.is_empty()).then(|| mean(pairs.iter().map(|(own, _)| *own).collect())),
+        against: (!pairs.is_empty()).then_some(against),
+        difference: stat(&differences),
+        unfinished: unfinished(own) + unfinished(other),
+        ..ClaimPoint::default()
+    }
+}
+
+fn range(metric: Metric, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
+    let value = over_seeds(metric, runs).map(|stat| metric.over(&stat));
+    let holds = value.is_some_and(|value| low <= value && value <= high);
+    ClaimPoint {
+        outcome: if holds { PointOutcome::Holds } else { PointOutcome::Fails },
+        value,
+        unfinished: unfinished(runs),
+        ..ClaimPoint::default()
+    }
+}
+
+/// From one load to the next: a drop is noise where the intervals of the two overlap.
+fn rise(metric: Metric, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
+    let (before, after) = (over_seeds(metric, lower), over_seeds(metric, upper));
+    let outcome = match (&before, &after) {
+        (Some(before), Some(after)) => {
+            let drop = metric.over(before) - metric.over(after);
+            let one_seed = lower.len().min(upper.len()) < 2;
+            match drop {
+                drop if drop <= 0.0 => PointOutcome::Holds,
+                drop if one_seed && cannot_be_told_above(&[drop], metric.over(after)) => PointOutcome::WithinNoise,
+                drop if !one_seed && drop <= before.ci95 + after.ci95 => PointOutcome::WithinNoise,
+                _ => PointOutcome::Fails,
+            }
+        }
+        _ => PointOutcome::Fails,
+    };
+    ClaimPoint {
+        outcome,
+        value: after.map(|stat| metric.over(&stat)),
+        against: before.map(|stat| metric.over(&stat)),
+        unfinished: unfinished(lower) + unfinished(upper),
+        ..ClaimPoint::default()
+    }
+}
+
+fn over_seeds(metric: Metric, runs: &[&RunSummary]) -> Option<Stat> {
+    let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
+    (!values.is_empty()).then(|| stat(&values))
+}
+
+fn unfinished(runs: &[&RunSummary]) -> u64 {
+    runs.iter().map(|run| run.flows.failed + run.flows.running).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The `[[expect]]` tables: claims of a document, fixed before running.
+
+use super::Experiment;
+use super::document::{At, Data};
+use super::error::{FileError, nearest_hint};
+use super::section::{Section, number};
+use crate::claims::{Claim, Comparison, Metric, Selection};
+
+const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
+
+/// What the tables say.
+pub(crate) struct Expected {
+    pub claims: Vec<Claim>,
+    /// Claims that balancers, loads or variants given on the command line leave without meaning.
+    pub left_out: Vec<String>,
+    /// Which tables are kept.
+    pub kept: Vec<bool>,
+}
+
+/// A mistake that is one in any experiment, or one only in this.
+enum Unfit {
+    Wrong(FileError),
+    /// The key of the experiment it does not fit to.
+    To(&'static str, FileError),
+}
+
+impl From<FileError> for Unfit {
+    fn from(error: FileError) -> Unfit {
+        Unfit::Wrong(error)
+    }
+}
+
+/// Reads all tables, for an experiment whose balancers and variants are known.
+pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Expected, FileError> {
+    let mut expected = Expected { claims: Vec::new(), left_out: Vec::new(), kept: Vec::new() };
+    for section in top.sections("expect")? {
+        let claim = claim(&section, experiment);
+        expected.kept.push(claim.is_ok());
+        match claim {
+            Ok(claim) => expected.claims.push(claim),
+            // Whoever asks for other loads or balancers than the file has wants those and not its claims.
+            Err(Unfit::To(key, error)) if is_given_as_argument(top, key) => {
+                let id = section.text("id")?.unwrap_or_default();
+                expected.left_out.push(format!("{id} is not judged: {}", error.headline()));
+            }
+            Err(Unfit::To(_, error) | Unfit::Wrong(error)) => return Err(error),
+        }
+    }
+    Ok(expected)
+}
+
+/// Whether the command line gives this key, or for a section one in it.
+fn is_given_as_argument(top: &Section<'_>, key: &str) -> bool {
+    let is_argument = |at: &At| matches!(at, At::Argument(_));
+    let (section, key) = key.split_once('.').unwrap_or((key, ""));
+    let Some(value) = top.get(section) else { return false };
+    match &value.data {
+        Data::Table(table) => {
+            let wanted = |name: &str| key.is_empty() || name == key;
+            table.iter().any(|(name, entry)| wanted(name) && is_argument(&entry.value.at))
+        }
+        _ => is_argument(&value.at),
+    }
+}
+
+fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit> {
+    let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
+    let metric = required("metric")?;
+    let metric = Metric::NAMES.iter().position(|name| *name == metric).map(|ix| Metric::ALL[ix]).ok_or_else(|| {
+        section
+            .error("metric", format!("there is no metric `{metric}`"))
+            .with_hint(nearest_hint(metric, &Metric::NAMES))
+    })?;
+    let (id, words) = (required("id")?.to_owned(), required("claim")?.to_owned());
+    let reason = section.text("reason")?.map(str::to_owned);
+    let comparison = comparison(section, experiment)?;
+    let at = selections(section, experiment, &comparison)?;
+    let balancer = balancer(section, experiment)?;
+    if let Comparison::AtMost(other) | Comparison::AtLeast(other) = &comparison
+        && *other == balancer
+    {
+        return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
+    }
+    Ok(Claim { id, claim: words, metric, balancer, comparison, at, reason })
+}
+
+/// The label at a key, if it is one of the experiment.
+fn label(section: &Section<'_>, experiment: &Experiment, key: &str) -> Result<Option<String>, Unfit> {
+    let Some(text) = section.text(key)? else { return Ok(None) };
+    let labels: Vec<String> = experiment.balancers.iter().map(balance::Spec::label).collect();
+    if labels.iter().any(|label| label == text) {
+        return Ok(Some(text.to_owned()));
+    }
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let error = section.error(key, format!("`{text}` is not among the balancers of the experiment"));
+    Err(Unfit::To("balancers", error.with_hint(nearest_hint(text, &labels))))
+}
+
+fn balancer(section: &Section<'_>, experiment: &Experiment) -> Result<String, Unfit> {
+    match (label(section, experiment, "balancer")?, experiment.balancers.as_slice()) {
+        (Some(label), _) => Ok(label),
+        (None, [only]) => Ok(only.label()),
+        (None, several) => {
+            let labels: Vec<String> = several.iter().map(balance::Spec::label).collect();
+            let hint = format!("say which balancer the claim is about: {}", labels.join(", "));
+            Err(Unfit::To("balancers", section.missing("balancer").with_hint(hint)))
+        }
+    }
+}
+
+fn comparison(section: &Section<'_>, experiment: &Experiment) -> Result<Comparison, Unfit> {
+    let given: Vec<&str> = COMPARISONS.into_iter().filter(|key| section.has(key)).collect();
+    match given.as_slice() {
+        [] => {
+            let error = section.error("", "the claim compares nothing");
+            return Err(error.with_hint(format!("write one of {}", COMPARISONS.join(", "))).into());
+        }
+        [_] => {}
+        [first, second, ..] => {
+            let error = section.error(second, format!("cannot go with `{first}`"));
+            return Err(error.with_hint("make two claims of it").into());
+        }
+    }
+    if let Some(other) = label(section, experiment, "at_most")? {
+        return Ok(Comparison::AtMost(other));
+    }
+    if let Some(other) = label(section, experiment, "at_least")? {
+        return Ok(Comparison::AtLeast(other));
+    }
+    match section.flag("rises_with_load")? {
+        Some(true) => Ok(Comparison::RisesWithLoad),
+        Some(false) => {
+            let error = section.error("rises_with_load", "can only be true");
+            Err(error.with_hint("leave it out, or compare with something else").into())
+        }
+        None => Ok(range(section)?),
+    }
+}
+
+fn range(section: &Section<'_>) -> Result<Comparison, FileError> {
+    let ends: Vec<Option<f64>> = section.list("within").into_iter().map(number).collect();
+    let [Some(low), Some(high)] = ends[..] else {
+        return Err(section.error("within", "must be two numbers").with_hint("write within = [low, high]"));
+    };
+    if low > high {
+        let error = section.error("within", format!("the low end {low} is above the high end {high}"));
+        return Err(error.with_hint(format!("write within = [{high}, {low}]")));
+    }
+    Ok(Comparison::Within(low, high))
+}
+
+/// The loads of each variant the claim is about.
+fn selections(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    comparison: &Comparison,
+) -> Result<Vec<Selection>, Unfit> {
+    let from = section.positive("loads_from", f64::INFINITY)?;
+    let up_to = section.positive("loads_up_to", f64::INFINITY)?;
+    let lightest = section.flag("lightest_load")?.unwrap_or(false);
+    if lightest && (from.is_some() || up_to.is_some()) {
+        return Err(section.error("lightest_load", "cannot go with `loads_from` or `loads_up_to`").into());
+    }
+    let is_bounded = lightest || from.is_some() || up_to.is_some();
+    let wanted = |load: &Option<f64>| match load {
+        Some(load) => from.is_none_or(|from| from <= *load) && up_to.is_none_or(|up_to| *load <= up_to),
+        None => !is_bounded,
+    };
+    let variant = variant(section, experiment)?;
+    let mut selections = Vec::new();
+    for other in experiment.variants.iter().filter(|other| variant.is_none_or(|label| label == other.label)) {
+        let mut loads: Vec<Option<f64>> = other.loads.iter().copied().filter(wanted).collect();
+        loads.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+        if lightest {
+            loads.truncate(1);
+        }
+        if *comparison == Comparison::RisesWithLoad && loads.len() < 2 {
+            let error =
+                section.error("rises_with_load", format!("needs two loads at least, and selects {}", loads.len()));
+            return Err(Unfit::To("traffic.load", error.with_hint(loads_hint(experiment))));
+        }
+        if !loads.is_empty() {
+            selections.push(Selection { variant: other.label.clone(), loads });
+        }
+    }
+    if selections.is_empty() {
+        let key = ["loads_up_to", "loads_from", "lightest_load"].into_iter().find(|key| section.has(key));
+        let error = section.error(key.unwrap_or_default(), "selects no load of the experiment");
+        return Err(Unfit::To("traffic.load", error.with_hint(loads_hint(experiment))));
+    }
+    Ok(selections)
+}
+
+fn loads_hint(experiment: &Experiment) -> String {
+    let mut loads: Vec<f64> =
+        experiment.variants.iter().flat_map(|variant| variant.loads.iter().flatten()).copied().collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    match loads.as_slice() {
+        [] => "the traffic of the experiment sets its own rate, so it has no loads".to_owned(),
+        loads => format!("its loads are {}", loads.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn variant<'a>(section: &Section<'a>, experiment: &Experiment) -> Result<Option<&'a str>, Unfit> {
+    let Some(text) = section.text("variant")? else { return Ok(None) };
+    let labels: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
+    if labels.contains(&text) {
+        return Ok(Some(text));
+    }
+    let error = section.error("variant", format!("there is no variant `{text}`"));
+    let hint = match labels.as_slice() {
+        [""] => "the experiment sweeps over nothing, so it has no variants".to_owned(),
+        labels => nearest_hint(text, labels),
+    };
+    Err(Unfit::To("sweep", error.with_hint(hint)))
+}

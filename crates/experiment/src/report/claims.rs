@@ -1,0 +1,51 @@
+//! What became of published claims, right after the answer.
+
+use super::text::{esc, put};
+use super::view::View;
+use crate::summary::{ClaimOutcome, ClaimVerdict};
+
+/// The table of claims; nothing where the experiment has none.
+pub(super) fn section(view: &View<'_>) -> String {
+    let claims = &view.summary.claims;
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<section id=\"claims\"><h2>Published claims</h2>\n");
+    put!(out, "<p>{}</p>\n", esc(&introduction(view)));
+    out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Published claims\"><table class=\"claims\">\n");
+    out.push_str("<thead><tr>");
+    for heading in ["Id", "Claim", "Verdict", "What was found"] {
+        put!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    claims.iter().for_each(|claim| row(&mut out, claim));
+    out.push_str("</tbody></table></div>\n</section>\n");
+    out
+}
+
+fn introduction(view: &View<'_>) -> String {
+    let source = view.setting("source").map(|source| format!(" ({source})")).unwrap_or_default();
+    let count = |verdict| view.summary.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let counts: Vec<String> = [ClaimOutcome::Reproduced, ClaimOutcome::WithinNoise, ClaimOutcome::NotReproduced]
+        .into_iter()
+        .map(|verdict| (count(verdict), verdict))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
+        .collect();
+    format!("What the source{source} says would come out, written down before running: {}.", counts.join(", "))
+}
+
+fn row(out: &mut String, claim: &ClaimVerdict) {
+    let class = match claim.verdict {
+        ClaimOutcome::Reproduced => "win",
+        ClaimOutcome::WithinNoise => "tie",
+        ClaimOutcome::NotReproduced => "lost",
+    };
+    put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&claim.id), esc(&claim.claim));
+    put!(out, "<td><span class=\"badge {class}\">{}</span></td>", claim.verdict.words());
+    put!(out, "<td>{}", esc(&claim.sentence));
+    if let Some(reason) = &claim.reason {
+        put!(out, "<p class=\"reason\">{}</p>", esc(reason));
+    }
+    out.push_str("</td></tr>\n");
+}
