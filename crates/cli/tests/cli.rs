@@ -164,6 +164,41 @@ fn quiet_prints_the_table_only() {
     assert!(stdout.contains("mean slowdown") && !stdout.contains("report:"), "{stdout}");
 }
 
+#[test]
+fn claims_are_told_after_the_table() {
+    let folder = folder();
+    let claim = "[[expect]]\nid = \"X1\"\nclaim = \"it is quick\"\nmetric = \"fct_mean_us\"\nbalancer = \"ecmp\"\n\
+                 within = [0, 0.5]\nlightest_load = true\nreason = \"light is slower\"\n";
+    fs::write(folder.path().join("claim.toml"), format!("{FILE}{claim}")).unwrap();
+    let (code, stdout, stderr) = outcome(folder.path(), &["run", "claim.toml", "--seeds", "1"]);
+    assert_eq!(code, 0, "a claim that is not reproduced is a result: {stderr}");
+    let line = stdout.lines().find(|line| line.starts_with("X1 ")).expect("a line for the claim");
+    assert!(line.starts_with("X1 not reproduced: it is quick — fails at 30 %: "), "{line}");
+    assert!(line.ends_with(", above 0 µs to 0.5 µs; light is slower"), "{line}");
+    let spray_only = ["check", "claim.toml", "--set", "balancers=[\"spray\"]"];
+    let (code, _, stderr) = outcome(folder.path(), &spray_only);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("note: X1 is not judged: expect.0.balancer: `ecmp` is not among"), "{stderr}");
+    fs::write(folder.path().join("bad.toml"), format!("{FILE}{claim}").replace("fct_mean_us", "fct_mean")).unwrap();
+    let (code, _, stderr) = outcome(folder.path(), &["run", "bad.toml"]);
+    assert_eq!(code, 2);
+    for words in ["expect.0.metric: there is no metric `fct_mean`", "bad.toml:13:10", "did you mean `fct_mean_us`?"] {
+        assert!(stderr.contains(words), "{words} is not in\n{stderr}");
+    }
+}
+
+#[test]
+fn a_comparison_is_called_by_what_is_compared() {
+    let folder = folder();
+    let args = ["compare", "--topology", "diamond", "--balancers", "ecmp", "--seeds", "1", "--flows", "5"];
+    let (code, _, stderr) = outcome(folder.path(), &[&args[..], &["--out", "out"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("<h1>web-search on diamond</h1>"));
+    outcome(folder.path(), &[&args[..], &["--out", "own", "--set", "title=mine"]].concat());
+    assert!(fs::read_to_string(folder.path().join("own/report.html")).unwrap().contains("<h1>mine</h1>"));
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_sweep_goes_on_where_it_was() {

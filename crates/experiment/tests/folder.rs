@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anabranch_experiment::summary::ClaimOutcome;
 use anabranch_experiment::{Error, Experiment, Observer, Options, Override, Progress, load, run, write_report};
 
 const FILE: &str = r#"
@@ -101,6 +102,30 @@ fn the_written_file_repeats_the_run() {
     let again = Experiment::load(&one.join("experiment.toml"), &[]).unwrap();
     let second = run(&again, &options(&two, 2), &(), &NEVER).unwrap();
     assert_eq!(first.unwrap(), second);
+}
+
+#[test]
+fn a_reason_can_be_written_once_the_runs_are_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = options(folder.path(), 2);
+    let judged = |reason: &str, observer: &dyn Observer| {
+        let claim = "[[expect]]\nid = \"X\"\nclaim = \"too fast to be true\"\nmetric = \"fct_mean_us\"\n\
+                     balancer = \"ecmp\"\nwithin = [0, 0.5]\n";
+        let text = format!("{FILE}{claim}reason = \"{reason}\"\n");
+        let experiment = Experiment::parse("small.toml", &text, "small", Path::new("."), &[]).unwrap();
+        run(&experiment, &out, observer, &NEVER).unwrap().claims.remove(0)
+    };
+    let first = judged("", &());
+    assert_eq!((first.verdict, first.points.len(), &first.reason), (ClaimOutcome::NotReproduced, 2, &None));
+    let again = judged("light is slower", &Resumed(8));
+    assert_eq!(again.reason.as_deref(), Some("light is slower"));
+    assert!(String::from_utf8(read(folder.path(), "report.html")).unwrap().contains("light is slower"));
+    // Results from before there were claims can still be read.
+    let text = String::from_utf8(read(folder.path(), "summary.json")).unwrap();
+    let old = text.split(",\n  \"claims\": [").next().unwrap().to_owned() + "\n}\n";
+    assert!(old.len() < text.len());
+    fs::write(folder.path().join("summary.json"), old).unwrap();
+    assert!(load(folder.path()).unwrap().0.claims.is_empty());
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn row(out: &mut String, claim: &ClaimVerdict) {
     };
     put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&claim.id), esc(&claim.claim));
     put!(out, "<td><span class=\"badge {class}\">{}</span></td>", claim.verdict.words());
-    put!(out, "<td>{}", esc(&claim.sentence));
+    // A number stays with its sign at the end of a line.
+    put!(out, "<td>{}", esc(&claim.sentence.replace(" %", "\u{a0}%")));
     if let Some(reason) = &claim.reason {
         put!(out, "<p class=\"reason\">{}</p>", esc(reason));
     }
