@@ -4,9 +4,5 @@
 use anabranch_net::import::{ImportOptions, read};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let _ = read(
-        std::path::Path::new("fuzz.json"),
-        text,
-        &ImportOptions::default(),
-    );
+    let _ = read(std::path::Path::new("fuzz.json"), text, &ImportOptions::default());
 });
