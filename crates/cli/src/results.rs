@@ -26,6 +26,9 @@ pub struct RunArgs {
     /// Write no row per flow (flows.parquet, flows.csv)
     #[arg(long)]
     pub no_flows: bool,
+    /// Write the flows that are sent to flow-lists/ in the results folder, to be replayed with traffic.flow_list
+    #[arg(long)]
+    pub write_flow_lists: bool,
 }
 
 /// Runs the experiment, then prints who won.
@@ -35,7 +38,12 @@ pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
     }
-    let options = Options { out: out.clone(), jobs: usize::from(args.jobs.unwrap_or(0)), flows: !args.no_flows };
+    let options = Options {
+        out: out.clone(),
+        jobs: usize::from(args.jobs.unwrap_or(0)),
+        flows: !args.no_flows,
+        flow_lists: args.write_flow_lists,
+    };
     let bar = progress::Bar::new(args.quiet);
     let summary = experiment::run(experiment, &options, &bar, interrupt::listen());
     bar.finish();

@@ -157,6 +157,30 @@ fn the_summary_is_the_same_on_one_and_two_threads() {
 }
 
 #[test]
+fn written_flow_lists_replay_to_the_same_completion_times() {
+    let folder = folder();
+    let run = |args: &[&str]| assert_eq!(outcome(folder.path(), args).0, 0, "{args:?}");
+    run(&["run", "small.toml", "--write-flow-lists", "--out", "drawn", "--set", "traffic.load=[0.6]", "--seeds", "1"]);
+    let list = "drawn/flow-lists/load-0.6-seed-1.csv";
+    assert!(folder.path().join(list).is_file());
+    let replay = FILE
+        .replace("workload = \"web-search\"\n", &format!("flow_list = \"{list}\"\n"))
+        .replace("load = [0.3, 0.6]\nflows = 30\n", "")
+        .replace("seeds = 2", "seeds = 1");
+    fs::write(folder.path().join("replay.toml"), replay).unwrap();
+    run(&["run", "replay.toml", "--out", "replayed"]);
+    let runs = |out: &str| {
+        let text = fs::read_to_string(folder.path().join(out).join("summary.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["runs"].clone()
+    };
+    let (drawn, replayed) = (runs("drawn"), runs("replayed"));
+    for (a, b) in drawn.as_array().unwrap().iter().zip(replayed.as_array().unwrap()) {
+        assert_eq!(a["fct_us"], b["fct_us"]);
+        assert_eq!(a["packets"], b["packets"]);
+    }
+}
+
+#[test]
 fn quiet_prints_the_table_only() {
     let folder = folder();
     let (code, stdout, stderr) = outcome(folder.path(), &["run", "small.toml", "--quiet", "--seeds", "1"]);

@@ -26,6 +26,9 @@ pub struct Options {
     pub jobs: usize,
     /// Whether to keep a row per flow (`flows.parquet`, `flows.csv`).
     pub flows: bool,
+    /// Whether to write every flow list that is sent (`flow-lists/`), to be replayed with `traffic.flow_list`
+    /// here or by another program.
+    pub flow_lists: bool,
 }
 
 /// Told how far the work is, from several threads.

@@ -97,6 +97,9 @@ pub fn run(
     let runs = plan::plan(experiment);
     let (known, others) = known(&store, &runs, options)?;
     write_inputs(experiment, &store)?;
+    if options.flow_lists {
+        write_flow_lists(experiment, &store, &runs)?;
+    }
     let control = execute::Control { observer, stop };
     let records = execute::execute(experiment, &runs, known, &store, options, control)?;
     let summary = summarise(experiment, &records);
@@ -167,6 +170,27 @@ fn write_inputs(experiment: &Experiment, store: &Store) -> Result<(), Error> {
         store.write(&format!("inputs/{}", input.stored), input.text.as_bytes())?;
     }
     Ok(store.write("experiment.toml", experiment.file.as_bytes())?)
+}
+
+/// One file per variant, load and seed: what every balancer there is given.
+fn write_flow_lists(experiment: &Experiment, store: &Store, runs: &[PlannedRun]) -> Result<(), Error> {
+    let mut written = BTreeSet::new();
+    for run in runs {
+        let load = run.load.map_or_else(String::new, |load| format!("load-{load}-"));
+        let variant =
+            if experiment.variants.len() > 1 { format!("variant-{}-", run.variant + 1) } else { String::new() };
+        let name = format!("flow-lists/{variant}{load}seed-{}.csv", run.seed);
+        if !written.insert(name.clone()) {
+            continue;
+        }
+        let variant = &experiment.variants[run.variant];
+        let flows = variant
+            .traffic
+            .flows(&variant.topology, run.load, run.seed)
+            .map_err(|cause| Error::Traffic { run: name.clone(), cause: Box::new(cause) })?;
+        store.write(&name, traffic::write_csv(&flows).as_bytes())?;
+    }
+    Ok(())
 }
 
 fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {

@@ -25,7 +25,7 @@ fn experiment(overrides: &[(&str, &str)]) -> Experiment {
 }
 
 fn options(out: &Path, jobs: usize) -> Options {
-    Options { out: out.to_owned(), jobs, flows: true }
+    Options { out: out.to_owned(), jobs, flows: true, flow_lists: false }
 }
 
 static NEVER: AtomicBool = AtomicBool::new(false);
