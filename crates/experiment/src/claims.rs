@@ -119,13 +119,15 @@ pub fn judge(claims: &[Claim], runs: &[RunSummary]) -> Vec<ClaimVerdict> {
 
 fn verdict(claim: &Claim, runs: &[RunSummary]) -> ClaimVerdict {
     let points: Vec<ClaimPoint> = claim.at.iter().flat_map(|selection| points(claim, selection, runs)).collect();
-    let any = |outcome| points.iter().any(|point| point.outcome == outcome);
-    let verdict = match (any(PointOutcome::Fails), any(PointOutcome::Holds)) {
-        (true, _) => ClaimOutcome::NotReproduced,
-        (false, true) => ClaimOutcome::Reproduced,
-        (false, false) => ClaimOutcome::WithinNoise,
+    let count = |outcome| points.iter().filter(|point| point.outcome == outcome).count();
+    // A claim that has the wrong sign at half of the points is not borne out by noise being large.
+    let verdict = match (count(PointOutcome::Fails), count(PointOutcome::Holds)) {
+        (1.., _) => ClaimOutcome::NotReproduced,
+        (0, holds) if 2 * holds > points.len() => ClaimOutcome::Reproduced,
+        _ => ClaimOutcome::WithinNoise,
     };
-    let reason = claim.reason.clone().filter(|text| verdict == ClaimOutcome::NotReproduced && !text.trim().is_empty());
+    let is_reproduced = verdict == ClaimOutcome::Reproduced;
+    let reason = claim.reason.clone().filter(|text| !is_reproduced && !text.trim().is_empty());
     ClaimVerdict {
         id: claim.id.clone(),
         claim: claim.claim.clone(),

@@ -336,14 +336,14 @@ pub struct ClaimVerdict {
     pub reason: Option<String>,
 }
 
-/// Whether a claim came out: `reproduced`, `within noise` or `not reproduced`.
+/// Whether a claim came out: `reproduced`, `not reproduced: within noise` or `not reproduced`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub enum ClaimOutcome {
-    /// It fails nowhere and holds somewhere.
+    /// It fails nowhere and holds at more than half of the points.
     #[serde(rename = "reproduced")]
     Reproduced,
-    /// It fails nowhere, but every difference has the wrong sign, within noise.
-    #[serde(rename = "within noise")]
+    /// It fails nowhere, but at half of the points or more the sign is wrong, within noise.
+    #[serde(rename = "not reproduced: within noise")]
     WithinNoise,
     /// It fails somewhere.
     #[serde(rename = "not reproduced")]
@@ -355,7 +355,7 @@ impl ClaimOutcome {
     pub fn words(self) -> &'static str {
         match self {
             ClaimOutcome::Reproduced => "reproduced",
-            ClaimOutcome::WithinNoise => "within noise",
+            ClaimOutcome::WithinNoise => "not reproduced: within noise",
             ClaimOutcome::NotReproduced => "not reproduced",
         }
     }

@@ -103,7 +103,7 @@ fn published_claims_follow_the_answer() {
     assert_eq!(answer.attribute("class"), Some("verdicts"));
     let text = text_of(section);
     for words in
-        ["1 reproduced, 1 within noise, 1 not reproduced", "<b>spray</b> is best", "<i>sparse</i> \"feedback\""]
+        ["1 reproduced, 1 not reproduced: within noise, 1 not reproduced", "<b>spray</b> is best", "<i>sparse</i> \"feedback\""]
     {
         assert!(text.contains(words), "{words} in {text}");
     }

@@ -32,7 +32,7 @@ fn introduction(view: &View<'_>) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, verdict)| format!("{count} {}", verdict.words()))
         .collect();
-    format!("What the source{source} says would come out, written down before running: {}.", counts.join(", "))
+    format!("What the source{source} says would come out: {}.", counts.join(", "))
 }
 
 fn row(out: &mut String, claim: &ClaimVerdict) {

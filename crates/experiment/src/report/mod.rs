@@ -152,7 +152,7 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
 <dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
 <dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
-<dt>Published claims</dt><dd>Reproduced: holds somewhere and fails nowhere. Within noise: holds nowhere, but the 95 % interval of each difference contains 0 (with one seed: it is within 2 %). Not reproduced: fails at one point at least.</dd>
+<dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>
