@@ -165,6 +165,9 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
     }
 }
 
+/// Balancers whose means differ by less than this share of the mean have tied.
+const TIE: f64 = 1e-3;
+
 /// One balancer against another on the seeds both have; a difference of sign `wrong` speaks against the claim.
 fn rivals(metric: Metric, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
     let pair = |run: &&RunSummary| {
@@ -179,6 +182,8 @@ fn rivals(metric: Metric, own: &[&RunSummary], other: &[&RunSummary], wrong: f64
     let outcome = match stat(&excess).mean {
         // Nothing completed that could be compared: what was claimed did not come out.
         _ if pairs.is_empty() => PointOutcome::Fails,
+        // A tie says nothing for a claim about two balancers.
+        excess if excess.abs() <= TIE * against.abs() => PointOutcome::WithinNoise,
         excess if excess <= 0.0 => PointOutcome::Holds,
         _ if cannot_be_told_above(&excess, against.abs()) => PointOutcome::WithinNoise,
         _ => PointOutcome::Fails,

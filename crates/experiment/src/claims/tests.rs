@@ -55,8 +55,9 @@ fn a_right_sign_holds_a_wrong_one_fails_or_is_noise() {
     assert_eq!(outcomes(at_least(), &BETTER), fails);
     assert_eq!(outcomes(at_least(), &WORSE), holds);
     assert_eq!(outcomes(at_least(), &NOISY), holds);
-    // Equal is both at most and at least.
-    assert_eq!(outcomes(at_most(), &[("a", &[1.0, 2.0]), ("b", &[1.0, 2.0])]), holds);
+    // A tie speaks for nothing.
+    assert_eq!(outcomes(at_most(), &[("a", &[1.0, 2.0]), ("b", &[1.0, 2.0])]), noise);
+    assert_eq!(outcomes(at_least(), &[("a", &[1.0, 2.0]), ("b", &[1.0, 2.001])]), noise);
     // One seed has no interval: within 2 % is noise.
     assert_eq!(outcomes(at_most(), &[("a", &[10.1]), ("b", &[10.0])]), noise);
     assert_eq!(outcomes(at_most(), &[("a", &[10.3]), ("b", &[10.0])]), fails);
