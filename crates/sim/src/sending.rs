@@ -1,7 +1,7 @@
 //! The sending side of hosts: windows, turns at the interface, timers, UDP pacing.
 
 use crate::engine::{Engine, INTERFACE};
-use crate::flows::NEVER;
+use crate::flows::{NEVER, Slot};
 use crate::outcome::FlowEnd;
 use crate::packet::{CE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
@@ -151,48 +151,15 @@ impl Engine<'_> {
         slot.tally.packets += 1;
         slot.tally.retransmitted += u32::from(again);
         let payload = if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss };
-        let packet = Packet {
-            departs: 0,
-            hash: slot.data_hash,
-            next: NIL,
-            flow,
-            src: slot.src,
-            dst: slot.dst,
-            class: slot.data_class,
-            seq: segment,
-            trigger: 0,
-            rank: 0,
-            sent: stamp(self.network.now),
-            edge: 0,
-            bytes: (payload + self.rules.header) as u16,
-            path: NO_PATH,
-            echo_path: NO_PATH,
-            flags: self.rules.data_flags | if again { RETRANSMIT } else { 0 },
-        };
+        let flags = self.rules.data_flags | if again { RETRANSMIT } else { 0 };
+        let packet = outgoing(slot, flow, segment, (payload + self.rules.header) as u16, flags, self.network.now);
         self.inject(packet);
     }
 
     pub(crate) fn send_syn(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         slot.is_connecting = true;
-        let packet = Packet {
-            departs: 0,
-            hash: slot.data_hash,
-            next: NIL,
-            flow,
-            src: slot.src,
-            dst: slot.dst,
-            class: slot.data_class,
-            seq: 0,
-            trigger: 0,
-            rank: 0,
-            sent: stamp(self.network.now),
-            edge: 0,
-            bytes: self.rules.ack_bytes,
-            path: NO_PATH,
-            echo_path: NO_PATH,
-            flags: SYN | FRESH,
-        };
+        let packet = outgoing(slot, flow, 0, self.rules.ack_bytes, SYN | FRESH, self.network.now);
         let rto = slot.sender.rto(&self.rules.tcp);
         self.inject(packet);
         self.arm_sender(flow, self.network.now + rto);
@@ -267,5 +234,28 @@ impl Engine<'_> {
             }
         };
         self.arm_sender(flow, self.network.now + gap.max(1));
+    }
+}
+
+/// A packet in the direction of the data, stamped now.
+#[inline]
+fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u8, now: u64) -> Packet {
+    Packet {
+        departs: 0,
+        hash: slot.data_hash,
+        next: NIL,
+        flow,
+        src: slot.src,
+        dst: slot.dst,
+        class: slot.data_class,
+        seq,
+        trigger: 0,
+        rank: 0,
+        sent: stamp(now),
+        edge: 0,
+        bytes,
+        path: NO_PATH,
+        echo_path: NO_PATH,
+        flags,
     }
 }
