@@ -179,7 +179,8 @@ pub struct CoreBalance {
 pub struct Reordering {
     /// Share of first-sent data packets that arrived below the highest sequence seen.
     pub fraction: f64,
-    /// Largest extent, packets.
+    /// Largest distance, in segments, from the highest sequence seen to a packet that arrived below it; at least
+    /// RFC 4737's extent.
     pub max_extent: u32,
     /// Whether hosts resequenced.
     pub resequencing: bool,

@@ -76,10 +76,8 @@ pub(crate) struct Receiver {
 pub(crate) struct Echo {
     pub(crate) sent: u32,
     pub(crate) edge: u32,
-    pub(crate) trigger: u32,
     pub(crate) path: u16,
     pub(crate) marked: bool,
-    pub(crate) is_duplicate: bool,
 }
 
 impl Receiver {

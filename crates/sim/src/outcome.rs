@@ -42,7 +42,8 @@ pub struct FlowRecord {
     pub fast_retransmits: u32,
     /// Data packets that arrived below the highest sequence seen, retransmissions excluded.
     pub reordered: u32,
-    /// Largest extent of such a packet: how many later packets overtook it (RFC 4737).
+    /// Largest distance, in segments, from the highest sequence seen to such a packet: at least the number of
+    /// later packets that overtook it (the extent of RFC 4737).
     pub reorder_extent: u32,
     /// Times the path changed between consecutive data packets (edge balancers only).
     pub path_changes: u32,

@@ -16,8 +16,6 @@ pub(crate) const CE: u8 = 16;
 pub(crate) const RETRANSMIT: u8 = 32;
 /// Not yet past the first switch.
 pub(crate) const FRESH: u8 = 64;
-/// The receiver already had what triggered this ACK.
-pub(crate) const DUPLICATE: u8 = 128;
 
 /// No path chosen.
 pub(crate) const NO_PATH: u16 = u16::MAX;
@@ -42,8 +40,6 @@ pub(crate) struct Packet {
     pub(crate) class: u32,
     /// Data: segment number. ACK: next segment expected.
     pub(crate) seq: u32,
-    /// ACK: segment that triggered it.
-    pub(crate) trigger: u32,
     /// Rank of the rest of its path among those of the intact network, if an edge chose one.
     pub(crate) rank: u32,
     /// When the transport sent it; an ACK carries that of the data packet back.

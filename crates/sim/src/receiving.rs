@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Resequencer, START};
 use crate::flows::{Echo, NEVER};
 use crate::outcome::FlowEnd;
-use crate::packet::{ACK, CE, DUPLICATE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN};
+use crate::packet::{ACK, CE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN};
 use crate::queue::NIL;
 
 impl Engine<'_> {
@@ -50,14 +50,7 @@ impl Engine<'_> {
         if is_duplicate {
             slot.tally.spurious += u32::from(packet.flags & RETRANSMIT != 0);
         }
-        let echo = Echo {
-            sent: packet.sent,
-            edge: packet.edge,
-            trigger: packet.seq,
-            path: packet.path,
-            marked: packet.flags & CE != 0,
-            is_duplicate,
-        };
+        let echo = Echo { sent: packet.sent, edge: packet.edge, path: packet.path, marked: packet.flags & CE != 0 };
         // Anything but plain in-order progress is acknowledged at once (RFC 5681 §4.2).
         let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
         let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
@@ -105,7 +98,6 @@ impl Engine<'_> {
         let slot = self.slots.get_mut(flow);
         let mut flags = ACK | FRESH;
         flags |= if echo.marked { CE } else { 0 };
-        flags |= if echo.is_duplicate { DUPLICATE } else { 0 };
         let packet = Packet {
             departs: 0,
             hash: slot.ack_hash,
@@ -115,7 +107,6 @@ impl Engine<'_> {
             dst: slot.src,
             class: slot.ack_class,
             seq: slot.receiver.next,
-            trigger: echo.trigger,
             rank: 0,
             sent: echo.sent,
             edge: echo.edge,

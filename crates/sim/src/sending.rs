@@ -249,7 +249,6 @@ fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u8, now: u64) -
         dst: slot.dst,
         class: slot.data_class,
         seq,
-        trigger: 0,
         rank: 0,
         sent: stamp(now),
         edge: 0,
