@@ -338,8 +338,8 @@ pub(crate) fn row_like(index: u32, record: &RunRecord) -> FlowRow {
     }
 }
 
-/// Peak resident set of this process; 0 where the system does not tell.
-fn peak_rss_bytes() -> u64 {
+/// Peak resident set of this process, bytes; 0 where the system does not tell.
+pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());

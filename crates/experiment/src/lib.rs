@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-pub use execute::{Observer, Options, Progress};
+pub use execute::{Observer, Options, Progress, peak_rss_bytes};
 pub use file::{Experiment, FileError, Override, Variant};
 
 use flows_out::FlowsWriter;

@@ -1,5 +1,7 @@
 //! Where packets go: routing tables compiled for speed, and the balancers that pick among equal-cost hops.
 
+use std::rc::Rc;
+
 use balance::{
     Build, Cx, EdgeBalancer, EdgeEnv, Members, PacketView, PathFeedback, Paths, Spec, SwitchBalancer, SwitchEnv,
 };
@@ -96,7 +98,7 @@ pub(crate) struct Fabric {
     groups: Vec<Group>,
     /// Tables of the intact network, for ranked paths; only with edge balancers and only once they differ.
     intact: Option<(Vec<Entry>, Vec<Group>)>,
-    intact_routes: Routes,
+    intact_routes: Rc<Routes>,
     /// Far end of every link.
     link_ends: Vec<NodeIx>,
     /// Link from the class node down to each host, or [`NIL`].
@@ -125,9 +127,15 @@ pub(crate) enum Hop {
 }
 
 impl Fabric {
-    pub(crate) fn new(topology: &Topology, spec: &Spec, seed: u64, transport: &TransportConfig) -> Fabric {
+    /// `routes` are those of the intact topology.
+    pub(crate) fn new(
+        topology: &Topology,
+        routes: Rc<Routes>,
+        spec: &Spec,
+        seed: u64,
+        transport: &TransportConfig,
+    ) -> Fabric {
         let numbering = Numbering::new(topology);
-        let routes = Routes::intact(topology);
         let hosts = numbering.host_count as usize;
         let host_ix = |host: usize| HostIx(host as u32);
         let host_class: Vec<u32> = (0..hosts).map(|h| routes.class_of(host_ix(h)).0).collect();

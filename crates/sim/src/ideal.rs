@@ -2,6 +2,7 @@
 //! (mechanisms.md P29).
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
@@ -20,16 +21,16 @@ struct Leg {
 
 /// Bounds per pair of destination classes, computed when first asked for.
 pub(crate) struct Ideals {
-    routes: Routes,
+    routes: Rc<Routes>,
     mss: u64,
     header: u64,
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
 }
 
 impl Ideals {
-    pub(crate) fn new(topology: &Topology, transport: &TransportConfig) -> Ideals {
+    pub(crate) fn new(routes: Rc<Routes>, transport: &TransportConfig) -> Ideals {
         Ideals {
-            routes: Routes::intact(topology),
+            routes,
             mss: u64::from(transport.mss_bytes),
             header: u64::from(transport.header_bytes),
             cache: BTreeMap::new(),
@@ -40,7 +41,7 @@ impl Ideals {
     /// stored and forwarded at each hop, no other traffic, no window.
     pub(crate) fn fct(&mut self, topology: &Topology, src: HostIx, dst: HostIx, size: u64) -> u64 {
         let key = (self.routes.class_of(src).0, self.routes.class_of(dst).0);
-        let routes = &self.routes;
+        let routes: &Routes = &self.routes;
         let between = self.cache.entry(key).or_insert_with(|| legs(topology, routes, ClassIx(key.0), ClassIx(key.1)));
         let leg = |link: LinkIx| {
             let link = topology.link(link);

@@ -1,6 +1,8 @@
 //! From a scenario to an engine, and from an engine to an outcome.
 
-use net::{LinkIx, NodeKind, Stream, Time};
+use std::rc::Rc;
+
+use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
 use crate::SimError;
@@ -139,7 +141,9 @@ fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {
 pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let (topology, config) = (scenario.topology, scenario.config);
     let transport = &config.transport;
-    let mut ideals = Ideals::new(topology, transport);
+    // The bounds and the tables both start from the intact shortest paths; they are large, so computed once.
+    let routes = Rc::new(Routes::intact(topology));
+    let mut ideals = Ideals::new(Rc::clone(&routes), transport);
     let base_rtt = ideals.base_rtt(topology, transport);
     let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
     let resequencer = resequencer(scenario, base_rtt, window);
@@ -149,7 +153,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         topology,
         list: scenario.flows,
         rules: Rules::new(config, window, base_rtt, resequencer),
-        fabric: Fabric::new(topology, scenario.balancer, scenario.seed, transport),
+        fabric: Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport),
         network,
         slots: Slots::default(),
         records: vec![unstarted(); scenario.flows.flows.len()],

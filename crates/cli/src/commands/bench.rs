@@ -87,7 +87,7 @@ fn run_one(id: &str) -> Result<(), Failure> {
         "flows_completed": outcome.books.flows_completed,
         "flows_started": outcome.books.flows_started,
         "cpu_s": cpu_seconds()?,
-        "peak_rss_bytes": peak_rss_bytes()?,
+        "peak_rss_bytes": experiment::peak_rss_bytes(),
     });
     Ok(writeln!(std::io::stdout(), "{figures}")?)
 }
@@ -203,13 +203,4 @@ fn cpu_seconds() -> Result<f64, Failure> {
     let rest = stat.rsplit(')').next().unwrap_or("");
     let ticks = rest.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
     Ok(ticks.sum::<u64>() as f64 / 100.0)
-}
-
-/// Peak resident set of this process, bytes.
-fn peak_rss_bytes() -> Result<u64, Failure> {
-    let status = fs::read_to_string("/proc/self/status")
-        .map_err(|error| Failure::new("peak memory needs /proc, which this system lacks").caused_by(error))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0");
-    let kib: u64 = line.split_ascii_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
-    Ok(kib * 1024)
 }
