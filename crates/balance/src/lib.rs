@@ -9,7 +9,9 @@ pub mod params;
 pub mod registry;
 
 pub use dataplane::{
-    Cx, EdgeBalancer, EdgeEnv, Members, PacketView, PathFeedback, Paths, PortTelemetry, SwitchBalancer, SwitchEnv,
+    Arrival, Commands, Connection, Control, ControlArrival, Coupling, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv,
+    HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs, PacketView,
+    PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, SwitchBalancer, SwitchEnv,
 };
 pub use params::{Param, ParamKind, Params};
 pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};

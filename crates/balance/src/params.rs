@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use net::Time;
 
+use crate::dataplane::Scale;
+
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ParamKind {
@@ -25,6 +27,9 @@ pub enum ParamKind {
     },
     /// A time such as `500us`.
     Duration,
+    /// A time, or a multiple of what the network has: `2rtt` (base round-trip times), `1.5hop` (delays of a congested
+    /// hop), or `500us` for a published absolute value.
+    Scaled,
 }
 
 /// One declared parameter.
@@ -64,8 +69,22 @@ impl Param {
                 _ => Err(format!("it is a whole number from {min} to {max}")),
             },
             ParamKind::Duration => value.parse::<Time>().map(|_| ()).map_err(|error| error.to_string()),
+            ParamKind::Scaled => match multiple(value) {
+                Some((factor, _)) if factor.is_finite() && (0.0..=1e9).contains(&factor) => Ok(()),
+                Some(_) => Err("a multiple is a number from 0 to 1e9".to_owned()),
+                None => value.parse::<Time>().map(|_| ()).map_err(|_| {
+                    "it is a multiple of the base round-trip time (`2rtt`), of a congested hop's delay (`1.5hop`), \
+                     or a time (`500us`)"
+                        .to_owned()
+                }),
+            },
         }
     }
+}
+
+/// `2rtt` or `1.5hop` as factor and unit.
+fn multiple(value: &str) -> Option<(f64, &'static str)> {
+    ["rtt", "hop"].into_iter().find_map(|unit| Some((value.strip_suffix(unit)?.trim().parse().ok()?, unit)))
 }
 
 impl Params {
@@ -97,8 +116,48 @@ impl Params {
     pub fn duration(&self, name: &str) -> Time {
         self.text(name).parse().expect("checked against its ParamKind")
     }
+    /// A time that may be given as a multiple of what the network has.
+    pub fn scaled(&self, name: &str, scale: &Scale) -> Time {
+        match multiple(self.text(name)) {
+            Some((factor, unit)) => {
+                let one = if unit == "rtt" { scale.base_rtt } else { scale.hop_delay };
+                Time::from_ps((one.as_ps() as f64 * factor) as u64)
+            }
+            None => self.duration(name),
+        }
+    }
     /// All values in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_scale_with_the_network_or_are_absolute() {
+        let param = Param { name: "gap", kind: ParamKind::Scaled, default: "2rtt", unit: "", doc: "" };
+        for good in ["2rtt", "0.5rtt", "1.5hop", "500us", "0rtt"] {
+            assert_eq!(param.check(good), Ok(()), "{good}");
+        }
+        for bad in ["rtt", "-1rtt", "2", "two rtt", "nanrtt", "infhop", "1e300rtt"] {
+            assert!(param.check(bad).is_err(), "{bad}");
+        }
+        let scale = Scale {
+            base_rtt: Time::from_us(80),
+            hop_delay: Time::from_us(78),
+            packet_bytes: 1500,
+            host_rate: net::Bandwidth::from_bps(10_000_000_000),
+        };
+        let declared: &'static [Param] = Box::leak(Box::new([param]));
+        let value = |text: &str| {
+            let given = [("gap".to_owned(), text.to_owned())].into();
+            Params::with_defaults(declared, &given).scaled("gap", &scale)
+        };
+        assert_eq!(value("2rtt"), Time::from_us(160));
+        assert_eq!(value("0.5hop"), Time::from_us(39));
+        assert_eq!(value("500us"), Time::from_us(500));
     }
 }

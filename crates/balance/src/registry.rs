@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::dataplane::{self, EdgeBalancer, EdgeEnv, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
 use crate::params::{Param, Params};
 
 /// How large a piece of traffic a decision covers.
@@ -15,6 +15,14 @@ pub enum Granularity {
     Flow,
     /// Every packet may move, but only when its path is judged bad.
     CautiousPacket,
+    /// Bursts of a flow separated by idle gaps.
+    Flowlet,
+    /// A fixed number of bytes of a flow.
+    Flowcell,
+    /// Whole flows, moved when their path is judged bad.
+    MovableFlow,
+    /// Parts of a flow, each on its own connection.
+    Subflow,
 }
 
 /// Whether packets of one flow can overtake each other in an intact network.
@@ -44,6 +52,8 @@ pub enum Build {
     Switch(fn(&SwitchEnv<'_>, &Params) -> Box<dyn SwitchBalancer>),
     /// One instance at every first switch (or multi-homed host); it decides whole paths.
     Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
+    /// One instance for all hosts; it decides the entropy value of each data packet, and switches hash it (plain ECMP).
+    Host(fn(&HostEnv, &Params) -> Box<dyn HostBalancer>),
 }
 
 /// A balancer: what it is, what it takes, and how to make one.
@@ -69,6 +79,8 @@ pub struct Entry {
     pub params: &'static [Param],
     /// A specification that runs.
     pub example: &'static str,
+    /// What it needs of the world around it; [`NO_NEEDS`](crate::dataplane::NO_NEEDS) for nothing.
+    pub needs: fn(&Scale, &Params) -> Needs,
     /// Maker.
     pub build: Build,
 }

@@ -6,7 +6,7 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -45,6 +45,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     example: "ecmp:hash=resilient,buckets=64",
+    needs: NO_NEEDS,
     build: Build::Switch(|env, params| match params.text("hash") {
         "threshold" => Box::new(Hashed { seed: seed(env, params), rule: Threshold }),
         "rendezvous" => Box::new(Hashed { seed: seed(env, params), rule: Rendezvous }),

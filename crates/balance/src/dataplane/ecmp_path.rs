@@ -1,7 +1,7 @@
 //! Source-routed ECMP: one hash at the first switch picks the whole path, as htsim and the ns-3 peer
 //! program of this repository do. Where `ecmp` draws a next hop at every tier, this draws one of all paths.
 
-use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
+use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
 use crate::hash::mix;
 use crate::params::{Param, ParamKind};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -24,6 +24,7 @@ pub static ENTRY: Entry = Entry {
         doc: "What is hashed; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the peer programs.",
     }],
     example: "ecmp-path:key=hosts",
+    needs: NO_NEEDS,
     build: Build::Edge(|_, params| Box::new(EcmpPath { hosts_only: params.text("key") == "hosts" })),
 };
 

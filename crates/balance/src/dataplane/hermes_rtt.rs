@@ -8,9 +8,9 @@
 //! flow its own paths, since F3 tags packets in the application layer, or all flows of an edge what any of
 //! them measured. Sharing without probing makes flows follow each other onto the one path known to be good.
 
-use net::{Stream, Time};
+use net::Stream;
 
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, PathFeedback, Paths};
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
@@ -55,6 +55,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     example: "hermes-rtt:good=1.25",
+    needs: NO_NEEDS,
     build: Build::Edge(|env, params| Box::new(HermesRtt::new(env, params))),
 };
 
@@ -147,7 +148,7 @@ impl EdgeBalancer for HermesRtt {
             .unwrap_or(paths.live[0])
     }
 
-    fn on_feedback(&mut self, _: Time, feedback: &PathFeedback) {
+    fn on_feedback(&mut self, _: &mut Cx<'_>, feedback: &PathFeedback) {
         let base = self.base(feedback.flow, feedback.to.0 as usize);
         let slot = &mut self.rtt_ps[base + usize::from(feedback.path)];
         let sample = feedback.rtt.as_ps().max(1);

@@ -1,8 +1,16 @@
-//! Dataplane balancers: which live port or path this packet takes.
+//! Dataplane balancers: which live port, path or entropy value this packet takes.
+//!
+//! Three places to decide, three contracts: a switch picks its next hop ([`SwitchBalancer`]), an edge picks the whole
+//! path where a packet enters the fabric ([`EdgeBalancer`]), a host picks the entropy value that switches hash
+//! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
+//! ([`Needs`]).
 
 pub mod ecmp;
 pub mod ecmp_path;
+mod edge;
 pub mod hermes_rtt;
+mod host;
+mod needs;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
@@ -10,8 +18,29 @@ pub mod spt;
 pub(crate) mod testing;
 pub mod wcmp;
 
+pub use edge::{
+    Arrival, Control, ControlArrival, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss, Paths,
+};
+pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+pub use needs::{Connection, Copies, Coupling, Lossless, NO_NEEDS, Needs, Race, Receiving, Sensing, Subflows};
+
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Stream, Tier, Time};
+
+/// What times in parameters are measured against, so that a mechanism tuned for one network fits another
+/// (mechanisms.md §11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Largest empty-network round-trip time between two hosts for a full-size packet and its ACK.
+    pub base_rtt: Time,
+    /// The delay one congested hop adds: the time a switch queue at its marking threshold takes to drain at the rate of
+    /// the slowest fabric link (Hermes' one-hop delay; about 80 us at 10 Gb/s and 65 packets).
+    pub hop_delay: Time,
+    /// A full-size packet on the wire, bytes.
+    pub packet_bytes: u32,
+    /// Rate of the fastest host link.
+    pub host_rate: net::Bandwidth,
+}
 
 /// What a balancer sees of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +59,29 @@ pub struct PacketView {
     pub to: ClassIx,
     /// Whether it carries payload (not a bare ACK).
     pub is_data: bool,
+    /// Whether this payload was sent before: an edge can tell from the sequence numbers of the transport.
+    pub is_retransmission: bool,
+    /// Traffic class of the packet, 0 the least urgent, at most 7.
+    pub priority: u8,
 }
 
 /// Facts about ports that mechanisms may read.
 pub trait PortTelemetry {
     /// Bytes waiting at the egress of `link`, the packet in transmission included.
     fn queued_bytes(&self, link: LinkIx) -> u64;
+
+    /// Bytes that would leave before a packet of this priority queued now (DeTail's drain bytes).
+    fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
+        let _ = priority;
+        self.queued_bytes(link)
+    }
+
+    /// Utilisation of `link` by its discounting rate estimator, 1 for a link kept busy; 0 unless the mechanism's
+    /// [`Needs::sensing`] asks for it. May exceed 1 for a moment by the ripple of the estimator.
+    fn utilisation(&self, link: LinkIx) -> f64 {
+        let _ = link;
+        0.0
+    }
 }
 
 /// Time, randomness and port facts at the moment of a decision.
@@ -46,6 +92,45 @@ pub struct Cx<'a> {
     pub rng: &'a mut Stream,
     /// Port facts.
     pub ports: &'a dyn PortTelemetry,
+    /// What an edge wants done besides answering: see [`Cx::send`], [`Cx::set_timer`] and [`Cx::release`].
+    pub commands: &'a mut Commands,
+}
+
+/// What an edge asked for in one call, emptied by the world that drives it.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    /// Control packets to send to other edges.
+    pub controls: Vec<Control>,
+    /// When to call [`EdgeBalancer::on_timer`], and with what.
+    pub timers: Vec<(Time, u64)>,
+    /// Flows whose held packets are to go on, in the order they came.
+    pub releases: Vec<u32>,
+}
+
+impl Commands {
+    /// Whether nothing was asked for.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.controls.is_empty() && self.timers.is_empty() && self.releases.is_empty()
+    }
+}
+
+impl Cx<'_> {
+    /// Sends a control packet from this edge through the fabric. Edges only.
+    pub fn send(&mut self, control: Control) {
+        self.commands.controls.push(control);
+    }
+
+    /// Has [`EdgeBalancer::on_timer`] called with `token` at `at`. Timers cannot be taken back: a mechanism that no
+    /// longer cares ignores the call. Edges only.
+    pub fn set_timer(&mut self, at: Time, token: u64) {
+        self.commands.timers.push((at, token));
+    }
+
+    /// Lets the held packets of `flow` go on to their receiver, in the order they came. Edges only.
+    pub fn release(&mut self, flow: u32) {
+        self.commands.releases.push(flow);
+    }
 }
 
 /// The equal-cost next hops a switch has for a packet.
@@ -70,6 +155,8 @@ pub struct SwitchEnv<'a> {
     pub tier: Tier,
     /// Number of destination classes: classes are 0 .. this.
     pub class_count: usize,
+    /// What times scale with.
+    pub scale: Scale,
 }
 
 /// A mechanism that every switch runs by itself.
@@ -81,56 +168,5 @@ pub trait SwitchBalancer: Send {
     /// Whether [`Members::weights`] must be filled.
     fn wants_weights(&self) -> bool {
         false
-    }
-}
-
-/// The end-to-end paths an edge has to a destination class, numbered on the intact topology: a number
-/// means the same path before, during and after failures.
-#[derive(Clone, Copy, Debug)]
-pub struct Paths<'a> {
-    /// Numbers of the paths believed alive; at least one.
-    pub live: &'a [u16],
-    /// The path this flow used last, if it is still alive.
-    pub current: Option<u16>,
-}
-
-/// What came back about a path: sent by the far end in an acknowledgement.
-#[derive(Clone, Copy, Debug)]
-pub struct PathFeedback {
-    /// Number of the flow, as in [`PacketView::flow`].
-    pub flow: u32,
-    /// Destination class of the data packet.
-    pub to: ClassIx,
-    /// Path the data packet took.
-    pub path: u16,
-    /// From leaving this edge to the acknowledgement passing it again.
-    pub rtt: Time,
-    /// Whether the data packet was ECN-marked.
-    pub marked: bool,
-}
-
-/// What an edge instance is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct EdgeEnv<'a> {
-    /// Seed of the run.
-    pub seed: u64,
-    /// First switch of its hosts, or the host itself.
-    pub edge: NodeIx,
-    /// Number of paths to each destination class on the intact topology.
-    pub path_counts: &'a [u16],
-    /// Round-trip time of an empty network from this edge to a host of each class and back, for a full-size packet
-    /// and its ACK.
-    pub base_rtt: &'a [Time],
-}
-
-/// A mechanism that picks whole paths where packets enter the fabric.
-pub trait EdgeBalancer: Send {
-    /// Answers an element of `paths.live`. Called once per packet entering the fabric; must not allocate
-    /// once warm.
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16;
-
-    /// An acknowledgement came back.
-    fn on_feedback(&mut self, now: Time, feedback: &PathFeedback) {
-        let _ = (now, feedback);
     }
 }

@@ -1,7 +1,7 @@
 //! Random packet spraying, per-packet ECMP: every packet takes a random equal-cost next hop
 //! (mechanisms.md P03; Dixit et al., INFOCOM 2013; F3's per-packet ECMP).
 
-use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer};
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
 /// Registry entry.
@@ -16,6 +16,7 @@ pub static ENTRY: Entry = Entry {
     worlds: &[World::Simulator],
     params: &[],
     example: "spray",
+    needs: NO_NEEDS,
     build: Build::Switch(|_, _| Box::new(Spray)),
 };
 

@@ -1,7 +1,7 @@
 //! Round-robin packet spraying: every packet takes the next equal-cost next hop in turn, with one pointer
 //! per switch and destination (mechanisms.md P03 `pp-rr`).
 
-use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer};
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
 use crate::hash::{combine, mix};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
@@ -17,6 +17,7 @@ pub static ENTRY: Entry = Entry {
     worlds: &[World::Simulator],
     params: &[],
     example: "spray-rr",
+    needs: NO_NEEDS,
     build: Build::Switch(|env, _| {
         // Pointers start at random places, or all switches would serve their ports in step.
         let start = |class: u64| mix(combine(env.seed ^ u64::from(env.switch.0), class)) as u32 % 4096;

@@ -4,7 +4,7 @@
 //! The tie-break is what matters: `first` sends everything through the lowest-numbered port at every tie;
 //! `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination host one.
 
-use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
 use crate::hash::{combine, reduce};
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -27,6 +27,7 @@ pub static ENTRY: Entry = Entry {
         doc: "Which key owns a path: all pairs (lowest port at every tie), the destination rack, or the destination host.",
     }],
     example: "spt:tie=dst-tor",
+    needs: NO_NEEDS,
     build: Build::Switch(|env, params| Box::new(Spt::new(env, params))),
 };
 

@@ -1,77 +1,167 @@
-//! A bench for unit tests of one instance: fixed candidates, fake ports, a known base RTT.
+//! A bench for unit tests of one instance: fixed candidates, ports whose state the test sets, time the test moves.
+
+use std::collections::BTreeMap;
 
 use net::routes::ClassIx;
-use net::{HostIx, LinkIx, NodeIx, Stream, Tier, Time};
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Stream, Tier, Time, Topology};
 
 use super::{
-    Cx, EdgeBalancer, EdgeEnv, Members, PacketView, PathFeedback, Paths, PortTelemetry, SwitchBalancer, SwitchEnv,
+    Arrival, Commands, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback,
+    HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale,
+    SwitchBalancer, SwitchEnv,
 };
 use crate::hash::flow_key;
 use crate::registry::{Build, Spec};
 
-const BASE_RTT: Time = Time::from_us(100);
+/// Base round-trip time of the bench's network.
+pub(crate) const BASE_RTT: Time = Time::from_us(100);
 
-/// A data packet of flow `flow`, each with its own source port.
+/// What times scale with on the bench.
+pub(crate) const SCALE: Scale = Scale {
+    base_rtt: BASE_RTT,
+    hop_delay: Time::from_us(80),
+    packet_bytes: 1500,
+    host_rate: Bandwidth::from_bps(10_000_000_000),
+};
+
+/// A data packet of flow `flow`, each with its own source port, from an edge of class 0 to one of class 1.
 pub(crate) fn packet(flow: u32) -> PacketView {
     let (src, dst) = (HostIx(0), HostIx(9));
     let hash = flow_key(src, dst, 6, flow as u16, (flow >> 16) as u16);
-    PacketView { flow, hash, bytes: 1500, src, dst, to: ClassIx(1), is_data: true }
+    PacketView {
+        flow,
+        hash,
+        bytes: 1500,
+        src,
+        dst,
+        to: ClassIx(1),
+        is_data: true,
+        is_retransmission: false,
+        priority: 0,
+    }
 }
 
-struct Idle;
-impl PortTelemetry for Idle {
-    fn queued_bytes(&self, _: LinkIx) -> u64 {
-        0
+/// Ports as the test set them.
+#[derive(Default)]
+pub(crate) struct Ports {
+    pub(crate) queued: BTreeMap<u32, u64>,
+    pub(crate) utilisation: BTreeMap<u32, f64>,
+}
+
+impl PortTelemetry for Ports {
+    fn queued_bytes(&self, link: LinkIx) -> u64 {
+        self.queued.get(&link.0).copied().unwrap_or(0)
+    }
+    fn utilisation(&self, link: LinkIx) -> f64 {
+        self.utilisation.get(&link.0).copied().unwrap_or(0.0)
     }
 }
 
 enum Subject {
     Switch(Box<dyn SwitchBalancer>),
     Edge(Box<dyn EdgeBalancer>),
+    Host(Box<dyn HostBalancer>),
 }
 
 /// One instance of a balancer and its surroundings.
 pub(crate) struct Bench {
     subject: Subject,
     rng: Stream,
-    links: Vec<LinkIx>,
-    live: Vec<u16>,
+    pub(crate) links: Vec<LinkIx>,
+    pub(crate) live: Vec<u16>,
     pub(crate) weights: Vec<u32>,
+    pub(crate) now: Time,
+    pub(crate) ports: Ports,
+    /// What edges asked for since the test last looked.
+    pub(crate) commands: Commands,
+    topology: Topology,
 }
 
 impl Bench {
+    fn new(subject: Subject, topology: Topology) -> Bench {
+        Bench {
+            subject,
+            rng: Stream::new(1, "bench"),
+            links: vec![],
+            live: vec![],
+            weights: vec![],
+            now: Time::ZERO,
+            ports: Ports::default(),
+            commands: Commands::default(),
+            topology,
+        }
+    }
     /// A switch with `ports` candidates.
     pub(crate) fn switch(spec: &str, ports: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Switch(build) = spec.entry.build else { panic!("not a switch mechanism") };
-        let env = SwitchEnv { seed: 1, switch: NodeIx(3), name: "s3", tier: Tier(1), class_count: 64 };
+        let env = SwitchEnv { seed: 1, switch: NodeIx(3), name: "s3", tier: Tier(1), class_count: 64, scale: SCALE };
         let links: Vec<LinkIx> = (0..ports).map(|port| LinkIx(10 + 2 * port)).collect();
         let weights = vec![1; links.len()];
-        Bench {
-            subject: Subject::Switch(build(&env, &spec.params)),
-            rng: Stream::new(1, "bench"),
-            links,
-            live: vec![],
-            weights,
-        }
+        let subject = Subject::Switch(build(&env, &spec.params));
+        Bench { links, weights, ..Bench::new(subject, net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap()) }
     }
-    /// An edge with `paths` paths to every class.
+    /// The edge of class 0 in a leaf-spine of 4 leaves with one spine per path.
     pub(crate) fn edge(spec: &str, paths: u16) -> Bench {
+        let family = format!("leaf-spine:leaves=4,spines={paths},hosts_per_leaf=4");
+        Bench { live: (0..paths).collect(), ..Bench::edge_on(spec, &family, 0) }
+    }
+    /// The edge of class `class` in any network. `live` starts with the paths to the next class.
+    pub(crate) fn edge_on(spec: &str, family: &str, class: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Edge(build) = spec.entry.build else { panic!("not an edge mechanism") };
-        let env = EdgeEnv { seed: 1, edge: NodeIx(3), path_counts: &[paths; 4], base_rtt: &[BASE_RTT; 4] };
-        Bench {
-            subject: Subject::Edge(build(&env, &spec.params)),
-            rng: Stream::new(1, "bench"),
-            links: vec![],
-            live: (0..paths).collect(),
-            weights: vec![],
-        }
+        let topology = net::spec::parse(family).unwrap();
+        let routes = Routes::intact(&topology);
+        let edge = routes.class_node(ClassIx(class));
+        let classes = || (0..routes.class_count() as u32).map(ClassIx);
+        let path_counts: Vec<u16> = classes().map(|to| routes.path_count(edge, to) as u16).collect();
+        let base_rtt = vec![BASE_RTT; path_counts.len()];
+        let env = EdgeEnv {
+            seed: 1,
+            edge,
+            class: ClassIx(class),
+            path_counts: &path_counts,
+            base_rtt: &base_rtt,
+            topology: &topology,
+            routes: &routes,
+            scale: SCALE,
+        };
+        let next = (class as usize + 1) % path_counts.len();
+        let live = (0..path_counts[next]).collect();
+        let subject = Subject::Edge(build(&env, &spec.params));
+        let mut bench = Bench { live, ..Bench::new(subject, topology) };
+        bench.call_edge(|edge, cx| edge.on_start(cx));
+        bench
+    }
+    /// A host.
+    pub(crate) fn host(spec: &str) -> Bench {
+        let spec = Spec::parse(spec).unwrap();
+        let Build::Host(build) = spec.entry.build else { panic!("not a host mechanism") };
+        let subject = Subject::Host(build(&HostEnv { seed: 1, scale: SCALE, window_packets: 83 }, &spec.params));
+        Bench::new(subject, net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap())
+    }
+    /// The network of an edge bench.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, time: Time) {
+        self.now = self.now.saturating_add(time);
+    }
+    fn call_edge<T>(&mut self, f: impl FnOnce(&mut dyn EdgeBalancer, &mut Cx<'_>) -> T) -> T {
+        let Subject::Edge(subject) = &mut self.subject else { panic!("not an edge bench") };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
+        f(subject.as_mut(), &mut cx)
+    }
+    fn call_host<T>(&mut self, f: impl FnOnce(&mut dyn HostBalancer, &mut Cx<'_>) -> T) -> T {
+        let Subject::Host(subject) = &mut self.subject else { panic!("not a host bench") };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
+        f(subject.as_mut(), &mut cx)
     }
     /// The chosen position.
     pub(crate) fn choose(&mut self, packet: &PacketView) -> usize {
-        let Subject::Switch(subject) = &mut self.subject else { panic!("an edge bench") };
-        let mut cx = Cx { now: Time::ZERO, rng: &mut self.rng, ports: &Idle };
+        let Subject::Switch(subject) = &mut self.subject else { panic!("not a switch bench") };
+        let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
         let choice = subject.choose(&mut cx, packet, Members { links: &self.links, weights: &self.weights });
         assert!(choice < self.links.len(), "answer out of range");
         choice
@@ -83,17 +173,58 @@ impl Bench {
     }
     /// The chosen path.
     pub(crate) fn choose_path(&mut self, packet: &PacketView, current: Option<u16>) -> u16 {
-        let Subject::Edge(subject) = &mut self.subject else { panic!("a switch bench") };
-        let mut cx = Cx { now: Time::ZERO, rng: &mut self.rng, ports: &Idle };
-        let choice = subject.choose_path(&mut cx, packet, Paths { live: &self.live, current });
+        let (live, weights) = (self.live.clone(), self.weights.clone());
+        let choice =
+            self.call_edge(|edge, cx| edge.choose_path(cx, packet, Paths { live: &live, current, weights: &weights }));
         assert!(self.live.contains(&choice), "answer is not a live path");
         choice
     }
-    /// An RTT sample of `path`, in base RTTs.
+    /// An RTT sample of `path` for flow 1, in base RTTs.
     pub(crate) fn feedback(&mut self, path: u16, base_rtts: f64) {
-        let Subject::Edge(subject) = &mut self.subject else { panic!("a switch bench") };
+        self.feedback_marked(1, path, base_rtts, false);
+    }
+    /// An RTT sample of `path` to class 1, in base RTTs, with its ECN echo.
+    pub(crate) fn feedback_marked(&mut self, flow: u32, path: u16, base_rtts: f64, marked: bool) {
         let rtt = Time::from_ps((BASE_RTT.as_ps() as f64 * base_rtts) as u64);
-        subject.on_feedback(Time::ZERO, &PathFeedback { flow: 1, to: ClassIx(1), path, rtt, marked: false });
+        let feedback = PathFeedback { flow, to: ClassIx(1), path, rtt, marked };
+        self.call_edge(|edge, cx| edge.on_feedback(cx, &feedback));
+    }
+    /// A flow to class 1 on `path` noticed a loss.
+    pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
+        self.call_edge(|edge, cx| edge.on_loss(cx, &PathLoss { flow, to: ClassIx(1), path, loss }));
+    }
+    /// The overlay header a packet gets.
+    pub(crate) fn encapsulate(&mut self, packet: &PacketView, path: u16) -> u32 {
+        self.call_edge(|edge, cx| edge.encapsulate(cx, packet, path))
+    }
+    /// A packet arrives from another edge.
+    pub(crate) fn decapsulate(&mut self, packet: &PacketView, arrival: &Arrival) -> Delivery {
+        self.call_edge(|edge, cx| edge.decapsulate(cx, packet, arrival))
+    }
+    /// A control packet arrives.
+    pub(crate) fn control(&mut self, control: &ControlArrival) {
+        self.call_edge(|edge, cx| edge.on_control(cx, control));
+    }
+    /// A timer is due.
+    pub(crate) fn timer(&mut self, token: u64) {
+        self.call_edge(|edge, cx| edge.on_timer(cx, token));
+    }
+    /// The detour of a packet.
+    pub(crate) fn detour(&mut self, packet: &PacketView) -> Option<ClassIx> {
+        self.call_edge(|edge, cx| edge.detour(cx, packet))
+    }
+    /// The entropy value of packet `seq` of a flow.
+    pub(crate) fn entropy(&mut self, flow: u32, seq: u32) -> u16 {
+        let packet = HostPacket { flow, seq, is_first: seq == 0, is_retransmission: false };
+        self.call_host(|host, cx| host.entropy(cx, &packet))
+    }
+    /// An acknowledgement arrives at a host.
+    pub(crate) fn ack(&mut self, feedback: &HostFeedback) {
+        self.call_host(|host, cx| host.on_ack(cx, feedback));
+    }
+    /// A host notices a loss.
+    pub(crate) fn host_loss(&mut self, flow: u32, loss: HostLoss) {
+        self.call_host(|host, cx| host.on_loss(cx, flow, loss));
     }
     /// Takes a candidate away.
     pub(crate) fn remove(&mut self, position: usize) -> LinkIx {

@@ -1,7 +1,7 @@
 //! Weighted ECMP: hash regions in proportion to the capacity behind each next hop (mechanisms.md P02
 //! `weighted`; WCMP, Zhou et al., EuroSys 2014).
 
-use crate::dataplane::{Cx, Members, PacketView, SwitchBalancer, ecmp};
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, ecmp};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, ParamKind};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -24,6 +24,7 @@ pub static ENTRY: Entry = Entry {
         doc: "Independent hash seeds per switch, or the same hash everywhere.",
     }],
     example: "wcmp",
+    needs: NO_NEEDS,
     build: Build::Switch(|env, params| Box::new(Wcmp { seed: ecmp::seed(env, params) })),
 };
 
