@@ -9,10 +9,11 @@ use traffic::{FlowList, Start};
 use crate::fabric::{Fabric, Hop};
 use crate::faults::{Action, Faults};
 use crate::flows::{NEVER, NewFlow, Slots};
+use crate::hosts::Hosts;
 use crate::ideal::Ideals;
 use crate::network::{Loss, Network};
-use crate::outcome::{FlowEnd, FlowRecord, ResequencingRecord};
-use crate::packet::{ACK, DATA, ECT, FRESH, Packet, SYN};
+use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
+use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
@@ -20,7 +21,8 @@ use crate::tcp::TcpRules;
 use crate::{Progress, SimError};
 
 /// Components after all links and timers, in the order they act at one instant.
-const CONTROL: u32 = NIL - 3;
+const FAULT: u32 = NIL - 3;
+const EDGE_TIMER: u32 = NIL - 4;
 const SAMPLE: u32 = NIL - 2;
 pub(crate) const START: u32 = NIL - 1;
 
@@ -43,7 +45,7 @@ pub(crate) struct Rules {
     pub(crate) mss: u32,
     pub(crate) header: u32,
     pub(crate) ack_bytes: u16,
-    pub(crate) data_flags: u8,
+    pub(crate) data_flags: u16,
     pub(crate) ack_every: u32,
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
@@ -89,6 +91,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) rules: Rules,
     pub(crate) network: Network,
     pub(crate) fabric: Fabric,
+    /// The mechanism of hosts, if the balancer is one.
+    pub(crate) hosts: Option<Hosts>,
     pub(crate) slots: Slots,
     pub(crate) records: Vec<FlowRecord>,
     pub(crate) ideals: Ideals,
@@ -99,6 +103,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) waiting: Vec<VecDeque<u32>>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
+    pub(crate) control: ControlRecord,
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
     pub(crate) events: u64,
@@ -188,7 +193,12 @@ impl Engine<'_> {
             self.network.events.push(sampler.next_at(), SAMPLE);
         }
         for at in self.faults.times() {
-            self.network.events.push(at, CONTROL);
+            self.network.events.push(at, FAULT);
+        }
+        let mut class = 0;
+        while self.fabric.start_edge(&self.network, class) {
+            self.obey();
+            class += 1;
         }
         let link_count = self.network.ports.len() as u32;
         self.is_over = self.starts.next(self.list).is_none();
@@ -209,7 +219,8 @@ impl Engine<'_> {
                 continue;
             }
             match event.component {
-                CONTROL => self.on_control(),
+                FAULT => self.on_fault(),
+                EDGE_TIMER => self.on_edge_timer(),
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
@@ -225,7 +236,7 @@ impl Engine<'_> {
         let (packet, node) = self.network.arrive(link);
         self.hops += 1;
         if self.network.arena.get(packet).dst == node {
-            self.deliver(packet);
+            self.arrive_at_host(node, packet);
         } else {
             self.forward(node, packet);
         }
@@ -233,20 +244,79 @@ impl Engine<'_> {
 
     #[inline]
     fn forward(&mut self, node: u32, packet: u32) {
-        let loss = match self.fabric.route(&mut self.network, node, packet) {
+        let hop = self.fabric.route(&mut self.network, node, packet);
+        if !self.fabric.edges.commands.is_empty() {
+            self.obey();
+        }
+        let loss = match hop {
             Hop::Link(link) => match self.network.enqueue(link, packet) {
                 Ok(()) => return,
                 Err(loss) => loss,
             },
             Hop::NoRoute => Loss::NoRoute,
             Hop::Blackhole => Loss::Blackhole,
+            Hop::Consumed => {
+                self.delivered += 1;
+                return self.network.arena.remove(packet);
+            }
+            Hop::Held => return,
         };
         self.lose(packet, loss);
+    }
+
+    /// Does what an edge asked for.
+    #[cold]
+    pub(crate) fn obey(&mut self) {
+        if let Some(at) = self.fabric.keep_timers(self.network.now) {
+            self.network.events.push(at, EDGE_TIMER);
+        }
+        let node = self.fabric.edges.issuer;
+        let mut commands = std::mem::take(&mut self.fabric.edges.commands);
+        for flow in commands.releases.drain(..) {
+            while let Some(packet) = self.fabric.edges.take_held(&self.network, flow) {
+                self.hand_over(packet);
+            }
+        }
+        for control in commands.controls.drain(..) {
+            let Some(packet) = self.fabric.control_packet(self.network.now, node, &control) else { continue };
+            self.sent += 1;
+            self.control.packets += 1;
+            self.control.bytes += u64::from(packet.bytes);
+            let ix = self.network.arena.add(packet);
+            self.forward(node, ix);
+        }
+        // Its capacity is kept for the next time.
+        self.fabric.edges.commands = commands;
+    }
+
+    /// Takes a packet from its last edge to its receiver.
+    fn hand_over(&mut self, packet: u32) {
+        let dst = self.network.arena.get(packet).dst;
+        match self.fabric.last_hop(dst) {
+            Hop::Link(link) => {
+                if let Err(loss) = self.network.enqueue(link, packet) {
+                    self.lose(packet, loss);
+                }
+            }
+            _ => self.deliver(packet),
+        }
+    }
+
+    fn on_edge_timer(&mut self) {
+        while self.fabric.call_timer(&self.network) {
+            self.obey();
+        }
+        if let Some(at) = self.fabric.edges.next_timer() {
+            self.network.events.push(at, EDGE_TIMER);
+        }
     }
 
     #[cold]
     pub(crate) fn lose(&mut self, packet: u32, loss: Loss) {
         let lost = self.network.lose(packet, loss);
+        if lost.is(CONTROL) {
+            return;
+        }
         self.slots.get_mut(lost.flow).in_network -= 1;
         self.close_if_over(lost.flow);
     }
@@ -273,7 +343,27 @@ impl Engine<'_> {
         }
     }
 
-    /// A packet reached its receiver.
+    /// A packet reached the host it is for, which may be an edge of its own.
+    #[inline]
+    fn arrive_at_host(&mut self, node: u32, packet: u32) {
+        if self.fabric.edges.is_used() && self.fabric.uplink[node as usize] == NIL {
+            let hop = self.fabric.leave(&mut self.network, node, packet);
+            if !self.fabric.edges.commands.is_empty() {
+                self.obey();
+            }
+            match hop {
+                Some(Hop::Consumed) => {
+                    self.delivered += 1;
+                    return self.network.arena.remove(packet);
+                }
+                Some(Hop::Held) => return,
+                _ => {}
+            }
+        }
+        self.deliver(packet);
+    }
+
+    /// A receiver takes a packet.
     #[inline]
     fn deliver(&mut self, ix: u32) {
         self.delivered += 1;
@@ -281,7 +371,6 @@ impl Engine<'_> {
         self.slots.get_mut(packet.flow).in_network -= 1;
         if packet.flags & ACK != 0 {
             self.network.arena.remove(ix);
-            self.fabric.feed_back_at_host(self.network.now, &packet);
             self.on_ack(&packet);
         } else if packet.flags & SYN != 0 {
             self.network.arena.remove(ix);
@@ -322,7 +411,7 @@ impl Engine<'_> {
             },
             &self.rules.tcp,
         );
-        self.fabric.forget_paths(opened);
+        self.fabric.edges.forget_paths(opened);
         let ideal = self.ideals.fct(self.topology, src, dst, flow.size_bytes);
         let record = &mut self.records[id as usize];
         record.end = FlowEnd::Running;
@@ -363,7 +452,7 @@ impl Engine<'_> {
 
     /// Copies a slot's counters into the record of its flow.
     pub(crate) fn write_record(&mut self, flow: u32) {
-        let path_changes = self.fabric.path_changes(flow);
+        let path_changes = self.fabric.edges.path_changes(flow);
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
         let size = self.list.flows[slot.id as usize].size_bytes;
@@ -395,7 +484,7 @@ impl Engine<'_> {
         }
     }
 
-    fn on_control(&mut self) {
+    fn on_fault(&mut self) {
         let now = self.network.now;
         for action in self.faults.due(self.topology, self.fabric.numbering(), now) {
             match action {

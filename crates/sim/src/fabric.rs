@@ -2,14 +2,13 @@
 
 use std::rc::Rc;
 
-use balance::{
-    Build, Cx, EdgeBalancer, EdgeEnv, Members, PacketView, PathFeedback, Paths, Spec, SwitchBalancer, SwitchEnv,
-};
+use balance::{Build, Commands, Cx, Members, PacketView, Scale, Spec, SwitchBalancer, SwitchEnv};
 use net::routes::ClassIx;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Stream, Time, Topology};
 
-use crate::network::{Network, Telemetry, serialisation_ps};
-use crate::packet::{ACK, DATA, FRESH, NO_PATH, Packet, since, stamp};
+use crate::edges::Edges;
+use crate::network::{Network, serialisation_ps};
+use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
 use crate::queue::NIL;
 use crate::scenario::TransportConfig;
 
@@ -70,23 +69,6 @@ struct Decider {
     rng: Stream,
 }
 
-struct Edge {
-    balancer: Box<dyn EdgeBalancer>,
-    rng: Stream,
-    /// Paths believed alive per class; `None` while all are.
-    live: Vec<Option<Box<[u16]>>>,
-    /// Paths per class on the intact network.
-    counts: Vec<u16>,
-}
-
-/// Paths a flow uses now, and how often its data changed path.
-#[derive(Clone, Copy)]
-struct FlowPaths {
-    data: u16,
-    ack: u16,
-    changes: u32,
-}
-
 /// Routing and balancing of the whole network.
 pub(crate) struct Fabric {
     numbering: Numbering,
@@ -98,7 +80,7 @@ pub(crate) struct Fabric {
     groups: Vec<Group>,
     /// Tables of the intact network, for ranked paths; only with edge balancers and only once they differ.
     intact: Option<(Vec<Entry>, Vec<Group>)>,
-    intact_routes: Rc<Routes>,
+    pub(crate) intact_routes: Rc<Routes>,
     /// Far end of every link.
     link_ends: Vec<NodeIx>,
     /// Link from the class node down to each host, or [`NIL`].
@@ -107,13 +89,11 @@ pub(crate) struct Fabric {
     /// The only link of each single-homed host, or [`NIL`].
     pub(crate) uplink: Vec<u32>,
     deciders: Vec<Decider>,
-    edges: Vec<Option<Edge>>,
+    /// Switches have nothing to ask for; what they are handed to ask with.
+    no_commands: Commands,
+    pub(crate) edges: Edges,
     has_edges: bool,
     wants_weights: bool,
-    /// 0, 1, 2, …: the live list of an intact pair.
-    all_paths: Vec<u16>,
-    /// Paths of each flow slot.
-    current: Vec<FlowPaths>,
     /// Switches that lose a share of pairs: (node, threshold on the pair's hash).
     blackholes: Vec<(u32, u64)>,
 }
@@ -124,6 +104,10 @@ pub(crate) enum Hop {
     Link(u32),
     NoRoute,
     Blackhole,
+    /// It was a control packet for this edge.
+    Consumed,
+    /// The edge keeps it back.
+    Held,
 }
 
 impl Fabric {
@@ -134,6 +118,7 @@ impl Fabric {
         spec: &Spec,
         seed: u64,
         transport: &TransportConfig,
+        scale: Scale,
     ) -> Fabric {
         let numbering = Numbering::new(topology);
         let hosts = numbering.host_count as usize;
@@ -153,75 +138,44 @@ impl Fabric {
             host_class,
             uplink,
             deciders: Vec::new(),
-            edges: Vec::new(),
+            no_commands: Commands::default(),
+            edges: Edges::default(),
             has_edges: false,
             wants_weights: false,
-            all_paths: Vec::new(),
-            current: Vec::new(),
             blackholes: Vec::new(),
             numbering,
             intact_routes: routes,
         };
-        fabric.install(topology, spec, seed, transport);
+        fabric.install(topology, spec, seed, transport, scale);
         (fabric.table, fabric.groups) = fabric.compile(topology, &fabric.intact_routes);
         fabric
     }
 
     /// Makes the balancer instances.
-    fn install(&mut self, topology: &Topology, spec: &Spec, seed: u64, transport: &TransportConfig) {
-        // Edge mechanisms decide the whole path; where that path is gone, plain ECMP takes over.
+    fn install(&mut self, topology: &Topology, spec: &Spec, seed: u64, transport: &TransportConfig, scale: Scale) {
+        // Edges decide the whole path; where that path is gone, plain ECMP takes over. Hosts rely on switches that hash.
         let fallback = Spec::parse("ecmp").expect("ecmp is registered");
         let (switch_build, switch_params) = match (spec.entry.build, fallback.entry.build) {
             (Build::Switch(build), _) => (build, &spec.params),
-            (Build::Edge(_), Build::Switch(build)) => (build, &fallback.params),
-            (Build::Edge(_), Build::Edge(_)) => unreachable!("ecmp is a switch mechanism"),
+            (_, Build::Switch(build)) => (build, &fallback.params),
+            _ => unreachable!("ecmp is a switch mechanism"),
         };
         for number in 0..self.numbering.to_topology.len() as u32 {
             let node = self.numbering.to_topology[number as usize];
             let info = topology.node(node);
             let rng = Stream::new(seed, &format!("switch {}", info.name));
             let balancer = (number >= self.first_row).then(|| {
-                let env =
-                    SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count: self.class_count };
+                let class_count = self.class_count;
+                let env = SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count, scale };
                 switch_build(&env, switch_params)
             });
             self.wants_weights |= balancer.as_ref().is_some_and(|b| b.wants_weights());
             self.deciders.push(Decider { balancer, rng });
         }
-        self.edges = (0..self.deciders.len()).map(|_| None).collect();
         if let Build::Edge(build) = spec.entry.build {
             self.has_edges = true;
-            self.install_edges(topology, seed, transport, &|env| build(env, &spec.params));
+            self.install_edges(topology, seed, transport, scale, &|env| build(env, &spec.params));
         }
-    }
-
-    fn install_edges(
-        &mut self,
-        topology: &Topology,
-        seed: u64,
-        transport: &TransportConfig,
-        build: &dyn Fn(&EdgeEnv<'_>) -> Box<dyn EdgeBalancer>,
-    ) {
-        let routes = &self.intact_routes;
-        let mut most = 0;
-        for class in 0..self.class_count {
-            let node = routes.class_node(ClassIx(class as u32));
-            let each =
-                |f: &dyn Fn(ClassIx) -> u64| (0..self.class_count as u32).map(|c| f(ClassIx(c))).collect::<Vec<_>>();
-            let counts: Vec<u16> = each(&|to| u64::from(routes.path_count(node, to)).min(u64::from(NO_PATH) - 1))
-                .into_iter()
-                .map(|count| count as u16)
-                .collect();
-            let base_rtt: Vec<Time> =
-                each(&|to| edge_rtt(topology, routes, node, to, transport)).into_iter().map(Time::from_ps).collect();
-            let env = EdgeEnv { seed, edge: node, path_counts: &counts, base_rtt: &base_rtt };
-            most = most.max(counts.iter().copied().max().unwrap_or(0));
-            let rng = Stream::new(seed, &format!("edge {}", topology.node(node).name));
-            let live = vec![None; self.class_count];
-            let edge = Edge { balancer: build(&env), rng, live, counts };
-            self.edges[self.numbering.of(node) as usize] = Some(edge);
-        }
-        self.all_paths = (0..most).collect();
     }
 
     /// Tables of next hops over the links that are alive.
@@ -270,36 +224,11 @@ impl Fabric {
             return;
         }
         self.intact.get_or_insert(old);
-        let intact = &self.intact_routes;
-        for edge_class in 0..self.class_count {
-            let node = intact.class_node(ClassIx(edge_class as u32));
-            let Some(edge) = &mut self.edges[self.numbering.of(node) as usize] else { continue };
-            for class in 0..self.class_count {
-                let to = ClassIx(class as u32);
-                let is_live =
-                    |path: &u16| intact.path(topology, node, to, u32::from(*path)).iter().all(|link| alive[link.ix()]);
-                let live: Vec<u16> = (0..edge.counts[class]).filter(is_live).collect();
-                edge.live[class] = (live.len() != usize::from(edge.counts[class])).then(|| live.into());
-            }
-        }
+        self.update_edges(topology, alive);
     }
 
     pub(crate) fn numbering(&self) -> &Numbering {
         &self.numbering
-    }
-
-    /// A new flow takes a slot.
-    pub(crate) fn forget_paths(&mut self, slot: u32) {
-        let none = FlowPaths { data: NO_PATH, ack: NO_PATH, changes: 0 };
-        if self.current.len() <= slot as usize {
-            self.current.resize(slot as usize + 1, none);
-        }
-        self.current[slot as usize] = none;
-    }
-
-    /// How often the data of a flow changed path.
-    pub(crate) fn path_changes(&self, slot: u32) -> u32 {
-        self.current[slot as usize].changes
     }
 
     pub(crate) fn set_blackhole(&mut self, node: u32, fraction: Option<f64>) {
@@ -316,7 +245,6 @@ impl Fabric {
         if !self.blackholes.is_empty() && self.is_blackholed(node, packet) {
             return Hop::Blackhole;
         }
-        let class = packet.class;
         if packet.flags & FRESH != 0 {
             packet.flags &= !FRESH;
             if self.has_edges {
@@ -324,8 +252,9 @@ impl Fabric {
             }
         }
         let packet = network.arena.get_mut(ix);
+        let class = u32::from(packet.class);
         let at = (node - self.first_row) as usize * self.class_count + class as usize;
-        if packet.path != NO_PATH {
+        if self.has_edges && packet.path != NO_PATH {
             let (table, groups) = self.intact.as_ref().map_or((&self.table, &self.groups), |(t, g)| (t, g));
             let entry = table[at];
             match entry.target & KIND {
@@ -342,13 +271,13 @@ impl Fabric {
             LINK => Hop::Link(entry.target),
             GROUP => Hop::Link(self.balance(network, node, ix, entry.target & !KIND)),
             LOCAL => {
-                if packet.flags & ACK != 0 && packet.echo_path != NO_PATH {
-                    self.feed_back(network.now, node, packet);
+                let dst = packet.dst;
+                if self.has_edges
+                    && let Some(hop) = self.leave(network, node, ix)
+                {
+                    return hop;
                 }
-                match self.last_link[packet.dst as usize] {
-                    NIL => Hop::NoRoute,
-                    link => Hop::Link(link),
-                }
+                self.last_hop(dst)
             }
             _ => Hop::NoRoute,
         }
@@ -359,41 +288,21 @@ impl Fabric {
     fn balance(&mut self, network: &Network, node: u32, ix: u32, group: u32) -> u32 {
         let Decider { balancer, rng } = &mut self.deciders[node as usize];
         let group = &self.groups[group as usize];
-        let telemetry = Telemetry { now: network.now, arena: &network.arena, ports: &network.ports };
-        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry };
+        let telemetry = network.telemetry();
+        let commands = &mut self.no_commands;
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
         let view = view(network.arena.get(ix));
         let members = Members { links: &group.links, weights: &group.weights };
         let choice = balancer.as_mut().map_or(0, |balancer| balancer.choose(&mut cx, &view, members));
         group.links[choice].0
     }
 
-    /// A packet enters the fabric: its edge picks a path.
-    fn enter(&mut self, network: &mut Network, node: u32, ix: u32) {
-        let Some(edge) = &mut self.edges[node as usize] else { return };
-        let packet = network.arena.get(ix);
-        let class = packet.class as usize;
-        let count = usize::from(edge.counts[class]);
-        let live: &[u16] = edge.live[class].as_deref().unwrap_or(&self.all_paths[..count]);
-        if count < 2 || live.is_empty() {
-            return;
-        }
-        let is_data = packet.flags & DATA != 0;
-        let flow = &mut self.current[packet.flow as usize];
-        let current = if is_data { &mut flow.data } else { &mut flow.ack };
-        let is_intact = edge.live[class].is_none();
-        let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
-        let paths = Paths { live, current: Some(*current).filter(is_live) };
-        let telemetry = Telemetry { now: network.now, arena: &network.arena, ports: &network.ports };
-        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry };
-        let path = edge.balancer.choose_path(&mut cx, &view(packet), paths);
-        let old = std::mem::replace(current, path);
-        flow.changes += u32::from(is_data && old != path && old != NO_PATH);
-        let now = network.now;
-        let packet = network.arena.get_mut(ix);
-        packet.path = path;
-        packet.rank = u32::from(path);
-        if is_data {
-            packet.edge = stamp(now);
+    /// The link from a host's first switch to the host.
+    #[inline]
+    pub(crate) fn last_hop(&self, dst: u32) -> Hop {
+        match self.last_link[dst as usize] {
+            NIL => Hop::NoRoute,
+            link => Hop::Link(link),
         }
     }
 
@@ -418,26 +327,6 @@ impl Fabric {
         self.link_ends[link.ix()]
     }
 
-    fn feed_back(&mut self, now: u64, node: u32, packet: &Packet) {
-        // The data packet went to where the ACK comes from.
-        let to = ClassIx(self.host_class[packet.src as usize]);
-        if let Some(edge) = &mut self.edges[node as usize] {
-            let rtt = Time::from_ps(since(packet.edge, now));
-            let marked = packet.flags & crate::packet::CE != 0;
-            edge.balancer.on_feedback(
-                Time::from_ps(now),
-                &PathFeedback { flow: packet.flow, to, path: packet.echo_path, rtt, marked },
-            );
-        }
-    }
-
-    /// An ACK reached a host that is its own edge (multi-homed servers).
-    pub(crate) fn feed_back_at_host(&mut self, now: u64, packet: &Packet) {
-        if self.has_edges && packet.echo_path != NO_PATH && self.uplink[packet.dst as usize] == NIL {
-            self.feed_back(now, packet.dst, packet);
-        }
-    }
-
     fn is_blackholed(&self, node: u32, packet: &Packet) -> bool {
         let pair = u64::from(packet.src) << 32 | u64::from(packet.dst);
         self.blackholes.iter().any(|(n, below)| *n == node && balance::hash::mix(pair ^ u64::from(node) << 20) < *below)
@@ -445,15 +334,17 @@ impl Fabric {
 }
 
 #[inline]
-fn view(packet: &Packet) -> PacketView {
+pub(crate) fn view(packet: &Packet) -> PacketView {
     PacketView {
         flow: packet.flow,
         hash: packet.hash,
         bytes: u32::from(packet.bytes),
         src: HostIx(packet.src),
         dst: HostIx(packet.dst),
-        to: ClassIx(packet.class),
+        to: ClassIx(u32::from(packet.class)),
         is_data: packet.flags & DATA != 0,
+        is_retransmission: packet.flags & RETRANSMIT != 0,
+        priority: (packet.flags >> PRIORITY_SHIFT) as u8,
     }
 }
 
@@ -466,13 +357,24 @@ fn hop_weights(topology: &Topology, capacity: &[Bandwidth], hops: &[LinkIx]) -> 
         let link = topology.link(*link);
         link.rate.min(capacity[link.to.ix()]).as_bps()
     };
-    let total: u64 = hops.iter().map(through).fold(0, u64::saturating_add).max(1);
-    hops.iter().map(|link| (u128::from(through(link)) * 65_536 / u128::from(total)).max(1) as u32).collect()
+    scaled_weights(hops.iter().map(through).collect()).into_vec()
+}
+
+/// Weights in proportion to rates, scaled to at most 2^16 in all and at least 1 each.
+pub(crate) fn scaled_weights(rates: Vec<u64>) -> Box<[u32]> {
+    let total = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate)).max(1);
+    rates.iter().map(|rate| (u128::from(*rate) * 65_536 / u128::from(total)).max(1) as u32).collect()
 }
 
 /// Empty-network round-trip time from an edge to a host of class `to` and back to the edge: a full packet
 /// out, an ACK home. The host behind `to` is its first one.
-fn edge_rtt(topology: &Topology, routes: &Routes, edge: NodeIx, to: ClassIx, transport: &TransportConfig) -> u64 {
+pub(crate) fn edge_rtt(
+    topology: &Topology,
+    routes: &Routes,
+    edge: NodeIx,
+    to: ClassIx,
+    transport: &TransportConfig,
+) -> u64 {
     let mut links = routes.path(topology, edge, to, 0);
     let is_of_class = |host: &usize| routes.class_of(HostIx(*host as u32)) == to;
     let host = (0..topology.hosts().len()).find(is_of_class).map(|host| HostIx(host as u32));

@@ -3,10 +3,12 @@
 //! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
 //! same outcome, to the bit.
 
+mod edges;
 mod engine;
 mod fabric;
 mod faults;
 mod flows;
+mod hosts;
 mod ideal;
 mod network;
 pub mod outcome;
@@ -17,6 +19,7 @@ mod queue;
 mod receiving;
 pub mod scenario;
 mod sending;
+mod sensors;
 mod setup;
 mod tcp;
 

@@ -11,6 +11,7 @@ use crate::outcome::Drops;
 use crate::packet::{Arena, CE, ECT, Packet};
 use crate::queue::{EventQueue, NIL};
 use crate::scenario::{Marking, QueueConfig, QueueLimit};
+use crate::sensors::Sensors;
 
 /// Fractional bits of [`Port::ps_per_byte`].
 const RATE_BITS: u32 = 16;
@@ -167,6 +168,8 @@ pub(crate) struct Network {
     /// Largest random gap after a packet of a host, picoseconds.
     jitter: u64,
     rng: Stream,
+    /// Rate estimators, where the balancer reads them.
+    pub(crate) sensors: Option<Sensors>,
 }
 
 impl Network {
@@ -207,6 +210,7 @@ impl Network {
             dropped: Drops::default(),
             jitter,
             rng: Stream::new(seed, "network"),
+            sensors: None,
         }
     }
 
@@ -215,7 +219,10 @@ impl Network {
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         let now = self.now;
         let port = &mut self.ports[link as usize];
-        port.settle(&self.arena, now);
+        match &mut self.sensors {
+            None => port.settle(&self.arena, now, |_, _| {}),
+            Some(sensors) => port.settle(&self.arena, now, |bytes, at| sensors.add(link, bytes, at)),
+        }
         if port.faults != 0 {
             let faults = port.faults;
             self.check_faults(link, faults)?;
@@ -232,6 +239,11 @@ impl Network {
             return Err(Loss::Queue);
         }
         let entry = self.arena.get_mut(packet);
+        if let Some(sensors) = &self.sensors
+            && sensors.is_sensed(link)
+        {
+            entry.note_utilisation(sensors.reading(link, now));
+        }
         if port.rule != 0 {
             let seen = &mut self.seen[port.kind as usize];
             seen.record(port.queued_bytes);
@@ -277,6 +289,9 @@ impl Network {
             port.waiting = entry.next;
             port.queued_bytes -= u32::from(entry.bytes);
             port.queued_packets -= 1;
+            if let Some(sensors) = &mut self.sensors {
+                sensors.add(link, entry.bytes, entry.departs);
+            }
         }
         port.carried_bytes += u64::from(entry.bytes);
         port.carried_packets += 1;
@@ -288,6 +303,12 @@ impl Network {
             self.events.push_link(arrives, link);
         }
         (packet, port.to)
+    }
+
+    /// What balancers may see of the ports.
+    #[inline]
+    pub(crate) fn telemetry(&self) -> Telemetry<'_> {
+        Telemetry { now: self.now, arena: &self.arena, ports: &self.ports, sensors: self.sensors.as_ref() }
     }
 
     /// Counts a lost packet and takes it out of the world; answers it.
@@ -327,7 +348,10 @@ impl Network {
     /// Packets queued at a link now, the one in transmission included.
     pub(crate) fn queued_packets(&mut self, link: u32) -> u32 {
         let port = &mut self.ports[link as usize];
-        port.settle(&self.arena, self.now);
+        match &mut self.sensors {
+            None => port.settle(&self.arena, self.now, |_, _| {}),
+            Some(sensors) => port.settle(&self.arena, self.now, |bytes, at| sensors.add(link, bytes, at)),
+        }
         port.queued_packets
     }
 
@@ -369,7 +393,12 @@ impl Network {
     pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
         let now = self.now;
         let port = &mut self.ports[link as usize];
-        port.settle(&self.arena, now);
+        if let Some(sensors) = &mut self.sensors {
+            port.settle(&self.arena, now, |bytes, at| sensors.add(link, bytes, at));
+            sensors.set_rate(link, bps);
+        } else {
+            port.settle(&self.arena, now, |_, _| {});
+        }
         let (old, new) = (port.ps_per_byte, ps_per_byte(bps));
         port.ps_per_byte = new;
         let mut at = port.waiting;
@@ -397,9 +426,9 @@ impl Network {
 }
 
 impl Port {
-    /// Forgets the packets that have left the queue by `now`.
+    /// Forgets the packets that have left the queue by `now`, telling `left` the bytes and the time of each.
     #[inline]
-    fn settle(&mut self, arena: &Arena, now: u64) {
+    fn settle(&mut self, arena: &Arena, now: u64, mut left: impl FnMut(u16, u64)) {
         while self.waiting != NIL {
             let packet = arena.get(self.waiting);
             if packet.departs > now {
@@ -408,6 +437,7 @@ impl Port {
             self.queued_bytes -= u32::from(packet.bytes);
             self.queued_packets -= 1;
             self.waiting = packet.next;
+            left(packet.bytes, packet.departs);
         }
     }
 }
@@ -463,17 +493,31 @@ pub(crate) struct Telemetry<'a> {
     pub(crate) now: u64,
     pub(crate) arena: &'a Arena,
     pub(crate) ports: &'a [Port],
+    pub(crate) sensors: Option<&'a Sensors>,
+}
+
+impl Telemetry<'_> {
+    /// Bytes that have left the queue of a port although it has not been settled since.
+    #[inline]
+    fn unsettled(&self, port: &Port) -> u64 {
+        let (mut bytes, mut at) = (0, port.waiting);
+        while at != NIL && self.arena.get(at).departs <= self.now {
+            bytes += u64::from(self.arena.get(at).bytes);
+            at = self.arena.get(at).next;
+        }
+        bytes
+    }
 }
 
 impl PortTelemetry for Telemetry<'_> {
     fn queued_bytes(&self, link: LinkIx) -> u64 {
         let port = &self.ports[link.ix()];
-        let (mut bytes, mut at) = (u64::from(port.queued_bytes), port.waiting);
-        while at != NIL && self.arena.get(at).departs <= self.now {
-            bytes -= u64::from(self.arena.get(at).bytes);
-            at = self.arena.get(at).next;
-        }
-        bytes
+        u64::from(port.queued_bytes) - self.unsettled(port)
+    }
+
+    fn utilisation(&self, link: LinkIx) -> f64 {
+        self.sensors
+            .map_or(0.0, |sensors| sensors.utilisation(link.0, self.now, self.unsettled(&self.ports[link.ix()])))
     }
 }
 

@@ -174,6 +174,15 @@ pub struct ResequencingRecord {
     pub forced_releases: u64,
 }
 
+/// What a mechanism sent by itself: probes, replies, notifications. Counted in the packet books too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlRecord {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
 /// What the engine did, for performance and sanity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineRecord {
@@ -204,6 +213,8 @@ pub struct Outcome {
     pub queues: Vec<QueueRecord>,
     /// Resequencing buffers.
     pub resequencing: ResequencingRecord,
+    /// What the mechanism sent by itself.
+    pub control: ControlRecord,
     /// Receive window in force, packets.
     pub max_window_packets: u32,
     /// Engine counters.

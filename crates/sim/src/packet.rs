@@ -3,21 +3,28 @@
 use crate::queue::NIL;
 
 /// Carries payload.
-pub(crate) const DATA: u8 = 1;
+pub(crate) const DATA: u16 = 1;
 /// Acknowledges.
-pub(crate) const ACK: u8 = 2;
+pub(crate) const ACK: u16 = 2;
 /// Opens a connection (with [`ACK`]: answers).
-pub(crate) const SYN: u8 = 4;
+pub(crate) const SYN: u16 = 4;
 /// May be marked instead of dropped.
-pub(crate) const ECT: u8 = 8;
+pub(crate) const ECT: u16 = 8;
 /// Data: marked on its way. ACK: tells the sender so.
-pub(crate) const CE: u8 = 16;
+pub(crate) const CE: u16 = 16;
 /// Sent before.
-pub(crate) const RETRANSMIT: u8 = 32;
+pub(crate) const RETRANSMIT: u16 = 32;
 /// Not yet past the first switch.
-pub(crate) const FRESH: u8 = 64;
+pub(crate) const FRESH: u16 = 64;
 
-/// No path chosen.
+/// From edge to edge: belongs to no flow.
+pub(crate) const CONTROL: u16 = 128;
+/// On its way to an edge that is not its destination's.
+pub(crate) const DETOUR: u16 = 256;
+/// Traffic class, three bits.
+pub(crate) const PRIORITY_SHIFT: u32 = 13;
+
+/// No path chosen, no entropy value.
 pub(crate) const NO_PATH: u16 = u16::MAX;
 
 /// A packet on its way. Stamps are [`stamp`]s.
@@ -36,8 +43,6 @@ pub(crate) struct Packet {
     pub(crate) src: u32,
     /// Final receiver, a host index, which is also its node number.
     pub(crate) dst: u32,
-    /// Destination class.
-    pub(crate) class: u32,
     /// Data: segment number. ACK: next segment expected.
     pub(crate) seq: u32,
     /// Rank of the rest of its path among those of the intact network, if an edge chose one.
@@ -46,15 +51,48 @@ pub(crate) struct Packet {
     pub(crate) sent: u32,
     /// When it passed the edge that chose its path; carried back likewise.
     pub(crate) edge: u32,
+    /// Overlay header of the edge's mechanism; with sensed links the high 8 bits are the greatest utilisation met.
+    pub(crate) tag: u32,
+    /// Class it is routed to: the destination's, or that of a detour.
+    pub(crate) class: u16,
+    /// ACK with selective acknowledgement: how far above `seq` the segment lies that caused it, plus 1; 0 for none.
+    pub(crate) sack: u16,
     /// Bytes on the wire.
     pub(crate) bytes: u16,
-    /// The path an edge chose, or [`NO_PATH`].
+    /// The path an edge chose, or the entropy value a host chose, or [`NO_PATH`].
     pub(crate) path: u16,
-    /// ACK: path of the data packet, or [`NO_PATH`].
+    /// ACK: `path` of the data packet.
     pub(crate) echo_path: u16,
     /// Bits named above.
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
 }
+
+/// Position of the utilisation in [`Packet::tag`].
+const UTILISATION_SHIFT: u32 = 24;
+
+impl Packet {
+    /// Keeps the greater of two readings.
+    #[inline]
+    pub(crate) fn note_utilisation(&mut self, reading: u8) {
+        if u32::from(reading) > self.tag >> UTILISATION_SHIFT {
+            self.tag = u32::from(reading) << UTILISATION_SHIFT | self.tag & TAG_BESIDE_UTILISATION;
+        }
+    }
+
+    /// Greatest reading met.
+    #[inline]
+    pub(crate) fn utilisation(&self) -> u8 {
+        (self.tag >> UTILISATION_SHIFT) as u8
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+/// What a mechanism may write into a tag while links are sensed.
+pub(crate) const TAG_BESIDE_UTILISATION: u32 = (1 << UTILISATION_SHIFT) - 1;
 
 /// Times inside packets: units of 2^14 ps (16.4 ns), wrapping after 70 s. Used for differences only.
 #[inline]

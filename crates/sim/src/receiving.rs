@@ -105,11 +105,13 @@ impl Engine<'_> {
             flow,
             src: slot.dst,
             dst: slot.src,
-            class: slot.ack_class,
+            class: slot.ack_class as u16,
             seq: slot.receiver.next,
             rank: 0,
             sent: echo.sent,
             edge: echo.edge,
+            tag: 0,
+            sack: 0,
             bytes: self.rules.ack_bytes,
             path: NO_PATH,
             echo_path: echo.path,
@@ -232,7 +234,7 @@ impl Engine<'_> {
 
     pub(crate) fn answer_syn(&mut self, packet: &Packet) {
         let slot = self.slots.get_mut(packet.flow);
-        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class);
+        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class as u16);
         let answer = Packet {
             hash,
             src,
@@ -244,6 +246,7 @@ impl Engine<'_> {
             next: NIL,
             departs: 0,
             rank: 0,
+            tag: 0,
             seq: 0,
             flow,
             ..*packet

@@ -1,5 +1,9 @@
 //! The sending side of hosts: windows, turns at the interface, timers, UDP pacing.
 
+use balance::hash::combine;
+use balance::{HostFeedback, HostLoss, HostPacket, Loss};
+use net::Time;
+
 use crate::engine::{Engine, INTERFACE};
 use crate::flows::{NEVER, Slot};
 use crate::outcome::FlowEnd;
@@ -28,6 +32,19 @@ impl Engine<'_> {
         }
         let una = slot.sender.una();
         let reply = slot.sender.on_ack(&self.rules.tcp, packet.seq, packet.flags & CE != 0);
+        if let Some(hosts) = &mut self.hosts {
+            let (low, next) = (slot.sender.una(), slot.sender.high());
+            let feedback = HostFeedback {
+                flow,
+                entropy: packet.echo_path,
+                marked: packet.is(CE),
+                acked: low - una,
+                una: low,
+                next,
+                rtt: Time::from_ps(since(packet.sent, now)),
+            };
+            hosts.on_ack(&self.network, &feedback);
+        }
         match reply {
             Reply::Finished => {
                 slot.is_sender_done = true;
@@ -36,7 +53,11 @@ impl Engine<'_> {
                 return self.close_if_over(flow);
             }
             Reply::Retransmit(segment) => {
-                slot.tally.fast_retransmits += u32::from(packet.seq == una);
+                let is_first = packet.seq == una;
+                slot.tally.fast_retransmits += u32::from(is_first);
+                if is_first {
+                    self.note_loss(flow, Loss::FastRetransmit);
+                }
                 self.send_segment(flow, segment, true);
             }
             Reply::Continue => {}
@@ -152,7 +173,15 @@ impl Engine<'_> {
         slot.tally.retransmitted += u32::from(again);
         let payload = if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss };
         let flags = self.rules.data_flags | if again { RETRANSMIT } else { 0 };
-        let packet = outgoing(slot, flow, segment, (payload + self.rules.header) as u16, flags, self.network.now);
+        let mut packet = outgoing(slot, flow, segment, (payload + self.rules.header) as u16, flags, self.network.now);
+        if let Some(hosts) = &mut self.hosts {
+            let is_first = slot.tally.packets == 1;
+            let sent = HostPacket { flow, seq: segment, is_first, is_retransmission: again };
+            let entropy = hosts.entropy(&self.network, &sent);
+            packet.path = entropy;
+            packet.hash = combine(packet.hash, u64::from(entropy));
+            self.fabric.edges.note_path(flow, entropy);
+        }
         self.inject(packet);
     }
 
@@ -191,6 +220,8 @@ impl Engine<'_> {
             return;
         }
         slot.tally.timeouts += 1;
+        self.note_loss(flow, Loss::Timeout);
+        let slot = self.slots.get_mut(flow);
         if !slot.sender.on_timeout(&self.rules.tcp) {
             slot.is_sender_done = true;
             if slot.end == FlowEnd::Running {
@@ -203,6 +234,24 @@ impl Engine<'_> {
             return self.send_syn(flow);
         }
         self.pump(flow);
+    }
+
+    /// Tells the balancer that a sender noticed a loss.
+    pub(crate) fn note_loss(&mut self, flow: u32, loss: Loss) {
+        if let Some(hosts) = &mut self.hosts {
+            let loss = match loss {
+                Loss::Timeout => HostLoss::Timeout,
+                Loss::FastRetransmit => HostLoss::FastRetransmit,
+            };
+            hosts.on_loss(&self.network, flow, loss);
+        }
+        if self.fabric.edges.is_used() {
+            let slot = self.slots.get_mut(flow);
+            self.fabric.note_loss(&self.network, flow, slot.src, slot.dst, loss);
+            if !self.fabric.edges.commands.is_empty() {
+                self.obey();
+            }
+        }
     }
 
     /// Sends the next UDP packet and sets the time of the one after.
@@ -239,7 +288,7 @@ impl Engine<'_> {
 
 /// A packet in the direction of the data, stamped now.
 #[inline]
-fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u8, now: u64) -> Packet {
+fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u16, now: u64) -> Packet {
     Packet {
         departs: 0,
         hash: slot.data_hash,
@@ -247,11 +296,13 @@ fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u8, now: u64) -
         flow,
         src: slot.src,
         dst: slot.dst,
-        class: slot.data_class,
+        class: slot.data_class as u16,
         seq,
         rank: 0,
         sent: stamp(now),
         edge: 0,
+        tag: 0,
+        sack: 0,
         bytes,
         path: NO_PATH,
         echo_path: NO_PATH,

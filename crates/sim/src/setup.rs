@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use balance::{Build, HostEnv, Scale};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
@@ -10,22 +11,32 @@ use crate::engine::{Engine, Resequencer, Rules, Starts};
 use crate::fabric::{Fabric, Numbering};
 use crate::faults::Faults;
 use crate::flows::Slots;
+use crate::hosts::Hosts;
 use crate::ideal::Ideals;
 use crate::network::{Network, PortSpec, serialisation_ps};
 use crate::outcome::{
-    Books, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord, Series,
+    Books, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord,
+    Series,
 };
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
 use crate::scenario::{
     FailureKind, Marking, QueueLimit, Resequencing, ResequencingBounds, Scenario, SimConfig, TransportKind, UdpRate,
 };
+use crate::sensors::Sensors;
 
 /// Refuses what cannot be simulated.
 pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
     check_failures(scenario)?;
+    if scenario.topology.nodes().len() > usize::from(u16::MAX) {
+        let classes = Routes::intact(scenario.topology).class_count();
+        if classes >= usize::from(u16::MAX) {
+            let reason = "it has more first switches (or multi-homed hosts) than packets can name: 65534 at most";
+            return Err(wrong("topology", format!("{classes} destination classes"), reason));
+        }
+    }
     let hosts = scenario.topology.hosts().len() as u32;
     let flows = &scenario.flows.flows;
     let most = u64::from(u32::MAX - 1) * u64::from(scenario.config.transport.mss_bytes);
@@ -148,13 +159,28 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
     let resequencer = resequencer(scenario, base_rtt, window);
     let jitter = config.host.jitter.as_ps();
-    let network = Network::new(&ports(scenario), &config.switch, events(scenario), jitter, scenario.seed);
+    let mut network = Network::new(&ports(scenario), &config.switch, events(scenario), jitter, scenario.seed);
+    let scale = scale(scenario, base_rtt);
+    let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
+    network.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
+    let mut fabric = Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport, scale);
+    fabric.edges.are_links_sensed = network.sensors.is_some();
+    let hosts = match scenario.balancer.entry.build {
+        Build::Host(build) => {
+            let window = fastest_host_bps(scenario) as u128 * u128::from(base_rtt) / 8_000_000_000_000;
+            let window_packets = (window / u128::from(transport.packet_bytes())).max(1) as u32;
+            let env = HostEnv { seed: scenario.seed, scale, window_packets };
+            Some(Hosts::new(build(&env, &scenario.balancer.params), scenario.seed))
+        }
+        _ => None,
+    };
     Engine {
         topology,
         list: scenario.flows,
         rules: Rules::new(config, window, base_rtt, resequencer),
-        fabric: Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport),
+        fabric,
         network,
+        hosts,
         slots: Slots::default(),
         records: vec![unstarted(); scenario.flows.flows.len()],
         ideals,
@@ -164,6 +190,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
         resequencing: ResequencingRecord { active: resequencer.is_some(), ..ResequencingRecord::default() },
         held_now: 0,
+        control: ControlRecord::default(),
         sent: 0,
         delivered: 0,
         events: 0,
@@ -173,6 +200,42 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         udp_rng: Stream::new(scenario.seed, "udp"),
         port_seed: Stream::new(scenario.seed, "ports").bits(),
     }
+}
+
+/// What times of mechanisms scale with.
+fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
+    let topology = scenario.topology;
+    let packet_bytes = scenario.config.transport.packet_bytes();
+    let in_bytes = |limit: QueueLimit| match limit {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(packet_bytes),
+        QueueLimit::Bytes(bytes) => bytes,
+    };
+    let threshold = match scenario.config.switch.marking {
+        Marking::Step(limit) => in_bytes(limit),
+        Marking::Ramp { min_bytes, .. } => min_bytes,
+        // Where nothing is marked: the fifth of the queue at which the default marks.
+        Marking::Off => in_bytes(scenario.config.switch.limit) / 5,
+    };
+    let links = || (0..topology.links().len() as u32).map(LinkIx);
+    let rate = |link: LinkIx| topology.link(link).rate.as_bps();
+    let slowest = links().filter(|link| !topology.is_host_link(*link)).map(rate).min();
+    let slowest = slowest.or_else(|| links().map(rate).min()).unwrap_or(1);
+    Scale {
+        base_rtt: Time::from_ps(base_rtt),
+        hop_delay: Time::from_ps(serialisation_ps(threshold, slowest)),
+        packet_bytes,
+        host_rate: net::Bandwidth::from_bps(fastest_host_bps(scenario)),
+    }
+}
+
+/// Rates of the links between edges; 0 for links between a host and its only switch.
+fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
+    let mut rates: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
+    for link in (0..topology.hosts().len() as u32).filter_map(|host| routes.last_link(net::HostIx(host))) {
+        rates[link.ix()] = 0;
+        rates[link.reverse().ix()] = 0;
+    }
+    rates
 }
 
 fn unstarted() -> FlowRecord {
@@ -291,6 +354,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         queues: queues.collect(),
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(&engine.network.ports, now)),
         resequencing: engine.resequencing,
+        control: engine.control,
         max_window_packets: engine.rules.tcp.max_window,
         engine: EngineRecord {
             events: engine.events,

@@ -143,6 +143,11 @@ impl Sender {
         self.next - self.una
     }
 
+    /// One above the highest segment ever sent.
+    pub(crate) fn high(&self) -> u32 {
+        self.high
+    }
+
     /// The lowest segment not acknowledged.
     pub(crate) fn una(&self) -> u32 {
         self.una
