@@ -76,7 +76,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         reordering: reordering(outcome),
         loss: loss(outcome),
         queues: queues(run.topology, outcome),
-        control: Control::default(),
+        control: Control { messages: outcome.control.packets, bytes: outcome.control.bytes },
         engine: Engine {
             events: outcome.engine.events,
             packet_hops: outcome.engine.packet_hops,

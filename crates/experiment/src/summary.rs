@@ -80,7 +80,7 @@ pub struct RunSummary {
     pub loss: Loss,
     /// Queues by tier.
     pub queues: Vec<Queue>,
-    /// Control messages; all zero for dataplane balancers.
+    /// What the balancer sent by itself.
     pub control: Control,
     /// Engine figures. `wall_s` and `peak_rss_bytes` are timings: they differ between repeats, so they are 0 in
     /// `summary.json`, which is the same to the byte when an experiment is repeated; `timings.json` and
@@ -224,7 +224,7 @@ pub struct Queue {
     pub above_mark_share: f64,
 }
 
-/// Control-plane cost; filled by central balancers.
+/// What the balancer sent by itself: probes, replies and notifications of edges; messages of central balancers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Control {
     /// Messages both ways.

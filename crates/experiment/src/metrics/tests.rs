@@ -1,5 +1,5 @@
 use net::{Time, Topology};
-use sim::{Books, EngineRecord, LinkRecord, ResequencingRecord, Series};
+use sim::{Books, ControlRecord, EngineRecord, LinkRecord, ResequencingRecord, Series};
 use traffic::{Flow, Start};
 
 use super::*;
@@ -57,6 +57,7 @@ fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcom
         series: Series { bin: Time::from_us(10), bins: 2, links: fabric, bytes },
         queues: Vec::new(),
         resequencing: ResequencingRecord::default(),
+        control: ControlRecord { packets: 3, bytes: 192 },
         max_window_packets: 10,
         engine: EngineRecord::default(),
         flows,
@@ -107,6 +108,7 @@ fn unfinished_flows_are_counted_and_never_averaged_in() {
     ];
     let outcome = outcome(&topology, flows, &[]);
     let (summary, detail) = measured(&topology, &[10_000, 10_001, 20_000_000, 1], &outcome);
+    assert_eq!((summary.control.messages, summary.control.bytes), (3, 192), "what the balancer sent is counted");
     assert_eq!((summary.flows.listed, summary.flows.started, summary.flows.running), (4, 3, 1));
     assert_eq!((summary.fct_us.count, summary.fct_us.mean), (2, 30.0));
     assert_eq!((summary.slowdown.mean, summary.slowdown_min), (3.0, 2.0));
