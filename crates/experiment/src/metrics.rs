@@ -142,6 +142,7 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
         ("random", drops.random),
         ("blackhole", drops.blackhole),
         ("no_route", drops.no_route),
+        ("watchdog", drops.watchdog),
     ];
     PacketCounts {
         sent: books.packets_sent,

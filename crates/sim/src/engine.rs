@@ -11,9 +11,10 @@ use crate::faults::{Action, Faults};
 use crate::flows::{NEVER, NewFlow, Slots};
 use crate::hosts::Hosts;
 use crate::ideal::Ideals;
+use crate::lossless::{PAUSE, TRANSMITTER};
 use crate::network::{Loss, Network};
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
-use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
+use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, PRIORITY_SHIFT, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
@@ -37,6 +38,19 @@ const EVENTS_PER_REPORT: u64 = 1 << 19;
 pub(crate) struct Resequencer {
     pub(crate) timeout: u64,
     pub(crate) packets: u32,
+    /// Gaps inside a flowcell are shown at once; others are held for this multiple of the average reordering time.
+    pub(crate) patience: Option<f64>,
+}
+
+impl Resequencer {
+    /// How long a gap may last, where gaps of this flow that were only reordering last `average`.
+    #[inline]
+    pub(crate) fn hold_time(&self, average: u64) -> u64 {
+        match self.patience {
+            Some(patience) if average > 0 => (average as f64 * patience) as u64,
+            _ => self.timeout,
+        }
+    }
 }
 
 /// Everything resolved from the configuration.
@@ -52,6 +66,8 @@ pub(crate) struct Rules {
     pub(crate) udp: Option<UdpRate>,
     pub(crate) is_fair: bool,
     pub(crate) host_queue: u32,
+    /// Sizes up to which flows are more urgent, largest first.
+    priority_sizes: Vec<u64>,
     pub(crate) resequencer: Option<Resequencer>,
     /// Words of a receive bitmap: a power of two covering the receive window.
     pub(crate) bitmap_words: usize,
@@ -77,10 +93,18 @@ impl Rules {
             },
             is_fair: config.host.scheduler == HostScheduler::Fair,
             host_queue: config.host.queue_packets,
+            priority_sizes: config.host.priority_sizes.clone(),
             resequencer,
             bitmap_words: words,
             until: config.stop.until.map_or(NEVER, net::Time::as_ps),
         }
+    }
+}
+
+impl Rules {
+    /// Traffic class of a flow: one more for every size bound it keeps.
+    fn priority_of(&self, bytes: u64) -> u16 {
+        self.priority_sizes.iter().filter(|bound| bytes <= **bound).count() as u16
     }
 }
 
@@ -101,6 +125,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) starts: Starts,
     /// Flows waiting for their turn, per host.
     pub(crate) waiting: Vec<VecDeque<u32>>,
+    /// Hosts for whose interface an event is pending.
+    pub(crate) is_interface_awaited: Vec<bool>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
     pub(crate) control: ControlRecord,
@@ -223,7 +249,11 @@ impl Engine<'_> {
                 EDGE_TIMER => self.on_edge_timer(),
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
+                PAUSE => self.on_pause(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
+                transmitter if transmitter >= TRANSMITTER => {
+                    self.network.on_transmitted(transmitter - TRANSMITTER);
+                }
                 timer => self.on_timer(timer - link_count),
             }
         }
@@ -408,6 +438,7 @@ impl Engine<'_> {
                 started: self.network.now,
                 segments: segments as u32,
                 last_bytes: (flow.size_bytes - (segments - 1) * mss) as u32,
+                priority: self.rules.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
             },
             &self.rules.tcp,
         );
@@ -492,6 +523,7 @@ impl Engine<'_> {
                     for packet in self.network.cut(link) {
                         self.lose(packet, Loss::LinkDown);
                     }
+                    self.wake_host(link);
                 }
                 Action::Mend(link) => self.network.mend(link),
                 Action::Rate(link, bps) => self.network.set_rate(link, bps),
@@ -502,6 +534,25 @@ impl Engine<'_> {
                     self.fabric.reroute(&topology, &alive);
                 }
             }
+        }
+    }
+
+    /// Pauses take effect, or end: then hosts whose interface waited for that take turns again.
+    fn on_pause(&mut self) {
+        let mut lost = Vec::new();
+        while let Some(link) = self.network.take_pause(&mut lost) {
+            for packet in lost.drain(..) {
+                self.lose(packet, Loss::Watchdog);
+            }
+            self.wake_host(link);
+        }
+    }
+
+    /// The interface `link` may no longer be paused: the flows of its host, if it has one, take turns again.
+    fn wake_host(&mut self, link: u32) {
+        let from = self.network.ports[(link ^ 1) as usize].to;
+        if self.waiting.get(from as usize).is_some_and(|flows| !flows.is_empty()) {
+            self.wait_for_interface(from, link);
         }
     }
 

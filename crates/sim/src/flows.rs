@@ -68,6 +68,11 @@ pub(crate) struct Receiver {
     pub(crate) held: u32,
     /// The gap at `next` was shown to the transport; later packets pass.
     pub(crate) is_gap_shown: bool,
+    /// Overlay header of the last packet received in order: its flowcell.
+    pub(crate) cell: u32,
+    /// When the gap before the held packets appeared, and how long such gaps last on average.
+    pub(crate) gap_since: u64,
+    pub(crate) reordering_time: u64,
     pub(crate) timer: Timer,
 }
 
@@ -132,6 +137,8 @@ pub(crate) struct Slot {
     /// Number of segments and payload of the last one.
     pub(crate) segments: u32,
     pub(crate) last_bytes: u32,
+    /// Traffic class, in place for the flags of packets.
+    pub(crate) priority: u16,
     pub(crate) sender: Sender,
     pub(crate) timer: Timer,
     pub(crate) receiver: Receiver,
@@ -181,6 +188,7 @@ pub(crate) struct NewFlow {
     pub(crate) started: u64,
     pub(crate) segments: u32,
     pub(crate) last_bytes: u32,
+    pub(crate) priority: u16,
 }
 
 impl Slots {
@@ -200,6 +208,7 @@ impl Slots {
             started: flow.started,
             segments: flow.segments,
             last_bytes: flow.last_bytes,
+            priority: flow.priority,
             sender: Sender::new(flow.segments, rules),
             timer: Timer::new(),
             receiver: Receiver {
@@ -212,6 +221,9 @@ impl Slots {
                 held_last: NIL,
                 held: 0,
                 is_gap_shown: false,
+                cell: u32::MAX,
+                gap_since: 0,
+                reordering_time: 0,
                 timer: Timer::new(),
             },
             is_connecting: false,

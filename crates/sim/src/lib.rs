@@ -10,6 +10,7 @@ mod faults;
 mod flows;
 mod hosts;
 mod ideal;
+mod lossless;
 mod network;
 pub mod outcome;
 mod packet;

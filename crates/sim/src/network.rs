@@ -4,9 +4,10 @@
 //! each hop costs one event (its arrival at the far end), not two, and how much is waiting is worked out
 //! when someone asks. Only a rate change or a cut has to rewrite those times.
 
-use balance::PortTelemetry;
+use balance::{Lossless, PortTelemetry};
 use net::{LinkIx, Stream};
 
+use crate::lossless::Classes;
 use crate::outcome::Drops;
 use crate::packet::{Arena, CE, ECT, Packet};
 use crate::queue::{EventQueue, NIL};
@@ -24,6 +25,7 @@ pub(crate) enum Loss {
     Random,
     Blackhole,
     NoRoute,
+    Watchdog,
 }
 
 /// One directed link with the queue before it: one cache line.
@@ -41,8 +43,8 @@ pub(crate) struct Port {
     head: u32,
     tail: u32,
     waiting: u32,
-    queued_bytes: u32,
-    queued_packets: u32,
+    pub(crate) queued_bytes: u32,
+    pub(crate) queued_packets: u32,
     /// Node at the far end; hosts are numbered first.
     pub(crate) to: u32,
     pub(crate) carried_packets: u32,
@@ -170,10 +172,19 @@ pub(crate) struct Network {
     rng: Stream,
     /// Rate estimators, where the balancer reads them.
     pub(crate) sensors: Option<Sensors>,
+    /// Traffic classes with flow control, where the run has them: then no queue is plain.
+    pub(crate) classes: Option<Classes>,
 }
 
 impl Network {
-    pub(crate) fn new(specs: &[PortSpec], switch: &QueueConfig, events: EventQueue, jitter: u64, seed: u64) -> Network {
+    pub(crate) fn new(
+        specs: &[PortSpec],
+        switch: &QueueConfig,
+        lossless: Option<Lossless>,
+        events: EventQueue,
+        jitter: u64,
+        seed: u64,
+    ) -> Network {
         let mut seen: Vec<Seen> = Vec::new();
         let mut ports = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -205,18 +216,49 @@ impl Network {
             tallies: vec![PortTally::default(); ports.len()],
             ports,
             seen,
-            rules: [Rule { limit: u64::MAX, limit_in_bytes: false, mark: Mark::Off }, Rule::new(switch)],
+            rules: [
+                Rule { limit: u64::MAX, limit_in_bytes: false, mark: Mark::Off },
+                Rule::new(switch, lossless.is_some()),
+            ],
             loss_probability: Vec::new(),
             dropped: Drops::default(),
             jitter,
             rng: Stream::new(seed, "network"),
             sensors: None,
+            classes: lossless.map(|rules| Classes::new(rules, specs.len())),
         }
     }
 
     /// Puts a packet into the queue of a link, or says why it is lost (it is then still alive).
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
+        if self.classes.is_some() {
+            return self.enqueue_by_class(link, packet);
+        }
+        self.admit(link, packet)?;
+        let now = self.now;
+        let port = &mut self.ports[link as usize];
+        let entry = self.arena.get_mut(packet);
+        let mut free_at = port.busy_until;
+        if self.jitter > 0 && port.rule == 0 {
+            free_at = now.max(free_at) + self.rng.below(self.jitter + 1);
+        }
+        let departs = now.max(free_at) + serialisation_of(port, entry.bytes);
+        entry.departs = departs;
+        entry.next = NIL;
+        port.queued_bytes += u32::from(entry.bytes);
+        port.queued_packets += 1;
+        port.busy_until = departs;
+        if port.waiting == NIL {
+            port.waiting = packet;
+        }
+        self.put_on_wire(link, packet);
+        Ok(())
+    }
+
+    /// Whether a packet may join: faults, the limit, and marking.
+    #[inline]
+    pub(crate) fn admit(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         let now = self.now;
         let port = &mut self.ports[link as usize];
         match &mut self.sensors {
@@ -255,28 +297,21 @@ impl Network {
                 }
             }
         }
-        let mut free_at = port.busy_until;
-        if self.jitter > 0 && port.rule == 0 {
-            free_at = now.max(free_at) + self.rng.below(self.jitter + 1);
-        }
-        let departs = now.max(free_at) + ((u64::from(entry.bytes) * port.ps_per_byte) >> RATE_BITS);
-        entry.departs = departs;
-        entry.next = NIL;
-        port.queued_bytes += u32::from(entry.bytes);
-        port.queued_packets += 1;
-        port.busy_until = departs;
-        if port.waiting == NIL {
-            port.waiting = packet;
-        }
+        Ok(())
+    }
+
+    /// A packet whose time of departure is known follows those before it.
+    #[inline]
+    pub(crate) fn put_on_wire(&mut self, link: u32, packet: u32) {
+        let port = &mut self.ports[link as usize];
         let tail = std::mem::replace(&mut port.tail, packet);
         if tail == NIL {
             port.head = packet;
-            let arrives = departs + port.delay;
+            let arrives = self.arena.get(packet).departs + port.delay;
             self.events.push_link(arrives, link);
         } else {
             self.arena.get_mut(tail).next = packet;
         }
-        Ok(())
     }
 
     /// The head packet of a link has reached the far end: answers it and the node there.
@@ -302,13 +337,22 @@ impl Network {
             let arrives = self.arena.get(port.head).departs + port.delay;
             self.events.push_link(arrives, link);
         }
+        if let Some(classes) = &mut self.classes {
+            classes.note_arrival(packet, link);
+        }
         (packet, port.to)
     }
 
     /// What balancers may see of the ports.
     #[inline]
     pub(crate) fn telemetry(&self) -> Telemetry<'_> {
-        Telemetry { now: self.now, arena: &self.arena, ports: &self.ports, sensors: self.sensors.as_ref() }
+        Telemetry {
+            now: self.now,
+            arena: &self.arena,
+            ports: &self.ports,
+            sensors: self.sensors.as_ref(),
+            classes: self.classes.as_ref(),
+        }
     }
 
     /// Counts a lost packet and takes it out of the world; answers it.
@@ -319,6 +363,7 @@ impl Network {
             Loss::Random => &mut self.dropped.random,
             Loss::Blackhole => &mut self.dropped.blackhole,
             Loss::NoRoute => &mut self.dropped.no_route,
+            Loss::Watchdog => &mut self.dropped.watchdog,
         } += 1;
         let copy = *self.arena.get(packet);
         self.arena.remove(packet);
@@ -339,9 +384,12 @@ impl Network {
         Ok(())
     }
 
-    /// When the transmitter of a link is free; the past if it is.
+    /// When the transmitter of a link is free; the past if it is, `u64::MAX` while it is paused.
     #[inline]
     pub(crate) fn free_at(&self, link: u32) -> u64 {
+        if self.classes.as_ref().is_some_and(|classes| classes.is_paused(link)) {
+            return u64::MAX;
+        }
         self.ports[link as usize].busy_until
     }
 
@@ -367,8 +415,10 @@ impl Network {
             at = self.arena.get(at).next;
         }
         (port.head, port.tail, port.waiting) = (NIL, NIL, NIL);
-        (port.queued_bytes, port.queued_packets) = (0, 0);
         port.busy_until = self.now;
+        self.flush_classes(link, &mut lost);
+        let port = &mut self.ports[link as usize];
+        (port.queued_bytes, port.queued_packets) = (0, 0);
         self.tallies[link as usize].drops += lost.len() as u64;
         lost
     }
@@ -425,7 +475,21 @@ impl Network {
     }
 }
 
+/// Picoseconds a packet takes to leave.
+#[inline]
+pub(crate) fn serialisation_of(port: &Port, bytes: u16) -> u64 {
+    (u64::from(bytes) * port.ps_per_byte) >> RATE_BITS
+}
+
 impl Port {
+    pub(crate) fn delay(&self) -> u64 {
+        self.delay
+    }
+
+    pub(crate) fn set_busy_until(&mut self, at: u64) {
+        self.busy_until = at;
+    }
+
     /// Forgets the packets that have left the queue by `now`, telling `left` the bytes and the time of each.
     #[inline]
     fn settle(&mut self, arena: &Arena, now: u64, mut left: impl FnMut(u16, u64)) {
@@ -443,8 +507,9 @@ impl Port {
 }
 
 impl Rule {
-    fn new(config: &QueueConfig) -> Rule {
+    fn new(config: &QueueConfig, is_lossless: bool) -> Rule {
         let (limit, limit_in_bytes) = match config.limit {
+            _ if is_lossless => (u64::MAX, false),
             QueueLimit::Packets(packets) => (u64::from(packets), false),
             QueueLimit::Bytes(bytes) => (bytes, true),
         };
@@ -494,6 +559,7 @@ pub(crate) struct Telemetry<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) ports: &'a [Port],
     pub(crate) sensors: Option<&'a Sensors>,
+    pub(crate) classes: Option<&'a Classes>,
 }
 
 impl Telemetry<'_> {
@@ -513,6 +579,10 @@ impl PortTelemetry for Telemetry<'_> {
     fn queued_bytes(&self, link: LinkIx) -> u64 {
         let port = &self.ports[link.ix()];
         u64::from(port.queued_bytes) - self.unsettled(port)
+    }
+
+    fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
+        self.classes.map_or_else(|| self.queued_bytes(link), |classes| classes.drain_bytes(link.0, priority))
     }
 
     fn utilisation(&self, link: LinkIx) -> f64 {

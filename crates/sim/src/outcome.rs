@@ -64,12 +64,14 @@ pub struct Drops {
     pub blackhole: u64,
     /// No route to the destination.
     pub no_route: u64,
+    /// Paused for so long that the watchdog of priority flow control dropped it.
+    pub watchdog: u64,
 }
 
 impl Drops {
     /// All causes together.
     pub fn total(&self) -> u64 {
-        self.queue + self.host_queue + self.link_down + self.random + self.blackhole + self.no_route
+        self.queue + self.host_queue + self.link_down + self.random + self.blackhole + self.no_route + self.watchdog
     }
 }
 

@@ -139,7 +139,7 @@ fn config(kind: TransportKind, marking: Marking) -> SimConfig {
             ..TransportConfig::default()
         },
         host: HostConfig { scheduler: HostScheduler::Fifo, resequencing: Resequencing::Off, ..HostConfig::default() },
-        switch: QueueConfig { limit: QueueLimit::Packets(100), marking },
+        switch: QueueConfig { limit: QueueLimit::Packets(100), marking, ..QueueConfig::default() },
         failures: Vec::new(),
         probes: ProbeConfig { series: false, ..ProbeConfig::default() },
         stop: StopRule::default(),

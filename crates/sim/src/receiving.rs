@@ -26,6 +26,11 @@ impl Engine<'_> {
         let receiver = &slot.receiver;
         if let Some(bounds) = self.rules.resequencer {
             if packet.seq > receiver.next && !receiver.is_gap_shown {
+                if bounds.patience.is_some() && packet.tag == receiver.cell {
+                    // Packets of one flowcell share a path, so the missing one is lost, not late.
+                    self.release_all(packet.flow);
+                    return self.receive(ix, packet);
+                }
                 return self.hold(ix, packet, bounds);
             }
             self.receive(ix, packet);
@@ -43,6 +48,7 @@ impl Engine<'_> {
         let before = receiver.next;
         let is_duplicate = if packet.seq == receiver.next {
             receiver.advance();
+            receiver.cell = packet.tag;
             false
         } else {
             packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
@@ -96,7 +102,7 @@ impl Engine<'_> {
 
     fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
         let slot = self.slots.get_mut(flow);
-        let mut flags = ACK | FRESH;
+        let mut flags = ACK | FRESH | slot.priority;
         flags |= if echo.marked { CE } else { 0 };
         let packet = Packet {
             departs: 0,
@@ -159,7 +165,10 @@ impl Engine<'_> {
         self.resequencing.max_held = self.resequencing.max_held.max(held);
         self.slots.get_mut(packet.flow).in_network += 1;
         if held == 1 {
-            self.arm_receiver(packet.flow, bounds.timeout);
+            let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+            receiver.gap_since = now;
+            let after = bounds.hold_time(receiver.reordering_time);
+            self.arm_receiver(packet.flow, after);
         } else if held >= bounds.packets {
             self.release_all(packet.flow);
         }
@@ -192,13 +201,22 @@ impl Engine<'_> {
             self.receive(ix, &packet);
             has_released = true;
         }
+        let now = self.network.now;
         let receiver = &mut self.slots.get_mut(flow).receiver;
+        if has_released {
+            // The gap was reordering: weight 1/8 for the newest, as round-trip times have it.
+            let lasted = now - receiver.gap_since;
+            let average = receiver.reordering_time;
+            receiver.reordering_time = if average == 0 { lasted } else { average - average / 8 + lasted / 8 };
+            receiver.gap_since = now;
+        }
         if receiver.held == 0 {
             if receiver.unacked == 0 {
                 receiver.timer.deadline = NEVER;
             }
         } else if has_released && let Some(bounds) = self.rules.resequencer {
-            self.arm_receiver(flow, bounds.timeout);
+            let after = bounds.hold_time(receiver.reordering_time);
+            self.arm_receiver(flow, after);
         }
     }
 
@@ -213,7 +231,7 @@ impl Engine<'_> {
     }
 
     fn arm_receiver(&mut self, flow: u32, after: u64) {
-        let deadline = self.network.now + after;
+        let deadline = self.network.now.saturating_add(after);
         let component = self.timer_component(flow) + 1;
         if let Some(at) = self.slots.get_mut(flow).receiver.timer.set(deadline) {
             self.network.events.push(at, component);
@@ -235,12 +253,13 @@ impl Engine<'_> {
     pub(crate) fn answer_syn(&mut self, packet: &Packet) {
         let slot = self.slots.get_mut(packet.flow);
         let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class as u16);
+        let priority = slot.priority;
         let answer = Packet {
             hash,
             src,
             dst,
             class,
-            flags: SYN | ACK | FRESH,
+            flags: SYN | ACK | FRESH | priority,
             echo_path: NO_PATH,
             path: NO_PATH,
             next: NIL,

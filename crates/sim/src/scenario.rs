@@ -137,6 +137,9 @@ pub struct HostConfig {
     pub scheduler: HostScheduler,
     /// Resequencing buffer.
     pub resequencing: Resequencing,
+    /// Flow sizes that make a flow more urgent, bytes: a flow is of the class that counts the bounds it does not exceed.
+    /// At most 7; effective only with several traffic classes ([`QueueConfig::lossless`]).
+    pub priority_sizes: Vec<u64>,
     /// Largest random extra gap a host leaves after a packet, drawn uniformly per packet. Zero is exact and
     /// what other simulators do, but with drop-tail queues and equal link rates it lets one TCP flow lock
     /// others out for good (phase effects, Floyd and Jacobson 1992); real hosts are never that regular.
@@ -178,6 +181,9 @@ pub struct QueueConfig {
     pub limit: QueueLimit,
     /// Marking.
     pub marking: Marking,
+    /// Priority flow control, in every switch and host: nothing is dropped for lack of space, and `limit` no longer
+    /// applies. `None`: only if the balancer needs it.
+    pub lossless: Option<balance::Lossless>,
 }
 
 /// Something that goes wrong, perhaps for a while.
@@ -284,6 +290,7 @@ impl Default for HostConfig {
             queue_packets: 1000,
             scheduler: HostScheduler::Fair,
             resequencing: Resequencing::Auto,
+            priority_sizes: Vec::new(),
             jitter: Time::ZERO,
         }
     }
@@ -293,7 +300,7 @@ impl Default for QueueConfig {
     /// 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as most of the
     /// literature has it.
     fn default() -> Self {
-        QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Step(QueueLimit::Packets(20)) }
+        QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Step(QueueLimit::Packets(20)), lossless: None }
     }
 }
 

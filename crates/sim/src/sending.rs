@@ -113,6 +113,7 @@ impl Engine<'_> {
 
     /// The interface of a host may be free: the flow whose turn it is sends one segment.
     pub(crate) fn on_interface_free(&mut self, host: u32) {
+        self.is_interface_awaited[host as usize] = false;
         let uplink = self.fabric.uplink[host as usize];
         let free_at = self.network.free_at(uplink);
         if free_at > self.network.now {
@@ -139,9 +140,12 @@ impl Engine<'_> {
     }
 
     /// Looks again when the interface is free: at once if its link is down and swallows everything.
-    fn wait_for_interface(&mut self, host: u32, uplink: u32) {
-        let at = self.network.free_at(uplink).max(self.network.now);
-        self.network.events.push(at, INTERFACE + host);
+    pub(crate) fn wait_for_interface(&mut self, host: u32, uplink: u32) {
+        let at = self.network.free_at(uplink);
+        // A paused interface wakes its host when it may go on.
+        if at != NEVER && !std::mem::replace(&mut self.is_interface_awaited[host as usize], true) {
+            self.network.events.push(at.max(self.network.now), INTERFACE + host);
+        }
     }
 
     #[inline]
@@ -306,6 +310,6 @@ fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u16, now: u64) 
         bytes,
         path: NO_PATH,
         echo_path: NO_PATH,
-        flags,
+        flags: flags | slot.priority,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use balance::{Build, HostEnv, Scale};
+use balance::{Build, HostEnv, Needs, Receiving, Scale};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
@@ -10,7 +10,7 @@ use crate::SimError;
 use crate::engine::{Engine, Resequencer, Rules, Starts};
 use crate::fabric::{Fabric, Numbering};
 use crate::faults::Faults;
-use crate::flows::Slots;
+use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::ideal::Ideals;
 use crate::network::{Network, PortSpec, serialisation_ps};
@@ -120,6 +120,20 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
         let value = format!("{min_bytes}..{max_bytes} B up to {max_probability}");
         return Err(wrong("switch.ecn", value, "min < max and a probability from 0 to 1 are needed"));
     }
+    if let Some(rules) = config.switch.lossless
+        && !((1..=8).contains(&rules.priorities) && rules.resume_below_bytes <= rules.pause_above_bytes)
+    {
+        let value =
+            format!("{} classes, {} to {} B", rules.priorities, rules.resume_below_bytes, rules.pause_above_bytes);
+        return Err(wrong("switch.pfc", value, "1 to 8 classes, and resume no higher than pause"));
+    }
+    if config.host.priority_sizes.len() > 7 {
+        return Err(wrong(
+            "host.priority_sizes",
+            config.host.priority_sizes.len(),
+            "there are 8 classes: 7 bounds at most",
+        ));
+    }
     if config.host.queue_packets == 0 {
         return Err(wrong("host.queue_packets", 0, "an interface holds at least one packet"));
     }
@@ -157,11 +171,12 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let mut ideals = Ideals::new(Rc::clone(&routes), transport);
     let base_rtt = ideals.base_rtt(topology, transport);
     let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
-    let resequencer = resequencer(scenario, base_rtt, window);
-    let jitter = config.host.jitter.as_ps();
-    let mut network = Network::new(&ports(scenario), &config.switch, events(scenario), jitter, scenario.seed);
     let scale = scale(scenario, base_rtt);
     let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
+    let resequencer = resequencer(scenario, &needs, base_rtt, window);
+    let jitter = config.host.jitter.as_ps();
+    let lossless = config.switch.lossless.or(needs.lossless);
+    let mut network = Network::new(&ports(scenario), &config.switch, lossless, events(scenario), jitter, scenario.seed);
     network.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
     let mut fabric = Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport, scale);
     fabric.edges.are_links_sensed = network.sensors.is_some();
@@ -174,10 +189,14 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         }
         _ => None,
     };
+    let mut rules = Rules::new(config, window, base_rtt, resequencer);
+    if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
+        rules.tcp.dup_ack_threshold = u32::MAX;
+    }
     Engine {
         topology,
         list: scenario.flows,
-        rules: Rules::new(config, window, base_rtt, resequencer),
+        rules,
         fabric,
         network,
         hosts,
@@ -187,6 +206,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         faults: Faults::new(&config.failures),
         sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
         starts: Starts::new(scenario.flows),
+        is_interface_awaited: vec![false; topology.hosts().len()],
         waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
         resequencing: ResequencingRecord { active: resequencer.is_some(), ..ResequencingRecord::default() },
         held_now: 0,
@@ -275,7 +295,8 @@ fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {
     rates.max().map_or(1, net::Bandwidth::as_bps)
 }
 
-fn resequencer(scenario: &Scenario<'_>, base_rtt: u64, window: u32) -> Option<Resequencer> {
+fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u32) -> Option<Resequencer> {
+    let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
         Resequencing::Auto if scenario.balancer.entry.reorders != balance::Reorders::Always => return None,
@@ -288,9 +309,15 @@ fn resequencer(scenario: &Scenario<'_>, base_rtt: u64, window: u32) -> Option<Re
         QueueLimit::Bytes(bytes) => bytes,
     };
     let scaled = base_rtt.saturating_add(serialisation_ps(queue_bytes, slowest));
-    Some(Resequencer {
+    let usual = Resequencer {
         timeout: bounds.timeout.map_or(scaled, Time::as_ps),
         packets: bounds.packets.unwrap_or(window).max(1),
+        patience: None,
+    };
+    Some(match needs.receiving {
+        Receiving::Patient if is_auto => Resequencer { timeout: NEVER, ..usual },
+        Receiving::Flowcells { patience, .. } if is_auto => Resequencer { patience: Some(patience), ..usual },
+        _ => usual,
     })
 }
 

@@ -11,6 +11,7 @@ use anabranch_sim::{
     Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, Resequencing,
     ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
+use balance::Lossless;
 use common::{flow, list, simulate, some_flows, topology};
 use net::{Bandwidth, LinkIx, Time};
 use proptest::prelude::*;
@@ -59,7 +60,15 @@ fn switches() -> impl Strategy<Value = QueueConfig> {
         Just(Marking::Step(QueueLimit::Packets(5))),
         Just(Marking::Ramp { min_bytes: 5_000, max_bytes: 20_000, max_probability: 0.3 }),
     ];
-    (limit, marking).prop_map(|(limit, marking)| QueueConfig { limit, marking })
+    let lossless = prop_oneof![
+        3 => Just(None),
+        1 => (1u8..=8, 3_000u32..40_000).prop_map(|(priorities, pause_above_bytes)| Some(Lossless {
+            priorities,
+            pause_above_bytes,
+            resume_below_bytes: pause_above_bytes / 2,
+        })),
+    ];
+    (limit, marking, lossless).prop_map(|(limit, marking, lossless)| QueueConfig { limit, marking, lossless })
 }
 
 fn resequencing() -> impl Strategy<Value = Resequencing> {
@@ -112,6 +121,7 @@ proptest! {
             host: HostConfig {
                 resequencing,
                 queue_packets: 50,
+                priority_sizes: if seed % 4 < 2 { vec![] } else { vec![50_000, 10_000] },
                 jitter: Time::from_ns(seed % 3 * 40),
                 scheduler: if seed % 2 == 0 { HostScheduler::Fair } else { HostScheduler::Fifo },
             },

@@ -81,10 +81,16 @@ pub const KEYS: &[Key] = &[
     key("host", "resequencing_timeout", "time|\"auto\"", "auto", "with on: release after this long"),
     key("host", "resequencing_packets", "count", "the receive window", "with on: packets held per flow"),
     key("host", "scheduler", "fair|fifo", "fair", "how TCP flows share a host's interface: packet by packet in turn, or first come, first served"),
+    key("host", "priority_sizes", "list of sizes", "none", "with traffic classes: a flow is one class more urgent for each size it does not exceed"),
     key("host", "jitter", "time", "0s", "largest random gap after each packet a host sends; breaks phase effects between TCP flows"),
 
     key("switch", "queue", "\"100pkt\" or size", "100pkt", "drop-tail limit of every switch queue"),
     key("switch", "ecn", "\"20pkt\", size, \"off\" or {min, max, probability}", "20pkt", "ECN marking: a step, or a linear ramp as in RED"),
+
+    key("switch", "pfc", "true|false", "false", "priority flow control: switches and hosts pause instead of dropping; balancers that need it turn it on"),
+    key("switch", "priorities", "count", "1", "with pfc: traffic classes, the most urgent first out"),
+    key("switch", "pause_above", "size", "40KB", "with pfc: bytes of a class buffered from one link above which its sender is paused"),
+    key("switch", "resume_below", "size", "half of pause_above", "with pfc: bytes at which it may go on"),
 
     key("failure", "kind", "text", "required", "link-down, link-rate, random-drop, blackhole or switch-down"),
     key("failure", "at", "time", "0s", "when it begins"),

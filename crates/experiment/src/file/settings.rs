@@ -116,6 +116,7 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
             Some(1) => HostScheduler::Fifo,
             _ => HostScheduler::Fair,
         },
+        priority_sizes: priority_sizes(section)?,
         jitter: section.quantity::<Time>("jitter")?.unwrap_or(default.jitter),
     })
 }
@@ -135,7 +136,53 @@ fn switch(section: &Section<'_>, packet_bytes: u32) -> Result<QueueConfig, FileE
         Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn".to_owned(), value)?)?,
         Some(_) => queue_limit(section, "ecn")?.map_or(Marking::Off, Marking::Step),
     };
-    Ok(QueueConfig { limit, marking })
+    Ok(QueueConfig { limit, marking, lossless: flow_control(section)? })
+}
+
+/// `pfc = true` with the bounds of its buffers; off unless the file or the balancer asks for it.
+fn flow_control(section: &Section<'_>) -> Result<Option<balance::Lossless>, FileError> {
+    let is_on = section.flag("pfc")?.unwrap_or(false);
+    if !is_on {
+        if let Some(key) = ["priorities", "pause_above", "resume_below"].into_iter().find(|key| section.has(key)) {
+            return Err(section.error(key, "needs pfc = true"));
+        }
+        return Ok(None);
+    }
+    let size = |key: &str, default: u32| -> Result<u32, FileError> {
+        let Some(bytes) = section.quantity::<Bytes>(key)? else { return Ok(default) };
+        u32::try_from(bytes.as_u64()).map_err(|_| section.error(key, "must be below 4 GiB"))
+    };
+    let pause_above_bytes = size("pause_above", 40_000)?;
+    let rules = balance::Lossless {
+        priorities: section.count("priorities", 1..=8)?.unwrap_or(1) as u8,
+        pause_above_bytes,
+        resume_below_bytes: size("resume_below", pause_above_bytes / 2)?,
+    };
+    if rules.resume_below_bytes > rules.pause_above_bytes {
+        return Err(section.error("resume_below", "must not be above pause_above"));
+    }
+    Ok(Some(rules))
+}
+
+/// `priority_sizes = ["100KB", "10KB"]`.
+fn priority_sizes(section: &Section<'_>) -> Result<Vec<u64>, FileError> {
+    let Some(value) = section.get("priority_sizes") else { return Ok(Vec::new()) };
+    let Data::List(items) = &value.data else {
+        return Err(section.error("priority_sizes", format!("must be a list of sizes, not {}", value.kind())));
+    };
+    if items.len() > 7 {
+        return Err(section.error("priority_sizes", "there are 8 traffic classes: 7 sizes at most"));
+    }
+    let size = |item: &crate::file::document::Value| match &item.data {
+        Data::Text(text) => text.parse::<Bytes>().map(Bytes::as_u64).ok(),
+        _ => None,
+    };
+    items
+        .iter()
+        .map(|item| {
+            size(item).ok_or_else(|| section.error("priority_sizes", "is a list such as [\"10KB\", \"100KB\"]"))
+        })
+        .collect()
 }
 
 fn ramp(section: &Section<'_>) -> Result<Marking, FileError> {
