@@ -99,6 +99,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::ecmp_path::ENTRY,
     &dataplane::spray::ENTRY,
     &dataplane::spray_rr::ENTRY,
+    &dataplane::drb::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];
 

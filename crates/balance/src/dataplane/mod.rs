@@ -5,12 +5,14 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod drb;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
 pub mod hermes_rtt;
 mod host;
 mod needs;
+mod parts;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;

@@ -1,0 +1,218 @@
+//! Digit-reversal bouncing: the packets of a host pair go round all paths so that consecutive ones part as early as
+//! possible (mechanisms.md P04; Cao et al., CoNEXT 2013).
+//!
+//! Every pair of hosts counts its packets from a random start. In a fat-tree with m = k/2 the count modulo m², written
+//! with two digits to base m and reversed, is (aggregation switch, core): any m consecutive packets use m different
+//! uplinks, any m² use every core once. The same holds for any network whose switches at equal distance branch alike; a
+//! path's number is its core, since the way down is what remains. See `parts/path_order.rs` for other networks.
+//!
+//! Dead paths are left out of the round. With `weights=capacity` paths of unequal rate come as often as their rate says,
+//! spread over the round; the paper leaves the round unweighted. Bare acknowledgements are packets of the pair in the
+//! other direction and are counted like any.
+//!
+//! All pairs counting from 0 would send to the same core at the same time, hence the random start.
+
+use net::HostIx;
+use net::routes::ClassIx;
+
+use crate::dataplane::parts::path_order::PathCycles;
+use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "drb",
+    title: "DRB",
+    summary: "Sends the packets of each host pair round all paths in digit-reversed order.",
+    source: "P04; CoNEXT 2013; F2",
+    granularity: Granularity::Packet,
+    reorders: Reorders::Always,
+    senses: "nothing; dead paths, after failures are detected",
+    worlds: &[World::Simulator],
+    params: &[Param {
+        name: "weights",
+        kind: ParamKind::Choice(&["none", "capacity"]),
+        default: "none",
+        unit: "",
+        doc: "Whether paths of unequal rate come equally often or in proportion to their slowest link.",
+    }],
+    example: "drb",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| Box::new(Drb::new(env, params))),
+};
+
+struct Drb {
+    is_weighted: bool,
+    cycles: PathCycles,
+    counters: PairCounters,
+}
+
+/// A counter per (sender, receiver), made when a sender first sends to a receiver's class.
+struct PairCounters {
+    /// Each host's number among the hosts of its class.
+    position: Vec<u32>,
+    /// Most hosts in a class.
+    hosts_max: usize,
+    class_count: usize,
+    /// Where the counters from a sender to a class begin, plus 1; 0 before the first packet.
+    blocks: Vec<u32>,
+    counters: Vec<u32>,
+}
+
+impl Drb {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> Drb {
+        Drb {
+            is_weighted: params.text("weights") == "capacity",
+            cycles: PathCycles::new(env),
+            counters: PairCounters::new(env),
+        }
+    }
+}
+
+impl PairCounters {
+    fn new(env: &EdgeEnv<'_>) -> PairCounters {
+        let class_count = env.path_counts.len();
+        let mut sizes = vec![0u32; class_count];
+        let position = (0..env.topology.hosts().len() as u32).map(|host| {
+            let size = &mut sizes[env.routes.class_of(HostIx(host)).0 as usize];
+            *size += 1;
+            *size - 1
+        });
+        let position = position.collect();
+        let hosts_max = sizes.iter().copied().max().unwrap_or(1) as usize;
+        PairCounters {
+            position,
+            hosts_max,
+            class_count,
+            blocks: vec![0; hosts_max * class_count],
+            counters: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, cx: &mut Cx<'_>, src: HostIx, dst: HostIx, to: ClassIx) -> &mut u32 {
+        let block = &mut self.blocks[self.position[src.ix()] as usize * self.class_count + to.0 as usize];
+        if *block == 0 {
+            *block = self.counters.len() as u32 + 1;
+            self.counters.extend((0..self.hosts_max).map(|_| cx.rng.bits() as u32));
+        }
+        &mut self.counters[*block as usize - 1 + self.position[dst.ix()] as usize]
+    }
+}
+
+impl EdgeBalancer for Drb {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let counter = self.counters.of(cx, packet.src, packet.dst, packet.to);
+        self.cycles.next(packet.to, counter, paths)
+    }
+
+    fn duties(&self) -> Duties {
+        Duties { weights: self.is_weighted, ..Duties::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use net::{HostIx, LinkIx, Routes};
+
+    use super::*;
+    use crate::dataplane::testing::{Bench, packet};
+
+    /// From the first edge switch of a fat-tree to the last.
+    fn across(bench: &mut Bench, k: u32) -> PacketView {
+        let last = bench.topology().hosts().len() as u32 - 1;
+        bench.live = (0..(k * k / 4) as u16).collect();
+        PacketView { to: ClassIx(k * k / 2 - 1), dst: HostIx(last), ..packet(1) }
+    }
+
+    /// Checks the oracle of P04 on windows of consecutive packets: distinct uplinks, then distinct paths.
+    fn check_windows(bench: &Bench, to: ClassIx, picks: &[u16], m: usize) {
+        let routes = Routes::intact(bench.topology());
+        let from = routes.class_node(ClassIx(0));
+        let path = |rank: &u16| routes.path(bench.topology(), from, to, u32::from(*rank));
+        for window in picks.windows(m) {
+            let uplinks: BTreeSet<LinkIx> = window.iter().map(|rank| path(rank)[0]).collect();
+            assert_eq!(uplinks.len(), m, "{window:?}");
+        }
+        for window in picks.windows(m * m) {
+            let cores: BTreeSet<_> = window.iter().map(|rank| bench.topology().link(path(rank)[1]).to).collect();
+            assert_eq!(cores.len(), m * m, "{window:?}");
+        }
+    }
+
+    #[test]
+    fn m_packets_use_m_uplinks_and_m_squared_every_core() {
+        for k in [4, 6, 8] {
+            let mut bench = Bench::edge_on("drb", &format!("fat-tree:k={k}"), 0);
+            let packet = across(&mut bench, k);
+            let picks: Vec<u16> = (0..200).map(|_| bench.choose_path(&packet, None)).collect();
+            check_windows(&bench, packet.to, &picks, k as usize / 2);
+        }
+    }
+
+    #[test]
+    fn the_digits_of_the_count_are_reversed() {
+        // k = 8: the low digit of the count picks the aggregation switch, the high digit its core.
+        let mut bench = Bench::edge_on("drb", "fat-tree:k=8", 0);
+        let packet = across(&mut bench, 8);
+        let rank_of = |n: u16| (n % 4) * 4 + n / 4;
+        let first = bench.choose_path(&packet, None);
+        let start = (0..16).find(|n| rank_of(*n) == first).unwrap();
+        for n in 1..64 {
+            assert_eq!(bench.choose_path(&packet, Some(first)), rank_of((start + n) % 16));
+        }
+    }
+
+    #[test]
+    fn two_tiers_are_plain_round_robin() {
+        let mut bench = Bench::edge("drb", 4);
+        let first = bench.choose_path(&packet(1), None);
+        for n in 1..20 {
+            assert_eq!(bench.choose_path(&packet(1), None), (first + n) % 4);
+        }
+    }
+
+    #[test]
+    fn pairs_count_for_themselves_and_flows_of_a_pair_together() {
+        let mut bench = Bench::edge("drb", 16);
+        let to = |dst: u32, flow: u32| PacketView { dst: HostIx(dst), to: ClassIx(2), ..packet(flow) };
+        let first = bench.choose_path(&to(9, 1), None);
+        let starts: BTreeSet<u16> =
+            (8..12).filter(|dst| *dst != 9).map(|dst| bench.choose_path(&to(dst, 2), None)).collect();
+        assert!(starts.len() > 1, "three other pairs started alike");
+        assert_eq!(bench.choose_path(&to(9, 3), None), (first + 1) % 16, "a new flow of the pair goes on counting");
+        let other_sender = PacketView { src: HostIx(1), ..to(9, 1) };
+        bench.choose_path(&other_sender, None);
+        assert_eq!(bench.choose_path(&to(9, 1), None), (first + 2) % 16);
+    }
+
+    #[test]
+    fn dead_paths_drop_out_of_the_round_and_come_back() {
+        let mut bench = Bench::edge("drb", 4);
+        bench.choose_path(&packet(1), None);
+        bench.live = vec![0, 3];
+        let picks: Vec<u16> = (0..8).map(|_| bench.choose_path(&packet(1), None)).collect();
+        assert!(picks.windows(2).all(|pair| pair[0] != pair[1]), "{picks:?}");
+        bench.live = vec![2];
+        assert_eq!(bench.choose_path(&packet(1), Some(2)), 2);
+        bench.live = (0..4).collect();
+        let picks: BTreeSet<u16> = (0..4).map(|_| bench.choose_path(&packet(1), None)).collect();
+        assert_eq!(picks.len(), 4);
+    }
+
+    #[test]
+    fn weighted_paths_come_in_proportion() {
+        let mut bench = Bench::edge("drb:weights=capacity", 4);
+        bench.weights = vec![16_384, 3_277, 16_384, 16_384];
+        let mut hits = [0; 4];
+        (0..160).for_each(|_| hits[usize::from(bench.choose_path(&packet(1), None))] += 1);
+        assert_eq!(hits, [50, 10, 50, 50]);
+        bench.live = vec![1, 2];
+        bench.weights = vec![100, 200];
+        let mut hits = [0; 4];
+        (0..30).for_each(|_| hits[usize::from(bench.choose_path(&packet(1), None))] += 1);
+        assert_eq!(hits, [0, 10, 20, 0]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Pieces several mechanisms are built from.
+
+pub(crate) mod path_order;
