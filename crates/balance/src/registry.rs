@@ -100,6 +100,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray::ENTRY,
     &dataplane::spray_rr::ENTRY,
     &dataplane::drb::ENTRY,
+    &dataplane::drill::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];
 

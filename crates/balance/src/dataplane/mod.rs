@@ -6,6 +6,7 @@
 //! ([`Needs`]).
 
 pub mod drb;
+pub mod drill;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;

@@ -1,0 +1,353 @@
+//! DRILL(d, m): every packet goes to the shortest of a few queues looked at (mechanisms.md P18; Ghorbani et al.,
+//! HotNets 2015, SIGCOMM 2017).
+//!
+//! A forwarding engine looks at `d` distinct random ports of the packet's equal-cost set and at the `m` ports it remembers
+//! for that set, sends the packet to the one with the fewest bytes queued (a remembered port wins a tie, else chance
+//! does), and remembers the `m` shortest of those it looked at. Sets of equal members share their memory, whatever the
+//! destination. Where members lead to unequal capacity, the set is split into components of equal capacity; a flow is
+//! hashed to a component in proportion to the component's capacity, and DRILL works inside it.
+//!
+//! Readings where the source is silent: a queue counts from the moment a packet is in it; the engine is that of the
+//! sender, which is the input port's engine at the first switch and an approximation further on; components go by the
+//! capacity routing knows behind each port, not by the paths' full labels.
+//!
+//! With several engines, large `d` and `m` send all of them to the same short queue at once. With `m=0` nothing is
+//! remembered and queues are no longer bounded the same way. In three tiers a short queue here says nothing of the next
+//! switch.
+
+use net::LinkIx;
+
+use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
+use crate::hash::{combine, mix, reduce};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "drill",
+    title: "DRILL",
+    summary: "Sends every packet to the shortest queue among a few random and a few remembered ports.",
+    source: "P18; HotNets 2015, SIGCOMM 2017; F0",
+    granularity: Granularity::Packet,
+    reorders: Reorders::Always,
+    senses: "local queues; capacities, after failures are detected",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "d",
+            kind: ParamKind::Count { min: 1, max: CANDIDATES_MAX as u64 / 2 },
+            default: "2",
+            unit: "ports",
+            doc: "Random ports looked at for each packet.",
+        },
+        Param {
+            name: "m",
+            kind: ParamKind::Count { min: 0, max: CANDIDATES_MAX as u64 / 2 },
+            default: "1",
+            unit: "ports",
+            doc: "Ports remembered from the packet before.",
+        },
+        Param {
+            name: "engines",
+            kind: ParamKind::Count { min: 1, max: 64 },
+            default: "1",
+            unit: "",
+            doc: "Forwarding engines of a switch, each with a memory of its own.",
+        },
+        Param {
+            name: "asymmetry",
+            kind: ParamKind::Choice(&["components", "ignored"]),
+            default: "components",
+            unit: "",
+            doc: "Whether ports that lead to unequal capacity are kept apart, flows being hashed to a component.",
+        },
+    ],
+    example: "drill:d=2,m=1",
+    needs: NO_NEEDS,
+    build: Build::Switch(|env, params| Box::new(Drill::new(env, params))),
+};
+
+/// Most ports one decision can look at.
+const CANDIDATES_MAX: usize = 32;
+
+/// No set, or no port.
+const NONE: u32 = u32::MAX;
+
+struct Drill {
+    samples: usize,
+    memory: usize,
+    engines: usize,
+    keeps_components: bool,
+    seed: u64,
+    /// Set of each destination class when it was last used.
+    set_of_class: Vec<u32>,
+    sets: Vec<MemberSet>,
+}
+
+/// One equal-cost set, as it stands while nothing fails; after a failure its destinations have another set.
+struct MemberSet {
+    links: Vec<LinkIx>,
+    weights: Vec<u32>,
+    capacity: u64,
+    components: Vec<Component>,
+}
+
+/// Members that lead to equal capacity.
+struct Component {
+    capacity: u64,
+    /// Positions in the set.
+    members: Vec<u32>,
+    /// Positions in `members` that each engine remembers, or [`NONE`].
+    remembered: Vec<u32>,
+}
+
+/// A port looked at, in the order of preference: shortest queue, remembered, chance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    queued_bytes: u64,
+    is_new: bool,
+    lot: u64,
+    member: u32,
+}
+
+impl Drill {
+    fn new(env: &SwitchEnv<'_>, params: &Params) -> Drill {
+        Drill {
+            samples: params.count("d") as usize,
+            memory: params.count("m") as usize,
+            engines: params.count("engines") as usize,
+            keeps_components: params.text("asymmetry") == "components",
+            seed: combine(mix(env.seed), u64::from(env.switch.0)),
+            set_of_class: vec![NONE; env.class_count],
+            sets: Vec::new(),
+        }
+    }
+
+    /// The set with these members; remembered for the class, since it changes only when routing does.
+    fn set_of(&mut self, class: usize, members: Members<'_>) -> usize {
+        let is_same = |set: &MemberSet| set.links == members.links && set.weights == members.weights;
+        let last = self.set_of_class[class] as usize;
+        if self.sets.get(last).is_some_and(is_same) {
+            return last;
+        }
+        let found = self.sets.iter().position(is_same).unwrap_or_else(|| {
+            self.sets.push(MemberSet::new(members, self.engines * self.memory));
+            self.sets.len() - 1
+        });
+        self.set_of_class[class] = found as u32;
+        found
+    }
+}
+
+impl MemberSet {
+    fn new(members: Members<'_>, remembered: usize) -> MemberSet {
+        let weight = |member: u32| members.weights.get(member as usize).copied().unwrap_or(1);
+        let mut by_weight: Vec<u32> = (0..members.links.len() as u32).collect();
+        by_weight.sort_by_key(|member| weight(*member));
+        let parts = by_weight.chunk_by(|a, b| weight(*a) == weight(*b));
+        let components: Vec<Component> = parts
+            .map(|part| Component {
+                capacity: part.iter().map(|member| u64::from(weight(*member))).sum(),
+                members: part.to_vec(),
+                remembered: vec![NONE; remembered],
+            })
+            .collect();
+        MemberSet {
+            links: members.links.to_vec(),
+            weights: members.weights.to_vec(),
+            capacity: components.iter().map(|component| component.capacity).sum(),
+            components,
+        }
+    }
+
+    fn component_of(&self, hash: u64) -> usize {
+        let mut point = reduce(hash, self.capacity as usize) as u64;
+        for (i, component) in self.components.iter().enumerate() {
+            if point < component.capacity {
+                return i;
+            }
+            point -= component.capacity;
+        }
+        0
+    }
+}
+
+/// Fills `picks` with distinct numbers below `n` (Floyd's algorithm: one draw each).
+fn sample(cx: &mut Cx<'_>, n: usize, picks: &mut [u32]) {
+    let count = picks.len();
+    for i in 0..count {
+        let drawn = cx.rng.below((n - count + i + 1) as u64) as u32;
+        picks[i] = if picks[..i].contains(&drawn) { (n - count + i) as u32 } else { drawn };
+    }
+}
+
+impl Component {
+    /// One decision of DRILL(d, m): the position in `members`.
+    fn pick(&mut self, cx: &mut Cx<'_>, samples: usize, memory: std::ops::Range<usize>, links: &[LinkIx]) -> u32 {
+        let mut ports = [0; CANDIDATES_MAX];
+        let remembered = &mut self.remembered[memory];
+        let sampled = samples.min(self.members.len());
+        sample(cx, self.members.len(), &mut ports[..sampled]);
+        let mut count = sampled;
+        for port in remembered.iter().filter(|port| **port != NONE) {
+            if !ports[..sampled].contains(port) {
+                ports[count] = *port;
+                count += 1;
+            }
+        }
+        let lots = cx.rng.bits();
+        let mut candidates = [Candidate { queued_bytes: 0, is_new: false, lot: 0, member: 0 }; CANDIDATES_MAX];
+        for (candidate, port) in candidates.iter_mut().zip(&ports[..count]) {
+            let link = links[self.members[*port as usize] as usize];
+            *candidate = Candidate {
+                queued_bytes: cx.ports.queued_bytes(link),
+                is_new: !remembered.contains(port),
+                lot: combine(lots, u64::from(*port)),
+                member: *port,
+            };
+        }
+        let candidates = &mut candidates[..count];
+        candidates.sort_unstable();
+        for (place, candidate) in remembered.iter_mut().zip(candidates.iter()) {
+            *place = candidate.member;
+        }
+        candidates[0].member
+    }
+}
+
+impl SwitchBalancer for Drill {
+    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+        let set = self.set_of(packet.to.0 as usize, members);
+        let set = &mut self.sets[set];
+        let component = match set.components.len() {
+            1 => 0,
+            _ => set.component_of(mix(packet.hash ^ self.seed)),
+        };
+        let engine = packet.src.ix() % self.engines;
+        let component = &mut set.components[component];
+        let memory = engine * self.memory..(engine + 1) * self.memory;
+        let port = component.pick(cx, self.samples, memory, &set.links);
+        component.members[port as usize] as usize
+    }
+
+    fn wants_weights(&self) -> bool {
+        self.keeps_components
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::HostIx;
+    use net::routes::ClassIx;
+
+    use crate::dataplane::PacketView;
+    use crate::dataplane::testing::{Bench, packet};
+
+    fn queue(bench: &mut Bench, bytes: &[u64]) {
+        for (link, bytes) in bench.links.clone().into_iter().zip(bytes) {
+            bench.ports.queued.insert(link.0, *bytes);
+        }
+    }
+
+    fn shares(bench: &mut Bench, draws: u32) -> Vec<f64> {
+        let mut hits = vec![0.0; bench.links.len()];
+        (0..draws).for_each(|_| hits[bench.choose(&packet(1))] += 1.0 / f64::from(draws));
+        hits
+    }
+
+    #[test]
+    fn without_memory_the_shorter_of_two_distinct_samples_wins() {
+        // Of the six pairs of four ports, port i is the shorter one in 3 − i.
+        let mut bench = Bench::switch("drill:d=2,m=0", 4);
+        queue(&mut bench, &[1000, 2000, 3000, 4000]);
+        let shares = shares(&mut bench, 60_000);
+        for (share, expected) in shares.iter().zip([3.0 / 6.0, 2.0 / 6.0, 1.0 / 6.0, 0.0]) {
+            assert!((share - expected).abs() < 0.01, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_queue_is_remembered_once_found() {
+        let mut bench = Bench::switch("drill:d=1,m=1", 8);
+        queue(&mut bench, &[9000, 9000, 9000, 9000, 9000, 0, 9000, 9000]);
+        let first = (0..1000).position(|_| bench.choose(&packet(1)) == 5).expect("a thousand draws find it");
+        assert!((0..100).all(|_| bench.choose(&packet(1)) == 5), "found at draw {first}, then lost");
+        queue(&mut bench, &[9000, 9000, 0, 9000, 9000, 9001, 9000, 9000]);
+        let leaves = (0..1000).map(|_| bench.choose(&packet(1))).find(|port| *port != 5);
+        assert!(leaves.is_some(), "a longer remembered queue is left for the first shorter one sampled");
+    }
+
+    #[test]
+    fn ties_go_to_the_remembered_port_and_else_to_chance() {
+        let mut idle = Bench::switch("drill", 4);
+        let first = idle.choose(&packet(1));
+        assert!((0..200).all(|_| idle.choose(&packet(1)) == first), "all queues are empty");
+        let mut forgetful = Bench::switch("drill:d=4,m=0", 4);
+        let shares = shares(&mut forgetful, 40_000);
+        assert!(shares.iter().all(|share| (share - 0.25).abs() < 0.01), "{shares:?}");
+    }
+
+    #[test]
+    fn more_samples_than_ports_look_at_all() {
+        let mut bench = Bench::switch("drill:d=16,m=16", 3);
+        queue(&mut bench, &[5, 3, 4]);
+        assert!((0..50).all(|_| bench.choose(&packet(1)) == 1));
+    }
+
+    #[test]
+    fn the_m_shortest_are_remembered() {
+        // After one look at everything, two ports are known; the better one then gets long: the other is still known.
+        let mut bench = Bench::switch("drill:d=1,m=2", 8);
+        queue(&mut bench, &[10, 9000, 9000, 20, 9000, 9000, 9000, 9000]);
+        (0..2000).for_each(|_| _ = bench.choose(&packet(1)));
+        queue(&mut bench, &[9500, 9000, 9000, 20, 9000, 9000, 9000, 9000]);
+        assert!((0..50).all(|_| bench.choose(&packet(1)) == 3));
+    }
+
+    #[test]
+    fn engines_and_sets_remember_for_themselves() {
+        let from = |host, class| PacketView { src: HostIx(host), to: ClassIx(class), ..packet(1) };
+        let mut bench = Bench::switch("drill:engines=2", 16);
+        let mut starts = std::collections::BTreeSet::new();
+        for round in 0..8 {
+            // Another set of members each time; on idle ports every memory sticks to its first port.
+            let (even, odd) = (bench.choose(&from(2, 1)), bench.choose(&from(3, 1)));
+            assert!((0..20).all(|_| bench.choose(&from(2, 1)) == even && bench.choose(&from(3, 1)) == odd));
+            assert_eq!(bench.choose(&from(4, 7)), even, "another class with the same members shares the memory");
+            starts.insert(even == odd);
+            bench.remove(round % 4);
+        }
+        assert!(starts.contains(&false), "two engines chose alike eight times");
+    }
+
+    #[test]
+    fn flows_stay_in_components_of_equal_capacity() {
+        let mut bench = Bench::switch("drill", 4);
+        bench.weights = vec![10, 40, 10, 40];
+        let mut in_slow = 0;
+        for flow in 0..20_000 {
+            let first = bench.choose(&packet(flow)) % 2;
+            assert_eq!(bench.choose(&packet(flow)) % 2, first, "the same component");
+            in_slow += u32::from(first == 0);
+        }
+        assert!((3_700..4_300).contains(&in_slow), "{in_slow} of 20000, a fifth expected");
+        // Inside the component the queue decides.
+        queue(&mut bench, &[500, 500, 0, 0]);
+        assert!((0..200).all(|flow| bench.choose(&packet(flow)) >= 2), "d = 2 sees both members");
+        let mut ignoring = Bench::switch("drill:d=4,asymmetry=ignored", 4);
+        ignoring.weights.clear();
+        queue(&mut ignoring, &[1, 2, 3, 4]);
+        assert!((0..50).all(|flow| ignoring.choose(&packet(flow)) == 0));
+    }
+
+    #[test]
+    fn a_vanished_port_is_forgotten_and_may_return() {
+        let mut bench = Bench::switch("drill:d=4", 4);
+        queue(&mut bench, &[100, 100, 100, 0]);
+        assert_eq!(bench.choose(&packet(1)), 3);
+        let gone = bench.remove(3);
+        assert!((0..100).all(|_| bench.choose_link(&packet(1)) != gone));
+        bench.restore(3, gone);
+        assert_eq!(bench.choose_link(&packet(1)), gone);
+    }
+}
