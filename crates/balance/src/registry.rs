@@ -101,6 +101,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray_rr::ENTRY,
     &dataplane::drb::ENTRY,
     &dataplane::drill::ENTRY,
+    &dataplane::detail::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];
 

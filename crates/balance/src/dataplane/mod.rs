@@ -5,6 +5,7 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod detail;
 pub mod drb;
 pub mod drill;
 pub mod ecmp;

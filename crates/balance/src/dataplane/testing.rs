@@ -46,11 +46,16 @@ pub(crate) fn packet(flow: u32) -> PacketView {
 pub(crate) struct Ports {
     pub(crate) queued: BTreeMap<u32, u64>,
     pub(crate) utilisation: BTreeMap<u32, f64>,
+    /// Drain bytes by link and priority, where they differ from what is queued.
+    pub(crate) drain: BTreeMap<(u32, u8), u64>,
 }
 
 impl PortTelemetry for Ports {
     fn queued_bytes(&self, link: LinkIx) -> u64 {
         self.queued.get(&link.0).copied().unwrap_or(0)
+    }
+    fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
+        self.drain.get(&(link.0, priority)).copied().unwrap_or_else(|| self.queued_bytes(link))
     }
     fn utilisation(&self, link: LinkIx) -> f64 {
         self.utilisation.get(&link.0).copied().unwrap_or(0.0)

@@ -1,0 +1,153 @@
+//! DeTail's adaptive load balancing: every packet takes a random port among the lightly loaded ones (mechanisms.md P07;
+//! Zats et al., SIGCOMM 2012).
+//!
+//! How loaded a port is goes by its drain bytes: what would leave before a packet of the same priority queued now. The
+//! favoured ports are those below `t1`; if there are none, those below `t2`; if there are none, all. One of them is
+//! drawn at random. The rest of DeTail is asked of the world: priority flow control, so that nothing is dropped; and
+//! receivers that put packets in order without ever taking a gap for a loss, since only a timeout can mean one.
+//!
+//! The thresholds were published for 1 Gb/s with buffers of 128 KB. The reference gives no values for flow control; the
+//! defaults leave each of eight classes its share of such a buffer once 4838 bytes per class are set apart for what is
+//! still on its way when the pause goes out: (131072 − 8·4838)/8 = 11546, resumed at 4838.
+//!
+//! Pauses spread: a congested port stops its neighbours' traffic for other ports too, and where routes make cycles of
+//! waiting buffers they can deadlock.
+
+use crate::dataplane::{Cx, Lossless, Members, Needs, PacketView, Receiving, SwitchBalancer};
+use crate::params::{Param, ParamKind};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "detail",
+    title: "DeTail",
+    summary: "Sends every packet to a random port among those with few bytes to drain, over lossless switches.",
+    source: "P07; SIGCOMM 2012; F2",
+    granularity: Granularity::Packet,
+    reorders: Reorders::Always,
+    senses: "local queues by priority",
+    worlds: &[World::Simulator],
+    params: &[
+        bytes("t1", "16384", "Ports with fewer drain bytes are favoured."),
+        bytes("t2", "65536", "Where no port is below t1: ports with fewer drain bytes than this are favoured."),
+        bytes("pause", "11546", "A class of an input is paused when more than this is buffered from it."),
+        bytes("resume", "4838", "And goes on when it is down to this."),
+        Param {
+            name: "priorities",
+            kind: ParamKind::Count { min: 1, max: 8 },
+            default: "8",
+            unit: "",
+            doc: "Traffic classes with queues and flow control of their own.",
+        },
+    ],
+    example: "detail",
+    needs: |_, params| {
+        let pause_above_bytes = params.count("pause") as u32;
+        Needs {
+            lossless: Some(Lossless {
+                priorities: params.count("priorities") as u8,
+                pause_above_bytes,
+                // Above the pause threshold there would be nothing to resume from.
+                resume_below_bytes: (params.count("resume") as u32).min(pause_above_bytes),
+            }),
+            receiving: Receiving::Patient,
+            ..Needs::default()
+        }
+    },
+    build: Build::Switch(|_, params| Box::new(Detail { thresholds: [params.count("t1"), params.count("t2")] })),
+};
+
+const fn bytes(name: &'static str, default: &'static str, doc: &'static str) -> Param {
+    Param { name, kind: ParamKind::Count { min: 1, max: 1 << 30 }, default, unit: "bytes", doc }
+}
+
+struct Detail {
+    /// From most to least favoured.
+    thresholds: [u64; 2],
+}
+
+impl SwitchBalancer for Detail {
+    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+        for threshold in self.thresholds {
+            // Reservoir sampling: one pass, every favoured port equally likely, nothing to collect them in.
+            let (mut chosen, mut favoured) = (None, 0);
+            for (i, link) in members.links.iter().enumerate() {
+                if cx.ports.drain_bytes(*link, packet.priority) < threshold {
+                    favoured += 1;
+                    if cx.rng.below(favoured) == 0 {
+                        chosen = Some(i);
+                    }
+                }
+            }
+            if let Some(chosen) = chosen {
+                return chosen;
+            }
+        }
+        cx.rng.below(members.links.len() as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::testing::{Bench, SCALE, packet};
+    use crate::registry::Spec;
+
+    /// How often each port is chosen while so many bytes would drain first.
+    fn shares(bench: &mut Bench, packet: &PacketView, drain_bytes: [u64; 4]) -> [f64; 4] {
+        for (link, bytes) in bench.links.clone().into_iter().zip(drain_bytes) {
+            bench.ports.drain.insert((link.0, packet.priority), bytes);
+        }
+        let mut hits = [0.0; 4];
+        (0..40_000).for_each(|_| hits[bench.choose(packet)] += 1.0 / 40_000.0);
+        hits
+    }
+
+    fn assert_shares(shares: [f64; 4], expected: [f64; 4]) {
+        assert!(shares.iter().zip(expected).all(|(s, e)| (s - e).abs() < 0.01), "{shares:?}, expected {expected:?}");
+    }
+
+    #[test]
+    fn favoured_ports_are_drawn_evenly_and_others_never() {
+        let mut bench = Bench::switch("detail", 4);
+        let third = 1.0 / 3.0;
+        for (drain, expected) in [
+            ([0, 0, 0, 0], [0.25; 4]),
+            ([0, 16_383, 16_384, 1 << 20], [0.5, 0.5, 0.0, 0.0]),
+            ([16_384, 65_535, 65_536, 40_000], [third, third, 0.0, third]),
+            ([65_536, 70_000, 1 << 20, 65_537], [0.25; 4]),
+        ] {
+            assert_shares(shares(&mut bench, &packet(1), drain), expected);
+        }
+    }
+
+    #[test]
+    fn only_bytes_that_leave_first_count() {
+        // Port 0 is full of packets less urgent than priority 5: an urgent packet need not avoid it.
+        let mut bench = Bench::switch("detail", 4);
+        let urgent = PacketView { priority: 5, ..packet(1) };
+        assert_shares(shares(&mut bench, &packet(1), [1 << 20, 0, 0, 0]), [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
+        assert_shares(shares(&mut bench, &urgent, [0; 4]), [0.25; 4]);
+    }
+
+    #[test]
+    fn ports_may_vanish_and_return() {
+        let mut bench = Bench::switch("detail", 4);
+        shares(&mut bench, &packet(1), [0, 1 << 20, 1 << 20, 1 << 20]);
+        let gone = bench.remove(0);
+        assert!((0..100).all(|_| bench.choose_link(&packet(1)) != gone));
+        bench.restore(0, gone);
+        assert!((0..100).all(|_| bench.choose_link(&packet(1)) == gone));
+    }
+
+    #[test]
+    fn it_asks_for_lossless_switches_and_patient_receivers() {
+        let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params);
+        let lossless = |pause_above_bytes, resume_below_bytes| {
+            Some(Lossless { priorities: 8, pause_above_bytes, resume_below_bytes })
+        };
+        assert_eq!(needs("detail").lossless, lossless(11_546, 4_838));
+        assert_eq!(needs("detail").receiving, Receiving::Patient);
+        assert_eq!(needs("detail:pause=3000").lossless, lossless(3_000, 3_000));
+    }
+}
