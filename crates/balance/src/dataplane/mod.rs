@@ -14,7 +14,7 @@ mod edge;
 pub mod hermes_rtt;
 mod host;
 mod needs;
-mod parts;
+pub mod parts;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
