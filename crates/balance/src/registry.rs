@@ -100,6 +100,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray::ENTRY,
     &dataplane::spray_rr::ENTRY,
     &dataplane::drb::ENTRY,
+    &dataplane::vlb::ENTRY,
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
