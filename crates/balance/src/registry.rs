@@ -103,6 +103,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::vlb::ENTRY,
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
+    &dataplane::presto::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];
 

@@ -15,6 +15,7 @@ pub mod hermes_rtt;
 mod host;
 mod needs;
 pub mod parts;
+pub mod presto;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
