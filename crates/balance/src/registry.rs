@@ -104,6 +104,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
     &dataplane::presto::ENTRY,
+    &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];
 

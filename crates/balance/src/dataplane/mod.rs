@@ -21,6 +21,7 @@ pub mod spray_rr;
 pub mod spt;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tinyflow;
 pub mod vlb;
 pub mod wcmp;
 
