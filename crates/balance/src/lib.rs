@@ -11,7 +11,7 @@ pub mod registry;
 pub use dataplane::{
     Arrival, Commands, Connection, Control, ControlArrival, Coupling, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv,
     HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs, PacketView,
-    PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, SwitchBalancer, SwitchEnv,
+    PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, SwitchBalancer, SwitchEnv,
 };
 pub use params::{Param, ParamKind, Params};
 pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use balance::{
     Arrival, Commands, Control, ControlArrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback,
-    PathLoss, Paths, Scale,
+    PathLoss, Paths, Scale, Shared,
 };
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, Routes, Stream, Time, Topology};
@@ -141,6 +141,7 @@ impl Fabric {
         build: EdgeMaker<'_>,
     ) {
         let routes = self.intact_routes.clone();
+        let shared = Shared::default();
         let classes = || (0..routes.class_count() as u32).map(ClassIx);
         self.edges.list = (0..self.numbering().to_topology.len()).map(|_| None).collect();
         for class in classes() {
@@ -158,6 +159,7 @@ impl Fabric {
                 topology,
                 routes: &routes,
                 scale,
+                shared: &shared,
             };
             let balancer = build(&env);
             self.edges.duties = balancer.duties();

@@ -1,6 +1,9 @@
 //! The contract of mechanisms that pick whole paths where packets enter the fabric: leaf switches, hypervisors, virtual
 //! switches (CONGA, Hermes, CLOVE, Presto, ConWeave and their kin).
 
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
 use net::routes::ClassIx;
 use net::{NodeIx, Routes, Time, Topology};
 
@@ -140,6 +143,24 @@ pub struct EdgeEnv<'a> {
     pub routes: &'a Routes,
     /// What times scale with.
     pub scale: Scale,
+    /// Where the edges of the run share what is worked out once.
+    pub shared: &'a Shared,
+}
+
+/// What the edges of one run work out together before it begins, such as the trees of a network: made by the first edge
+/// that asks, and never changed.
+#[derive(Debug, Default)]
+pub struct Shared(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl Shared {
+    /// What was made, or what `make` makes.
+    ///
+    /// # Panics
+    /// If something of another type was made before: a run has one mechanism, and it shares one thing.
+    pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let made = self.0.get_or_init(|| Arc::new(make()));
+        made.clone().downcast().expect("one mechanism shares one thing")
+    }
 }
 
 /// Which of the optional calls a mechanism wants; calls it does not want cost nothing.

@@ -27,6 +27,7 @@ pub mod wcmp;
 
 pub use edge::{
     Arrival, Control, ControlArrival, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss, Paths,
+    Shared,
 };
 pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
 pub use needs::{Connection, Copies, Coupling, Lossless, NO_NEEDS, Needs, Race, Receiving, Sensing, Subflows};

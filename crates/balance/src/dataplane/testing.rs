@@ -7,7 +7,7 @@ use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Stream, Tier, Time, Topolog
 
 use super::{
     Arrival, Commands, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback,
-    HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale,
+    HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale, Shared,
     SwitchBalancer, SwitchEnv,
 };
 use crate::hash::flow_key;
@@ -130,6 +130,7 @@ impl Bench {
             topology: &topology,
             routes: &routes,
             scale: SCALE,
+            shared: &Shared::default(),
         };
         let next = (class as usize + 1) % path_counts.len();
         let live = (0..path_counts[next]).collect();
