@@ -101,6 +101,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray_rr::ENTRY,
     &dataplane::drb::ENTRY,
     &dataplane::vlb::ENTRY,
+    &dataplane::spain::ENTRY,
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
     &dataplane::presto::ENTRY,

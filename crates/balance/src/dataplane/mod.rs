@@ -16,6 +16,7 @@ mod host;
 mod needs;
 pub mod parts;
 pub mod presto;
+pub mod spain;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;

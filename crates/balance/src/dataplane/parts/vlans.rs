@@ -1,0 +1,428 @@
+//! The offline half of SPAIN (mechanisms.md P06): several paths for every pair of edges, packed into loop-free subgraphs,
+//! the VLANs that switches forward in.
+
+use std::cmp::Reverse;
+
+use net::routes::ClassIx;
+use net::{LinkIx, NodeIx, Routes, Stream, Topology};
+
+/// How to compute [`Vlans`].
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Most paths for a pair of edges, at least 1.
+    pub paths_max: u32,
+    /// Most VLANs; 4094 where they are told apart by 12 bits.
+    pub vlans_max: u32,
+    /// Orders of packing that are tried, at least 1.
+    pub trials: u32,
+}
+
+/// A path and the VLAN it lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tagged {
+    /// Number of the path among the shortest paths of its pair.
+    pub path: u16,
+    /// Number of the VLAN, from 0.
+    pub vlan: u16,
+}
+
+/// The VLANs of a network.
+#[derive(Clone, Debug)]
+pub struct Vlans {
+    class_count: usize,
+    /// Where the paths of (from, to) begin in `tagged`, and the end of the last.
+    first: Vec<u32>,
+    tagged: Vec<Tagged>,
+    needed: u32,
+}
+
+/// A path of one pair to the destination at hand.
+struct Chosen {
+    from: ClassIx,
+    rank: u16,
+    links: Vec<LinkIx>,
+}
+
+/// Paths to one destination that make a tree.
+struct Tree {
+    to: ClassIx,
+    /// (pair's origin, rank) of its paths.
+    paths: Vec<(ClassIx, u16)>,
+    /// The cables of the tree.
+    cables: Vec<u32>,
+}
+
+/// No link.
+const NONE: u32 = u32::MAX;
+
+impl Vlans {
+    /// Computes paths, packs them per destination and merges what can share a VLAN. Paths in VLANs beyond the limit are
+    /// left out.
+    pub fn new(topology: &Topology, routes: &Routes, seed: u64, plan: &Plan) -> Vlans {
+        let mut rng = Stream::new(seed, "spain vlans");
+        let class_count = routes.class_count();
+        let classes = || (0..class_count as u32).map(ClassIx);
+        let mut trees = Vec::new();
+        for to in classes() {
+            let turn = rng.bits() as usize >> 1;
+            let mut chosen = Vec::new();
+            for from in classes().filter(|from| *from != to) {
+                choose_paths(topology, routes, (from, to), turn, plan.paths_max, &mut chosen);
+            }
+            trees.extend(pack(topology, to, &chosen, plan.trials, &mut rng));
+        }
+        let vlan_of_tree = merge(topology, &trees);
+        let mut of_pair = vec![Vec::new(); class_count * class_count];
+        for (tree, vlan) in trees.iter().zip(&vlan_of_tree).filter(|(_, vlan)| **vlan < plan.vlans_max) {
+            for (from, path) in &tree.paths {
+                of_pair[from.0 as usize * class_count + tree.to.0 as usize]
+                    .push(Tagged { path: *path, vlan: *vlan as u16 });
+            }
+        }
+        let mut vlans = Vlans {
+            class_count,
+            first: vec![0],
+            tagged: Vec::new(),
+            needed: vlan_of_tree.iter().copied().max().map_or(0, |last| last + 1),
+        };
+        for mut tagged in of_pair {
+            tagged.sort_unstable_by_key(|tagged| tagged.path);
+            vlans.tagged.append(&mut tagged);
+            vlans.first.push(vlans.tagged.len() as u32);
+        }
+        vlans
+    }
+
+    /// VLANs it takes to hold all paths, whatever the limit.
+    pub fn needed(&self) -> u32 {
+        self.needed
+    }
+
+    /// The paths of a pair, in the order of their numbers.
+    #[inline]
+    pub fn paths(&self, from: ClassIx, to: ClassIx) -> &[Tagged] {
+        let pair = from.0 as usize * self.class_count + to.0 as usize;
+        &self.tagged[self.first[pair] as usize..self.first[pair + 1] as usize]
+    }
+
+    /// Where the paths of a pair begin among those of `from`; for `to` = the number of classes, how many those are.
+    pub fn offset(&self, from: ClassIx, to: ClassIx) -> usize {
+        let row = from.0 as usize * self.class_count;
+        (self.first[row + to.0 as usize] - self.first[row]) as usize
+    }
+}
+
+/// Adds the paths of a pair: again and again the shortest path that shares fewest links with those before, until one
+/// repeats. Ties go round the ports from `turn`, which is the same for all that head for one destination, so that their
+/// paths meet early and pack well, and another for each destination, so that the network is used evenly.
+fn choose_paths(
+    topology: &Topology,
+    routes: &Routes,
+    (from, to): (ClassIx, ClassIx),
+    turn: usize,
+    paths_max: u32,
+    chosen: &mut Vec<Chosen>,
+) {
+    let (origin, target) = (routes.class_node(from), routes.class_node(to));
+    if routes.path_count(origin, to) == 0 {
+        return;
+    }
+    let begin = chosen.len();
+    let nodes = nodes_between(topology, routes, origin, to);
+    let at = |node: NodeIx| nodes.binary_search_by_key(&(distance(routes, node, to), node), |entry| *entry);
+    let mut used = std::collections::BTreeMap::<LinkIx, u32>::new();
+    for _ in 0..paths_max {
+        // Nearest first: (links shared from here on, link to take).
+        let mut best: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
+        for (_, node) in &nodes {
+            let hops = routes.next_hops(*node, to);
+            let in_turn = (0..hops.len()).map(|i| hops[(turn + i) % hops.len()]);
+            let beyond = |link: LinkIx| at(topology.link(link).to).map_or(0, |next| best[next].0);
+            let shared = in_turn.map(|link| (used.get(&link).copied().unwrap_or(0) + beyond(link), link.0));
+            best.push(shared.min_by_key(|(shared, _)| *shared).unwrap_or((0, NONE)));
+        }
+        let mut links = Vec::new();
+        let mut node = origin;
+        while node != target {
+            let Ok(i) = at(node) else { return };
+            links.push(LinkIx(best[i].1));
+            node = topology.link(LinkIx(best[i].1)).to;
+        }
+        if chosen[begin..].iter().any(|earlier| earlier.links == links) {
+            return;
+        }
+        links.iter().for_each(|link| *used.entry(*link).or_default() += 1);
+        // Edges number paths with 16 bits; what lies beyond cannot be named.
+        if let Some(rank) = rank_of(topology, routes, to, &links).filter(|rank| *rank < u32::from(u16::MAX) - 1) {
+            chosen.push(Chosen { from, rank: rank as u16, links });
+        }
+    }
+}
+
+fn distance(routes: &Routes, node: NodeIx, to: ClassIx) -> u16 {
+    routes.distance(node, to).unwrap_or(u16::MAX)
+}
+
+/// The nodes on shortest paths, by distance to the destination.
+fn nodes_between(topology: &Topology, routes: &Routes, origin: NodeIx, to: ClassIx) -> Vec<(u16, NodeIx)> {
+    let mut nodes = vec![(distance(routes, origin, to), origin)];
+    let mut level = vec![origin];
+    while !level.is_empty() {
+        let far_ends = level.iter().flat_map(|node| routes.next_hops(*node, to)).map(|link| topology.link(*link).to);
+        let mut next: Vec<NodeIx> = far_ends.collect();
+        next.sort_unstable();
+        next.dedup();
+        nodes.extend(next.iter().map(|node| (distance(routes, *node, to), *node)));
+        level = next;
+    }
+    nodes.sort_unstable();
+    nodes
+}
+
+/// The number of a path among the shortest ones, as [`Routes::path`] counts.
+fn rank_of(topology: &Topology, routes: &Routes, to: ClassIx, links: &[LinkIx]) -> Option<u32> {
+    links.iter().try_fold(0u32, |rank, link| {
+        let hops = routes.next_hops(topology.link(*link).from, to).iter();
+        let mut before = hops.take_while(|hop| *hop != link).map(|hop| routes.path_count(topology.link(*hop).to, to));
+        before.try_fold(rank, u32::checked_add)
+    })
+}
+
+/// Packs the paths to one destination into few trees, in several orders of which the best is kept. The first order goes by
+/// the node in the middle of the path, longest paths first, which is perfect for Clos networks; the others are random.
+fn pack(topology: &Topology, to: ClassIx, chosen: &[Chosen], trials: u32, rng: &mut Stream) -> Vec<Tree> {
+    let mut order: Vec<usize> = (0..chosen.len()).collect();
+    order.sort_by_key(|i| {
+        let links = &chosen[*i].links;
+        (Reverse(links.len()), links.get(links.len() / 2).map(|link| topology.link(*link).from))
+    });
+    let mut best = greedy_fit(topology, chosen, &order, usize::MAX).unwrap_or_default();
+    for _ in 1..trials {
+        rng.shuffle(&mut order);
+        if let Some(better) = greedy_fit(topology, chosen, &order, best.len()) {
+            best = better;
+        }
+    }
+    let tree = |paths: Vec<usize>| {
+        let mut cables: Vec<u32> = paths.iter().flat_map(|i| &chosen[*i].links).map(|link| link.0 / 2).collect();
+        cables.sort_unstable();
+        cables.dedup();
+        Tree { to, paths: paths.into_iter().map(|i| (chosen[i].from, chosen[i].rank)).collect(), cables }
+    };
+    best.into_iter().map(tree).collect()
+}
+
+/// Paths per tree, if it takes fewer than `limit` trees. A path goes where it adds fewest links, since small trees merge
+/// well; among equals, to the first.
+fn greedy_fit(topology: &Topology, chosen: &[Chosen], order: &[usize], limit: usize) -> Option<Vec<Vec<usize>>> {
+    // Shortest paths to one destination make no loop as long as every node has one way to go on.
+    let mut ways: Vec<Vec<u32>> = Vec::new();
+    let mut trees: Vec<Vec<usize>> = Vec::new();
+    for path in order {
+        let links = || chosen[*path].links.iter().map(|link| (topology.link(*link).from.ix(), link.0));
+        let fits = |ways: &[u32]| links().all(|(node, link)| ways[node] == NONE || ways[node] == link);
+        let added = |ways: &[u32]| links().filter(|(node, _)| ways[*node] == NONE).count();
+        let fitting = (0..ways.len()).filter(|tree| fits(&ways[*tree]));
+        let tree = fitting.min_by_key(|tree| added(&ways[*tree])).unwrap_or(trees.len());
+        if tree == trees.len() {
+            if tree + 1 >= limit {
+                return None;
+            }
+            ways.push(vec![NONE; topology.nodes().len()]);
+            trees.push(Vec::new());
+        }
+        links().for_each(|(node, link)| ways[tree][node] = link);
+        trees[tree].push(*path);
+    }
+    Some(trees)
+}
+
+/// The VLAN of each tree: the first whose union with the trees already there is free of loops.
+fn merge(topology: &Topology, trees: &[Tree]) -> Vec<u32> {
+    let mut vlans: Vec<Forest> = Vec::new();
+    trees
+        .iter()
+        .map(|tree| {
+            let found = vlans.iter_mut().position(|vlan| vlan.add(topology, &tree.cables));
+            found.unwrap_or_else(|| {
+                vlans.push(Forest::new(topology));
+                let last = vlans.len() - 1;
+                vlans[last].add(topology, &tree.cables);
+                last
+            }) as u32
+        })
+        .collect()
+}
+
+/// A loop-free set of cables: a union-find structure that can take back what it did.
+struct Forest {
+    parent: Vec<u32>,
+    size: Vec<u32>,
+    has_cable: Vec<bool>,
+}
+
+impl Forest {
+    fn new(topology: &Topology) -> Forest {
+        let nodes = topology.nodes().len();
+        Forest {
+            parent: (0..nodes as u32).collect(),
+            size: vec![1; nodes],
+            has_cable: vec![false; topology.links().len() / 2],
+        }
+    }
+
+    fn root(&self, mut node: u32) -> u32 {
+        while self.parent[node as usize] != node {
+            node = self.parent[node as usize];
+        }
+        node
+    }
+
+    /// Adds all cables, or none if they would make a loop.
+    fn add(&mut self, topology: &Topology, cables: &[u32]) -> bool {
+        let mut joined = Vec::new();
+        for cable in cables.iter().filter(|cable| !self.has_cable[**cable as usize]) {
+            let link = topology.link(LinkIx(cable * 2));
+            let (a, b) = (self.root(link.from.0), self.root(link.to.0));
+            if a == b {
+                self.take_back(&joined);
+                return false;
+            }
+            let (small, large) = if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
+            self.parent[small as usize] = large;
+            self.size[large as usize] += self.size[small as usize];
+            joined.push((small, large));
+        }
+        cables.iter().for_each(|cable| self.has_cable[*cable as usize] = true);
+        true
+    }
+
+    fn take_back(&mut self, joined: &[(u32, u32)]) {
+        for (small, large) in joined.iter().rev() {
+            self.parent[*small as usize] = *small;
+            self.size[*large as usize] -= self.size[*small as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    const PLAN: Plan = Plan { paths_max: 16, vlans_max: 4094, trials: 10 };
+
+    fn vlans(family: &str, plan: &Plan) -> (Topology, Routes, Vlans) {
+        let topology = net::spec::parse(family).unwrap();
+        let routes = Routes::intact(&topology);
+        let vlans = Vlans::new(&topology, &routes, 7, plan);
+        (topology, routes, vlans)
+    }
+
+    fn pairs(routes: &Routes) -> impl Iterator<Item = (ClassIx, ClassIx)> {
+        let classes = routes.class_count() as u32;
+        (0..classes * classes).map(move |i| (ClassIx(i / classes), ClassIx(i % classes))).filter(|(a, b)| a != b)
+    }
+
+    /// Whether the cables contain a loop: peel leaves until none is left.
+    fn has_loop(topology: &Topology, mut cables: BTreeSet<u32>) -> bool {
+        loop {
+            let mut degree = BTreeMap::<NodeIx, u32>::new();
+            let ends = |cable: &u32| {
+                let link = topology.link(LinkIx(cable * 2));
+                [link.from, link.to]
+            };
+            cables.iter().flat_map(ends).for_each(|node| *degree.entry(node).or_default() += 1);
+            let before = cables.len();
+            cables.retain(|cable| ends(cable).iter().all(|node| degree[node] > 1));
+            if cables.len() == before {
+                return !cables.is_empty();
+            }
+        }
+    }
+
+    #[test]
+    fn no_vlan_has_a_loop_and_every_pair_its_paths() {
+        for family in [
+            "fat-tree:k=4",
+            "leaf-spine:leaves=4,spines=4,hosts_per_leaf=2,parallel=2",
+            "vl2:d0=2,d1=4,d2=4,hosts_per_tor=3",
+            "bcube:n=4,k=1",
+            "camcube:k=3",
+            "flattened-butterfly:k=3,n=3",
+            "geni-wan",
+        ] {
+            let (topology, routes, vlans) = vlans(family, &PLAN);
+            let mut cables = BTreeMap::<u16, BTreeSet<u32>>::new();
+            for (from, to) in pairs(&routes) {
+                let node = routes.class_node(from);
+                let paths = vlans.paths(from, to);
+                let count = routes.path_count(node, to);
+                assert!(!paths.is_empty() && paths.len() <= count.min(16) as usize, "{family} {from:?} {to:?}");
+                assert!(paths.windows(2).all(|pair| pair[0].path < pair[1].path), "{family}: a path twice");
+                for tagged in paths {
+                    let links = routes.path(&topology, node, to, u32::from(tagged.path));
+                    assert!(!links.is_empty(), "{family}: no such path");
+                    cables.entry(tagged.vlan).or_default().extend(links.iter().map(|link| link.0 / 2));
+                }
+            }
+            assert_eq!(cables.len() as u32, vlans.needed(), "{family}");
+            for (vlan, cables) in cables {
+                assert!(!has_loop(&topology, cables), "{family}: VLAN {vlan} has a loop");
+            }
+        }
+    }
+
+    #[test]
+    fn loops_are_found_by_the_checker() {
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=1").unwrap();
+        let cables: BTreeSet<u32> = (0..topology.links().len() as u32 / 2).collect();
+        assert!(has_loop(&topology, cables.clone()));
+        let one_less = cables.iter().copied().filter(|c| *c != cables.len() as u32 - 1).collect();
+        assert!(!has_loop(&topology, one_less));
+    }
+
+    #[test]
+    fn clos_networks_need_one_vlan_per_core() {
+        for (family, cores) in [("fat-tree:k=4", 4), ("fat-tree:k=8", 16), ("leaf-spine:leaves=4,spines=6", 6)] {
+            assert_eq!(vlans(family, &PLAN).2.needed(), cores, "{family}");
+        }
+    }
+
+    #[test]
+    fn all_paths_are_found_where_there_are_few_enough() {
+        let (_, routes, vlans) = vlans("fat-tree:k=8", &PLAN);
+        for (from, to) in pairs(&routes) {
+            assert_eq!(vlans.paths(from, to).len() as u32, routes.path_count(routes.class_node(from), to));
+        }
+    }
+
+    #[test]
+    fn first_paths_share_no_link_and_destinations_use_different_cores() {
+        // Between pods of a k = 8 fat-tree, four paths can be disjoint.
+        let (topology, routes, vlans) = vlans("fat-tree:k=8", &Plan { paths_max: 4, ..PLAN });
+        let mut cores = BTreeSet::new();
+        for (from, to) in pairs(&routes).filter(|(from, to)| from.0 / 4 != to.0 / 4) {
+            let mut links = BTreeSet::new();
+            for tagged in vlans.paths(from, to) {
+                let path = routes.path(&topology, routes.class_node(from), to, u32::from(tagged.path));
+                cores.insert(topology.link(path[1]).to);
+                assert!(path.into_iter().all(|link| links.insert(link)), "{from:?} {to:?}");
+            }
+            assert_eq!(links.len(), 16, "{from:?} {to:?}");
+        }
+        assert_eq!(cores.len(), 16, "all cores carry something");
+    }
+
+    #[test]
+    fn paths_beyond_the_limit_are_left_out() {
+        let (_, routes, vlans) = vlans("fat-tree:k=4", &Plan { vlans_max: 3, ..PLAN });
+        assert_eq!(vlans.needed(), 4);
+        let across = vlans.paths(ClassIx(0), ClassIx(7));
+        assert_eq!(across.len(), 3);
+        assert!(across.iter().all(|tagged| tagged.vlan < 3));
+        let total: usize = pairs(&routes).map(|(from, to)| vlans.paths(from, to).len()).sum();
+        assert_eq!((0..8).map(|from| vlans.offset(ClassIx(from), ClassIx(8))).sum::<usize>(), total);
+    }
+}

@@ -1,0 +1,213 @@
+//! SPAIN: a few paths per pair of edges are laid out as VLANs beforehand; each flow takes one of them at random
+//! (mechanisms.md P06; Mudigonda et al., NSDI 2010).
+//!
+//! Offline, once per run (`parts/vlans.rs`): for every pair of edges up to `k` paths, each sharing as few links as it can
+//! with those before; the paths to one destination packed into few trees; trees of different destinations merged while
+//! their union is free of loops. What does not fit into `vlans` VLANs is not used.
+//! Online: a flow takes a random VLAN that is usable for its destination and stays. When a sender waits for its timer in
+//! vain, its VLAN becomes unusable for that destination for `retry`, and the flows there take another.
+//!
+//! Readings: knowledge is kept per edge switch, not per host. k, the number of packings tried and the retry time are not
+//! in the reference. All flows of an edge leave an unusable VLAN, not only the one that was silent. If all are unusable,
+//! the one that was so for longest is taken. Where routing itself knows a path to be dead, its VLAN is not usable; if that
+//! leaves none, any live path stands for the VLAN of the plain spanning tree that SPAIN falls back to.
+//!
+//! Paths are numbered shortest paths. This excludes SPAIN's longer detours, which it uses where there are fewer than k
+//! shortest ones: between neighbours in tori, flattened butterflies and wide-area networks, and inside a pod. A timeout by
+//! congestion looks like silence, and moves flows too.
+
+use std::sync::Arc;
+
+use net::Time;
+use net::routes::ClassIx;
+
+use crate::dataplane::parts::vlans::{Plan, Tagged, Vlans};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView, PathLoss, Paths};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "spain",
+    title: "SPAIN",
+    summary: "Sends each flow over a random one of several VLANs laid out beforehand, and leaves those that fall silent.",
+    source: "P06; NSDI 2010; F2",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "timeouts",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "k",
+            kind: ParamKind::Count { min: 1, max: 256 },
+            default: "16",
+            unit: "paths",
+            doc: "Most paths laid out for a pair of edges.",
+        },
+        Param {
+            name: "vlans",
+            kind: ParamKind::Count { min: 1, max: 4094 },
+            default: "4094",
+            unit: "VLANs",
+            doc: "Most VLANs; 4094 can be told apart by their tag.",
+        },
+        Param {
+            name: "trials",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "10",
+            unit: "",
+            doc: "Orders in which paths are packed into trees; the smallest packing is kept.",
+        },
+        Param {
+            name: "retry",
+            kind: ParamKind::Scaled,
+            default: "1000rtt",
+            unit: "",
+            doc: "How long a silent VLAN is left alone: 100ms at a base RTT of 100 us.",
+        },
+    ],
+    example: "spain",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| Box::new(Spain::new(env, params))),
+};
+
+struct Spain {
+    own: ClassIx,
+    retry: Time,
+    vlans: Arc<Vlans>,
+    /// By path of this edge, as [`Vlans::offset`] counts them.
+    unusable_until: Vec<Time>,
+}
+
+impl Spain {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> Spain {
+        let plan = Plan {
+            paths_max: params.count("k") as u32,
+            vlans_max: params.count("vlans") as u32,
+            trials: params.count("trials") as u32,
+        };
+        let vlans = env.shared.get_or_make(|| Vlans::new(env.topology, env.routes, env.seed, &plan));
+        let own_paths = vlans.offset(env.class, ClassIx(env.path_counts.len() as u32));
+        Spain {
+            own: env.class,
+            retry: params.scaled("retry", &env.scale),
+            vlans,
+            unusable_until: vec![Time::ZERO; own_paths],
+        }
+    }
+
+    /// The live paths to a class, with the time each is unusable until.
+    fn candidates<'a>(&'a self, to: ClassIx, live: &'a [u16]) -> impl Iterator<Item = (u16, Time)> + 'a {
+        let until = &self.unusable_until[self.vlans.offset(self.own, to)..];
+        let tagged = self.vlans.paths(self.own, to).iter().zip(until);
+        tagged.map(|(tagged, until)| (tagged.path, *until)).filter(|(path, _)| live.binary_search(path).is_ok())
+    }
+}
+
+impl EdgeBalancer for Spain {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let now = cx.now;
+        let mut usable = 0;
+        let (mut chosen, mut first_to_retry) = (None, None);
+        for (path, until) in self.candidates(packet.to, paths.live) {
+            if until > now {
+                first_to_retry = first_to_retry.min(Some((until, path))).or(Some((until, path)));
+                continue;
+            }
+            if paths.current == Some(path) {
+                return path;
+            }
+            // Reservoir sampling: every usable one is equally likely.
+            usable += 1;
+            if cx.rng.below(usable) == 0 {
+                chosen = Some(path);
+            }
+        }
+        let fallback = || first_to_retry.map(|(_, path)| path).or(paths.current);
+        chosen.or_else(fallback).unwrap_or_else(|| paths.live[cx.rng.below(paths.live.len() as u64) as usize])
+    }
+
+    fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
+        if loss.loss != Loss::Timeout {
+            return;
+        }
+        let is_silent = |tagged: &Tagged| tagged.path == loss.path;
+        if let Some(at) = self.vlans.paths(self.own, loss.to).iter().position(is_silent) {
+            let at = at + self.vlans.offset(self.own, loss.to);
+            self.unusable_until[at] = cx.now.saturating_add(self.retry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn new_flows_take_every_vlan_evenly_and_stay() {
+        let mut bench = Bench::edge("spain", 4);
+        let mut hits = [0u32; 4];
+        for flow in 0..40_000 {
+            let path = bench.choose_path(&packet(flow), None);
+            assert_eq!(bench.choose_path(&packet(flow), Some(path)), path);
+            hits[usize::from(path)] += 1;
+        }
+        assert!(hits.iter().all(|n| (9_500..10_500).contains(n)), "{hits:?}");
+    }
+
+    #[test]
+    fn only_k_paths_are_used() {
+        let mut bench = Bench::edge("spain:k=3", 8);
+        let used: BTreeSet<u16> = (0..500).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        assert_eq!(used.len(), 3);
+    }
+
+    #[test]
+    fn a_silent_vlan_is_left_by_all_flows_until_the_retry_time() {
+        let mut bench = Bench::edge("spain:retry=10ms", 4);
+        bench.loss(1, 2, Loss::FastRetransmit);
+        assert_eq!(bench.choose_path(&packet(1), Some(2)), 2, "duplicate acknowledgements are no silence");
+        bench.loss(1, 2, Loss::Timeout);
+        for flow in 0..200 {
+            assert_ne!(bench.choose_path(&packet(flow), Some(2)), 2);
+            assert_ne!(bench.choose_path(&packet(flow), None), 2);
+        }
+        let elsewhere = PacketView { to: ClassIx(2), ..packet(1) };
+        assert_eq!(bench.choose_path(&elsewhere, Some(2)), 2, "usable for another destination");
+        bench.wait(Time::from_us(9_999));
+        assert_ne!(bench.choose_path(&packet(1), Some(2)), 2);
+        bench.wait(Time::from_us(1));
+        assert_eq!(bench.choose_path(&packet(1), Some(2)), 2);
+    }
+
+    #[test]
+    fn with_all_silent_the_one_that_was_so_longest_is_taken() {
+        let mut bench = Bench::edge("spain:retry=10ms", 3);
+        for path in [1, 0, 2] {
+            bench.loss(1, path, Loss::Timeout);
+            bench.wait(Time::from_us(10));
+        }
+        assert!((0..50).all(|flow| bench.choose_path(&packet(flow), Some(2)) == 1));
+        bench.loss(1, 1, Loss::Timeout);
+        assert!((0..50).all(|flow| bench.choose_path(&packet(flow), None) == 0));
+    }
+
+    #[test]
+    fn dead_paths_are_not_usable_and_come_back() {
+        let mut bench = Bench::edge("spain:k=2", 8);
+        let used: Vec<u16> = (0..100).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        let vlans: BTreeSet<u16> = used.iter().copied().collect();
+        let (a, b) = (*vlans.first().unwrap(), *vlans.last().unwrap());
+        bench.live.retain(|path| *path != a);
+        assert!((0..50).all(|flow| bench.choose_path(&packet(flow), None) == b));
+        bench.live.retain(|path| *path != b);
+        let fallback = bench.choose_path(&packet(1), None);
+        assert_eq!(bench.choose_path(&packet(1), Some(fallback)), fallback, "no VLAN is left: it stays on a live path");
+        bench.loss(1, fallback, Loss::Timeout); // Of a path in no VLAN.
+        bench.live = (0..8).collect();
+        assert!(vlans.contains(&bench.choose_path(&packet(1), Some(fallback))), "back to a VLAN once there is one");
+    }
+}
