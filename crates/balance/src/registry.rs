@@ -105,6 +105,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
     &dataplane::presto::ENTRY,
+    &dataplane::letflow::ENTRY,
     &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
 ];

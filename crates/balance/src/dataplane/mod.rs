@@ -13,6 +13,7 @@ pub mod ecmp_path;
 mod edge;
 pub mod hermes_rtt;
 mod host;
+pub mod letflow;
 mod needs;
 pub mod parts;
 pub mod presto;
