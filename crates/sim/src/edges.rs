@@ -269,7 +269,11 @@ impl Fabric {
         let via = self.with_edge(network, node, |edge, cx, own| {
             edge.detour(cx, &seen).filter(|via| *via != own && *via != seen.to)
         });
-        if let Some(via) = via.flatten() {
+        let is_reachable = |via: &ClassIx| {
+            let (between, _) = self.edges.nodes[via.0 as usize];
+            self.has_route(node, *via) && self.has_route(between, seen.to)
+        };
+        if let Some(via) = via.flatten().filter(is_reachable) {
             let packet = network.arena.get_mut(ix);
             packet.class = via.0 as u16;
             packet.flags |= DETOUR;

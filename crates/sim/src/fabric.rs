@@ -283,6 +283,13 @@ impl Fabric {
         }
     }
 
+    /// Whether routing knows a way from a node to a class.
+    #[inline]
+    pub(crate) fn has_route(&self, node: u32, class: ClassIx) -> bool {
+        let at = (node - self.first_row) as usize * self.class_count + class.0 as usize;
+        self.table[at].target & KIND != NOTHING
+    }
+
     /// Asks the switch's balancer.
     #[inline]
     fn balance(&mut self, network: &Network, node: u32, ix: u32, group: u32) -> u32 {

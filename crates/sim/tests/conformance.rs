@@ -116,6 +116,31 @@ fn members_may_vanish_and_return() {
 }
 
 #[test]
+fn detours_avoid_edges_that_are_down() {
+    // Eight switches, each linked to every other; the last one is down for good, its hosts send nothing.
+    let t = topology("flattened-butterfly:k=8,n=2");
+    let dead = t.link(t.out_links(t.host(net::HostIx(63)))[0]).to;
+    let down = Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind: FailureKind::SwitchDown(dead) };
+    let flows = some_flows(56, 400, 3, Time::from_us(500), 100_000);
+    for failures in [vec![], vec![down]] {
+        let has_failed = !failures.is_empty();
+        let config = SimConfig { failures, ..new_reno() };
+        let o = simulate(&t, &flows, "vlb", 7, &config);
+        assert_eq!(o.books.flows_completed, 400, "down: {has_failed}");
+        assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "down: {has_failed}");
+        // Two hops where ECMP takes one, unless the intermediate is the flow's own edge: 6 of 8, or 5 with one down.
+        let between = |o: &Outcome| -> u64 {
+            let is_fabric = |link: &usize| !t.is_host_link(LinkIx(*link as u32));
+            (0..t.links().len()).filter(is_fabric).map(|link| o.links[link].bytes).sum()
+        };
+        let direct = simulate(&t, &flows, "ecmp", 7, &config);
+        let stretch = between(&o) as f64 / between(&direct) as f64;
+        let expected = if has_failed { 1.0 + 5.0 / 8.0 } else { 1.0 + 6.0 / 8.0 };
+        assert!((stretch - expected).abs() < 0.06, "down: {has_failed}, {stretch} times the hops, {expected} expected");
+    }
+}
+
+#[test]
 fn faults_that_are_silent_are_counted_by_cause() {
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
     let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();

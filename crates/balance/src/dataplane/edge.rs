@@ -224,7 +224,8 @@ pub trait EdgeBalancer: Send {
     }
 
     /// Asked before the path: an edge to visit on the way (Valiant load balancing in direct networks), or `None`. The
-    /// packet takes a path to that edge, which then picks a path to the destination.
+    /// packet takes a path to that edge, which then picks a path to the destination. An edge that routing cannot reach, or
+    /// that cannot reach the destination, is not visited: the packet goes straight.
     fn detour(&mut self, cx: &mut Cx<'_>, packet: &PacketView) -> Option<ClassIx> {
         let _ = (cx, packet);
         None
