@@ -299,7 +299,12 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
-        Resequencing::Auto if scenario.balancer.entry.reorders != balance::Reorders::Always => return None,
+        Resequencing::Auto
+            if scenario.balancer.entry.reorders != balance::Reorders::Always
+                && needs.receiving != Receiving::Resequenced =>
+        {
+            return None;
+        }
         Resequencing::Auto => ResequencingBounds { timeout: None, packets: None },
         Resequencing::On(bounds) => bounds,
     };

@@ -70,6 +70,16 @@ fn per_packet_schemes_do_reorder_and_the_buffer_hides_it() {
 }
 
 #[test]
+fn parameters_may_ask_for_resequencing() {
+    let held = |balancer| {
+        let o = short_run("fat-tree:k=4", balancer, &new_reno());
+        (o.resequencing.active, o.resequencing.held > 0)
+    };
+    assert_eq!(held("vlb"), (false, false));
+    assert_eq!(held("vlb:per=packet"), (true, true));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_outcome_and_another_does_not() {
     for entry in DATAPLANE {
         let t = topology("fat-tree:k=4");

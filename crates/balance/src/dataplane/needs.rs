@@ -120,6 +120,8 @@ pub enum Receiving {
     /// Resequencing for mechanisms that always reorder, none for others.
     #[default]
     Usual,
+    /// Resequencing, for parameters that make a per-packet mechanism of a per-flow one.
+    Resequenced,
     /// Resequencing without a limit, and no fast retransmit: in lossless networks only the timer means loss (DeTail).
     Patient,
     /// Resequencing that tells loss inside a flowcell from reordering between flowcells (Presto): a gap within the

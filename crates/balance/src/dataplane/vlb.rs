@@ -8,8 +8,9 @@
 //! another one from there, unless that edge is its own or its destination's.
 //!
 //! VL2 draws the intermediate when a flow starts; here it is a hash of the flow, which is the same draw without a table
-//! and survives failures: a flow whose intermediate died draws again, all others stay. Within an intermediate, ECMP
-//! chooses (the anycast address of VL2). With `per=packet` both draws are made for every packet.
+//! and survives failures: a flow whose intermediate died draws again (or, where it was an edge, goes straight), all others
+//! stay. Within an intermediate, ECMP chooses (the anycast address of VL2). With `per=packet` both draws are made for every
+//! packet, and receivers resequence.
 //!
 //! In direct networks paths are twice as long, so no pattern gets more than half of what uniform traffic could, but every
 //! pattern gets that. Per flow, elephants still collide.
@@ -17,7 +18,7 @@
 use net::routes::ClassIx;
 use net::{NodeIx, NodeKind, Routes, Topology};
 
-use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths};
+use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Receiving};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -49,7 +50,10 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     example: "vlb",
-    needs: NO_NEEDS,
+    needs: |_, params| Needs {
+        receiving: if params.text("per") == "packet" { Receiving::Resequenced } else { Receiving::Usual },
+        ..Needs::default()
+    },
     build: Build::Edge(|env, params| Box::new(Vlb::new(env, params))),
 };
 
