@@ -8,9 +8,11 @@
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
+pub mod flowbender;
 pub mod hermes_rtt;
 mod host;
 mod needs;
+pub(crate) mod parts;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
