@@ -101,6 +101,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray_rr::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::flowbender::ENTRY,
+    &dataplane::plb::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

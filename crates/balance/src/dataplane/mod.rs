@@ -13,6 +13,7 @@ pub mod hermes_rtt;
 mod host;
 mod needs;
 pub(crate) mod parts;
+pub mod plb;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
