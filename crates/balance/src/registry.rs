@@ -102,6 +102,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::flowbender::ENTRY,
     &dataplane::plb::ENTRY,
+    &dataplane::reps::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

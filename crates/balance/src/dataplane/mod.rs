@@ -14,6 +14,7 @@ mod host;
 mod needs;
 pub(crate) mod parts;
 pub mod plb;
+pub mod reps;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
