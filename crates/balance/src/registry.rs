@@ -103,6 +103,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::flowbender::ENTRY,
     &dataplane::plb::ENTRY,
     &dataplane::reps::ENTRY,
+    &dataplane::ue_spray::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

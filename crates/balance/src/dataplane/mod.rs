@@ -20,6 +20,7 @@ pub mod spray_rr;
 pub mod spt;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod ue_spray;
 pub mod wcmp;
 
 pub use edge::{
