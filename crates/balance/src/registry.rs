@@ -100,6 +100,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray::ENTRY,
     &dataplane::spray_rr::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
+    &dataplane::conweave::ENTRY,
     &dataplane::flowbender::ENTRY,
     &dataplane::plb::ENTRY,
     &dataplane::reps::ENTRY,

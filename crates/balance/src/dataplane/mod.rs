@@ -5,6 +5,7 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod conweave;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
@@ -133,6 +134,8 @@ impl Cx<'_> {
     }
 
     /// Lets the held packets of `flow` go on to their receiver, in the order they came. Edges only.
+    ///
+    /// They may go before a packet that the same call passes: one that must go before them needs the release by a timer.
     pub fn release(&mut self, flow: u32) {
         self.commands.releases.push(flow);
     }
