@@ -15,8 +15,8 @@
 //! Both ends know flows by the hash of the five-tuple besides their number, and talk in the format of `tag.rs`. ACKs take
 //! paths by hash.
 //!
-//! Where the source is silent, or public code differs: the base RTT is that of the edge to a host behind the other
-//! edge. A first packet of a newer epoch releases what is held back before it goes on itself (public code forwards it at
+//! Where the source is silent, or public code differs: the base RTT of a request is from edge to edge, as in public
+//! code, but counts the time to send a full packet there and a control packet back besides the delays. A first packet of a newer epoch releases what is held back before it goes on itself (public code forwards it at
 //! once). A flow whose path died starts anew, for nothing on that path can still arrive. Control packets take the path last
 //! used for anything to that edge, which was alive a moment ago, and have no priority (the published ones have that of
 //! ACKs). As published, packets of an epoch that is over make no NOTIFY, and marks of every other packet make one.
@@ -33,6 +33,7 @@ use crate::hash::{mix, reduce};
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 use net::routes::ClassIx;
+use net::{LinkIx, Time};
 
 use destination::Destination;
 use source::{Pauses, Source};
@@ -60,7 +61,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Scaled,
             default: "0.5rtt",
             unit: "",
-            doc: "A reply is timely within the base RTT and this; published: 4us, at a base RTT of 8 us as all here.",
+            doc: "A reply is timely within the round trip between the edges and this; published: 4us, where hosts have a base RTT of 8 us.",
         },
         Param {
             name: "pause",
@@ -106,6 +107,19 @@ pub static ENTRY: Entry = Entry {
 /// Bytes of a control packet on the wire.
 const CONTROL_BYTES: u16 = 64;
 
+/// Round trip of a request to the edge of `to` and its reply in an empty network, by the first of the paths.
+fn request_rtt(env: &EdgeEnv<'_>, to: ClassIx) -> Time {
+    let one_way = |link: LinkIx, bytes: u32| {
+        let link = env.topology.link(link);
+        link.delay.saturating_add(link.rate.time_for(u64::from(bytes)))
+    };
+    let there_and_back = |link: LinkIx| {
+        one_way(link, env.scale.packet_bytes).saturating_add(one_way(link.reverse(), u32::from(CONTROL_BYTES)))
+    };
+    let links = env.routes.path(env.topology, env.edge, to, 0);
+    links.into_iter().map(there_and_back).fold(Time::ZERO, Time::saturating_add)
+}
+
 struct ConWeave {
     source: Source,
     destination: Destination,
@@ -123,10 +137,11 @@ impl ConWeave {
         // Of the whole network, so that both ends use the same unit.
         let longest = env.scale.base_rtt.saturating_add(extra).saturating_add(expiry);
         let ticks = Ticks::covering(longest);
+        let classes = (0..env.path_counts.len() as u32).map(ClassIx);
         ConWeave {
             source: Source {
                 ticks,
-                patience: env.base_rtt.iter().map(|rtt| rtt.saturating_add(extra)).collect(),
+                patience: classes.map(|to| request_rtt(env, to).saturating_add(extra)).collect(),
                 expiry,
                 pause: time("pause"),
                 pauses: Pauses::new(env.path_counts),

@@ -10,6 +10,8 @@ use super::super::tag::{Kind, Tag};
 use crate::dataplane::testing::{Bench, packet};
 use crate::dataplane::{Arrival, Commands, ControlArrival, Delivery};
 
+/// Paths are slower here than in the network of the bench, so replies have more time.
+const SPEC: &str = "conweave:extra=144us";
 const PATHS: u16 = 4;
 /// One way, in an empty network.
 const BASE_DELAY: Time = Time::from_us(50);
@@ -77,8 +79,8 @@ fn run(steps: &[Step]) -> Report {
         now: Time::ZERO,
         events: BinaryHeap::new(),
         serial: 0,
-        source: Bench::edge_on("conweave", &family, 0),
-        destination: Bench::edge_on("conweave", &family, 1),
+        source: Bench::edge_on(SPEC, &family, 0),
+        destination: Bench::edge_on(SPEC, &family, 1),
         current: None,
         delays: [BASE_DELAY; PATHS as usize],
         arrivals: [Time::ZERO; PATHS as usize],

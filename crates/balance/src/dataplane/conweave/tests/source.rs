@@ -5,11 +5,13 @@ use net::routes::ClassIx;
 
 use super::super::tag::{FlowEpoch, Kind, Message, Tag, identity};
 use super::{EXPIRY, PS, about, data, epoch, ticks};
-use crate::dataplane::testing::{BASE_RTT, Bench, packet};
+use crate::dataplane::testing::{Bench, packet};
 use crate::dataplane::{ControlArrival, PacketView};
 
-/// Base RTT and `extra` of the bench: replies are timely within this.
-const PATIENCE: Time = Time::from_us(150);
+/// Replies of the bench are timely within `extra`, half a base RTT, and the round trip between the edges: two links of
+/// 10 Gb/s and 1 us each way, 1500 bytes there and 64 back.
+const PATIENCE: Time = Time::from_ps(50_000_000 + 4_000_000 + 2 * 1_200_000 + 2 * 51_200);
+const TIMELY: Time = Time::from_us(50);
 const PAUSE: Time = Time::from_us(200);
 
 /// The edge flows start from, with the path flow 1 took last.
@@ -50,8 +52,8 @@ fn a_flow_begins_with_a_request_and_stays_on_its_path_while_waiting() {
     let mut source = SourceEnd::new(8);
     let (path, first) = source.send();
     assert_eq!(first, Tag { kind: Kind::Request, ..data(epoch(1), 0) });
-    for _ in 0..15 {
-        let (next, tag) = source.send_after(Time::from_us(10));
+    for _ in 0..16 {
+        let (next, tag) = source.send_after(Time::from_ps(PATIENCE.as_ps() / 16));
         assert_eq!((next, tag), (path, data(epoch(1), source.stamp())));
     }
     assert_eq!(source.bench.now, PATIENCE, "the deadline itself is not late");
@@ -78,7 +80,7 @@ fn a_timely_reply_begins_the_next_epoch_on_the_same_path() {
     let mut source = SourceEnd::new(8);
     let (path, _) = source.send();
     for n in 1..200 {
-        source.bench.wait(BASE_RTT);
+        source.bench.wait(TIMELY);
         source.hear(Message::RttReply(about(1, n)));
         source.hear(Message::RttReply(about(1, n)));
         let time = source.stamp();
@@ -92,9 +94,9 @@ fn a_timely_reply_begins_the_next_epoch_on_the_same_path() {
 fn a_timely_reply_ends_the_wait_even_if_nothing_is_sent_for_long() {
     let mut source = SourceEnd::new(8);
     source.send();
-    source.bench.wait(BASE_RTT);
+    source.bench.wait(TIMELY);
     source.hear(Message::RttReply(about(1, 1)));
-    assert_eq!(source.send_after(EXPIRY.saturating_sub(BASE_RTT)).1.kind, Kind::Request);
+    assert_eq!(source.send_after(EXPIRY.saturating_sub(TIMELY)).1.kind, Kind::Request);
 }
 
 #[test]
@@ -102,9 +104,9 @@ fn late_foreign_and_repeated_messages_are_ignored() {
     let late = PATIENCE;
     for (wait, message, what) in [
         (late, Message::RttReply(about(1, 1)), "a reply at the deadline"),
-        (BASE_RTT, Message::RttReply(about(1, 2)), "of another epoch"),
-        (BASE_RTT, Message::RttReply(FlowEpoch { identity: 77, ..about(1, 1) }), "to a flow that has ended"),
-        (BASE_RTT, Message::Clear(about(1, 1)), "a CLEAR in phase 0"),
+        (TIMELY, Message::RttReply(about(1, 2)), "of another epoch"),
+        (TIMELY, Message::RttReply(FlowEpoch { identity: 77, ..about(1, 1) }), "to a flow that has ended"),
+        (TIMELY, Message::Clear(about(1, 1)), "a CLEAR in phase 0"),
     ] {
         let mut source = SourceEnd::new(8);
         source.send();
