@@ -108,6 +108,11 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::letflow::ENTRY,
     &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
+    &dataplane::conweave::ENTRY,
+    &dataplane::flowbender::ENTRY,
+    &dataplane::plb::ENTRY,
+    &dataplane::reps::ENTRY,
+    &dataplane::ue_spray::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

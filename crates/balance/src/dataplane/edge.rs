@@ -83,7 +83,8 @@ pub enum Delivery {
     Pass,
     /// Hand it on without its ECN mark (overlays that keep congestion to themselves).
     PassUnmarked,
-    /// Keep it until [`Cx::release`] is called for its flow. One queue per flow, first come, first served.
+    /// Keep it until [`Cx::release`] is called for its flow. One queue per flow, first come, first served. A release asked
+    /// for in the same call lets this packet go too, as the last.
     Hold,
 }
 

@@ -5,18 +5,22 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod conweave;
 pub mod detail;
 pub mod drb;
 pub mod drill;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
+pub mod flowbender;
 pub mod hermes_rtt;
 mod host;
 pub mod letflow;
 mod needs;
 pub mod parts;
+pub mod plb;
 pub mod presto;
+pub mod reps;
 pub mod spain;
 pub mod spray;
 pub mod spray_rr;
@@ -24,6 +28,7 @@ pub mod spt;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tinyflow;
+pub mod ue_spray;
 pub mod vlb;
 pub mod wcmp;
 
@@ -138,6 +143,8 @@ impl Cx<'_> {
     }
 
     /// Lets the held packets of `flow` go on to their receiver, in the order they came. Edges only.
+    ///
+    /// They may go before a packet that the same call passes: one that must go before them needs the release by a timer.
     pub fn release(&mut self, flow: u32) {
         self.commands.releases.push(flow);
     }

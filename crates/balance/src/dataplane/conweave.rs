@@ -1,0 +1,218 @@
+//! ConWeave: the source edge reroutes a flow as soon as its path shows congestion, and the destination edge puts the
+//! packets back in order (mechanisms.md P27; Song, Khooi, Joshi, Choi, Li, Chan, SIGCOMM 2023).
+//!
+//! The source (`source.rs`) asks the destination for a reply about once per round trip. Each request begins an
+//! *epoch* in *phase 0*. A reply within base RTT + `extra` says the path is good: the next packet asks anew. If there
+//! is none, the next packet is the TAIL, last on the old path, and those after it are *phase 1* on a new path: the
+//! first of two random ones that is not paused, or the old one if both are. No second reroute begins before the
+//! destination says CLEAR. A flow idle for `expiry` begins an epoch on a newly picked path.
+//!
+//! The destination (`destination.rs`) holds phase-1 packets back until the TAIL has come, and says CLEAR. So that a
+//! lost TAIL stops nothing, it gives up when the TAIL should have come: as long after the last phase-0 packet as the
+//! TAIL left after it, plus `flush_extra`; or, knowing no phase-0 packet of the epoch, after `wait` + `flush_extra`. Each
+//! phase-0 packet renews the estimate. A packet marked by ECN makes it send NOTIFY, and the source pauses the path.
+//!
+//! Both ends know flows by the hash of the five-tuple besides their number, and talk in the format of `tag.rs`. ACKs take
+//! paths by hash.
+//!
+//! Where the source is silent, or public code differs: the base RTT of a request is from edge to edge, as in public
+//! code, but counts the time to send a full packet there and a control packet back besides the delays. A first packet of a newer epoch releases what is held back before it goes on itself (public code forwards it at
+//! once). A flow whose path died starts anew, for nothing on that path can still arrive. Control packets take the path last
+//! used for anything to that edge, which was alive a moment ago, and have no priority (the published ones have that of
+//! ACKs). As published, packets of an epoch that is over make no NOTIFY, and marks of every other packet make one.
+//!
+//! Pitfalls: a lost TAIL or CLEAR leaves the flow on its path until it idles for `expiry`; an `expiry` shorter than the
+//! difference between paths mixes epochs; bursts deceive the estimate, and a release too early is reordering; requests
+//! that queue behind the flow's own burst are late and cause reroutes.
+
+use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::{
+    Arrival, Control, ControlArrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths,
+};
+use crate::hash::{mix, reduce};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use net::routes::ClassIx;
+use net::{LinkIx, Time};
+
+use destination::Destination;
+use source::{Pauses, Source};
+use tag::{Message, Tag, Ticks};
+
+mod destination;
+mod source;
+mod tag;
+#[cfg(test)]
+mod tests;
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "conweave",
+    title: "ConWeave",
+    summary: "Edges reroute flows whose path answers late, and hold packets of the new path back until the old one is empty.",
+    source: "P27; ConWeave, SIGCOMM 2023",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "round trips between edges, ECN marks at the far edge",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "extra",
+            kind: ParamKind::Scaled,
+            default: "0.5rtt",
+            unit: "",
+            doc: "A reply is timely within the round trip between the edges and this; published: 4us, where hosts have a base RTT of 8 us.",
+        },
+        Param {
+            name: "pause",
+            kind: ParamKind::Scaled,
+            default: "2rtt",
+            unit: "",
+            doc: "How long a path is not picked after a NOTIFY; published: 16us.",
+        },
+        Param {
+            name: "flush_extra",
+            kind: ParamKind::Scaled,
+            default: "2rtt",
+            unit: "",
+            doc: "Grace beyond the estimated arrival of the TAIL; published: 16us, and 64us for lossless fat-trees.",
+        },
+        Param {
+            name: "wait",
+            kind: ParamKind::Scaled,
+            default: "25rtt",
+            unit: "",
+            doc: "Wait for a TAIL without an estimate; published: 200us in two tiers, 300us and 600us in three.",
+        },
+        Param {
+            name: "expiry",
+            kind: ParamKind::Scaled,
+            default: "37.5rtt",
+            unit: "",
+            doc: "A flow idle for longer may change path freely; published: 300us in two tiers, 1000us in three.",
+        },
+        Param {
+            name: "aging",
+            kind: ParamKind::Scaled,
+            default: "250rtt",
+            unit: "",
+            doc: "The far edge forgets a flow silent for longer; published: 2ms.",
+        },
+    ],
+    example: "conweave:pause=1rtt",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| Box::new(ConWeave::new(env, params))),
+};
+
+/// Bytes of a control packet on the wire.
+const CONTROL_BYTES: u16 = 64;
+
+/// Round trip of a request to the edge of `to` and its reply in an empty network, by the first of the paths.
+fn request_rtt(env: &EdgeEnv<'_>, to: ClassIx) -> Time {
+    let one_way = |link: LinkIx, bytes: u32| {
+        let link = env.topology.link(link);
+        link.delay.saturating_add(link.rate.time_for(u64::from(bytes)))
+    };
+    let there_and_back = |link: LinkIx| {
+        one_way(link, env.scale.packet_bytes).saturating_add(one_way(link.reverse(), u32::from(CONTROL_BYTES)))
+    };
+    let links = env.routes.path(env.topology, env.edge, to, 0);
+    links.into_iter().map(there_and_back).fold(Time::ZERO, Time::saturating_add)
+}
+
+struct ConWeave {
+    source: Source,
+    destination: Destination,
+    /// Header of the packet whose path was chosen last.
+    header: u32,
+    path_counts: Vec<u16>,
+    /// Path last taken to each class by anything.
+    last_path: Vec<Option<u16>>,
+}
+
+impl ConWeave {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> ConWeave {
+        let time = |name| params.scaled(name, &env.scale);
+        let (extra, expiry) = (time("extra"), time("expiry"));
+        // Of the whole network, so that both ends use the same unit.
+        let longest = env.scale.base_rtt.saturating_add(extra).saturating_add(expiry);
+        let ticks = Ticks::covering(longest);
+        let classes = (0..env.path_counts.len() as u32).map(ClassIx);
+        ConWeave {
+            source: Source {
+                ticks,
+                patience: classes.map(|to| request_rtt(env, to).saturating_add(extra)).collect(),
+                expiry,
+                pause: time("pause"),
+                pauses: Pauses::new(env.path_counts),
+                flows: FlowTable::new(),
+            },
+            destination: Destination {
+                ticks,
+                flush_extra: time("flush_extra"),
+                default_wait: time("wait"),
+                aging: time("aging"),
+                flows: FlowTable::new(),
+            },
+            header: 0,
+            path_counts: env.path_counts.to_vec(),
+            last_path: vec![None; env.path_counts.len()],
+        }
+    }
+
+    fn tell(&self, cx: &mut Cx<'_>, to: ClassIx, message: Message) {
+        let class = to.0 as usize;
+        let path =
+            self.last_path[class].unwrap_or_else(|| cx.rng.below(u64::from(self.path_counts[class]).max(1)) as u16);
+        let (word, tag) = message.pack();
+        cx.send(Control { to, path, bytes: CONTROL_BYTES, is_ecn_capable: false, word, tag });
+    }
+}
+
+impl EdgeBalancer for ConWeave {
+    fn duties(&self) -> Duties {
+        Duties { overlay: true, ..Duties::default() }
+    }
+
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let path = if packet.is_data {
+            let (path, tag) = self.source.send(cx.now, cx.rng, packet, paths);
+            self.header = tag.pack();
+            path
+        } else {
+            self.header = 0;
+            paths.live[reduce(mix(packet.hash), paths.live.len())]
+        };
+        self.last_path[packet.to.0 as usize] = Some(path);
+        path
+    }
+
+    fn encapsulate(&mut self, _: &mut Cx<'_>, _: &PacketView, _: u16) -> u32 {
+        std::mem::take(&mut self.header)
+    }
+
+    fn decapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, arrival: &Arrival) -> Delivery {
+        let Some(tag) = Tag::unpack(arrival.tag).filter(|_| packet.is_data) else { return Delivery::Pass };
+        let Some((delivery, reply)) = self.destination.receive(cx, packet, tag) else { return Delivery::Pass };
+        if arrival.marked {
+            self.tell(cx, arrival.from, Message::Notify(arrival.path));
+        }
+        if let Some(reply) = reply {
+            self.tell(cx, arrival.from, reply);
+        }
+        delivery
+    }
+
+    fn on_control(&mut self, cx: &mut Cx<'_>, control: &ControlArrival) {
+        match Message::unpack(control.word, control.tag) {
+            Some(Message::RttReply(of)) => self.source.on_reply(cx.now, of),
+            Some(Message::Clear(of)) => self.source.on_clear(of),
+            Some(Message::Notify(path)) => self.source.on_notify(cx.now, control.from.0 as usize, path),
+            None => (),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Cx<'_>, token: u64) {
+        self.destination.on_timer(cx, token as u32);
+    }
+}

@@ -1,0 +1,153 @@
+//! The source edge: when a flow is rerouted, and onto which path.
+
+use net::{Stream, Time};
+
+use super::tag::{Epoch, FlowEpoch, Kind, Tag, Ticks, identity};
+use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::{PacketView, Paths};
+
+/// Rules of the source edge.
+pub(super) struct Source {
+    pub(super) ticks: Ticks,
+    /// How long after a request its reply counts as timely, per class.
+    pub(super) patience: Vec<Time>,
+    /// A flow idle for longer starts anew.
+    pub(super) expiry: Time,
+    /// How long a path is not picked after a NOTIFY.
+    pub(super) pause: Time,
+    pub(super) pauses: Pauses,
+    pub(super) flows: FlowTable<Flow>,
+}
+
+/// What the source edge knows of a flow.
+#[derive(Clone, Default)]
+pub(super) struct Flow {
+    hash: u64,
+    last_sent: Time,
+    /// Until when the reply to the epoch's request is timely; [`Time::MAX`] once it does not matter.
+    deadline: Time,
+    /// When the epoch's TAIL left.
+    tail_time: u32,
+    path: u16,
+    epoch: Epoch,
+    /// Phase 1.
+    is_rerouted: bool,
+    /// The path proved good, or the reroute is done: the next packet begins an epoch.
+    is_stable: bool,
+}
+
+/// Paths not to be picked for a while.
+pub(super) struct Pauses {
+    /// Where the paths to each class begin in `until`.
+    first: Vec<u32>,
+    until: Vec<Time>,
+}
+
+impl Pauses {
+    pub(super) fn new(path_counts: &[u16]) -> Pauses {
+        let mut first = Vec::with_capacity(path_counts.len() + 1);
+        let mut total = 0;
+        for count in path_counts {
+            first.push(total);
+            total += u32::from(*count);
+        }
+        first.push(total);
+        Pauses { first, until: vec![Time::ZERO; total as usize] }
+    }
+
+    fn slot(&mut self, class: usize, path: u16) -> Option<&mut Time> {
+        let (first, end) = (*self.first.get(class)?, *self.first.get(class + 1)?);
+        let slot = first + u32::from(path);
+        if slot < end { self.until.get_mut(slot as usize) } else { None }
+    }
+
+    /// Numbers that name no path are ignored.
+    fn pause(&mut self, class: usize, path: u16, until: Time) {
+        if let Some(slot) = self.slot(class, path) {
+            *slot = until;
+        }
+    }
+
+    fn is_paused(&mut self, class: usize, path: u16, now: Time) -> bool {
+        self.slot(class, path).is_some_and(|until| now < *until)
+    }
+
+    /// Two random paths: the first that is not paused, or `current`, or the first drawn.
+    fn pick(&mut self, class: usize, live: &[u16], current: Option<u16>, now: Time, rng: &mut Stream) -> u16 {
+        let mut draw = || live[rng.below(live.len() as u64) as usize];
+        let drawn = [draw(), draw()];
+        let good = drawn.into_iter().find(|path| !self.is_paused(class, *path, now));
+        good.or(current).unwrap_or(drawn[0])
+    }
+}
+
+impl Source {
+    /// A data packet enters the fabric: its path and header.
+    pub(super) fn send(&mut self, now: Time, rng: &mut Stream, packet: &PacketView, paths: Paths<'_>) -> (u16, Tag) {
+        let class = packet.to.0 as usize;
+        let flow = self.flows.slot(packet.flow);
+        // A flow whose path died has nothing left in order to keep, so it starts anew like one that was idle.
+        let is_expired =
+            paths.current.is_none() || flow.hash != packet.hash || now.saturating_sub(flow.last_sent) > self.expiry;
+        flow.last_sent = now;
+        flow.hash = packet.hash;
+        let mut kind = Kind::Data;
+        let mut path = flow.path;
+        if is_expired || flow.is_stable {
+            flow.is_stable = false;
+            flow.is_rerouted = false;
+            flow.epoch = flow.epoch.next();
+            flow.deadline = now.saturating_add(self.patience[class]);
+            kind = Kind::Request;
+            if is_expired {
+                path = self.pauses.pick(class, paths.live, paths.current, now, rng);
+                flow.path = path;
+            }
+        } else if !flow.is_rerouted && now > flow.deadline {
+            kind = Kind::Tail;
+            flow.deadline = Time::MAX;
+            flow.path = self.pauses.pick(class, paths.live, paths.current, now, rng);
+        }
+        // The path of a reroute just begun may have died before its first packet.
+        if paths.current != Some(path) && paths.live.binary_search(&path).is_err() {
+            path = self.pauses.pick(class, paths.live, paths.current, now, rng);
+            flow.path = path;
+        }
+        let stamp = self.ticks.stamp(now);
+        let time = if flow.is_rerouted { flow.tail_time } else { stamp };
+        let tag = Tag { kind, is_rerouted: flow.is_rerouted, epoch: flow.epoch, time };
+        if kind == Kind::Tail {
+            flow.tail_time = stamp;
+            flow.is_rerouted = true;
+        }
+        (path, tag)
+    }
+
+    /// A request was answered.
+    pub(super) fn on_reply(&mut self, now: Time, of: FlowEpoch) {
+        let flow = self.flows.slot(of.flow);
+        if flow.is(of) && !flow.is_rerouted && now < flow.deadline && flow.deadline != Time::MAX {
+            flow.is_stable = true;
+            flow.deadline = Time::MAX;
+        }
+    }
+
+    /// A packet on a path to `class` was marked.
+    pub(super) fn on_notify(&mut self, now: Time, class: usize, path: u16) {
+        self.pauses.pause(class, path, now.saturating_add(self.pause));
+    }
+
+    /// Everything sent on the old path has arrived.
+    pub(super) fn on_clear(&mut self, of: FlowEpoch) {
+        let flow = self.flows.slot(of.flow);
+        if flow.is(of) && flow.is_rerouted {
+            flow.is_stable = true;
+        }
+    }
+}
+
+impl Flow {
+    fn is(&self, of: FlowEpoch) -> bool {
+        self.epoch == of.epoch && identity(self.hash) == of.identity
+    }
+}

@@ -1,0 +1,281 @@
+//! PLB, protective load balancing: a host draws a new flow label for a connection that was congested for several round
+//! trips, sooner if it is idle just then (mechanisms.md P24; Qureshi et al., SIGCOMM 2022; Linux `tcp_plb`).
+//!
+//! At the end of each round trip: if at least the share K of what was acknowledged was marked, one congested round
+//! more (N at most), else none. The connection gets a new label after M congested rounds if nothing is in flight,
+//! for then nothing can be reordered, and after N rounds in any case. A retransmission timeout draws a new label at
+//! once, forgets the rounds, and suspends moves for congestion for a time drawn from one to two times `suspend`:
+//! routing is repairing something, and re-hashing into it would only spread the trouble.
+//!
+//! Where the source is silent: the suspension's 60 s have no unit of the network; they are read as 600,000 base
+//! round-trip times of 100 us, and `suspend=60s` is Linux' own value. Counts are in packets. As in Linux,
+//! idleness is looked at when a round ends, a new label may be the old one again (once in 65,535), and congested rounds
+//! are counted during a suspension too, so that it may end with a move.
+//!
+//! Pitfalls: K = 0 moves as often as N allows whatever happens; small windows see coarse shares; the new path may be
+//! worse; with the defaults a flow must last a dozen congested round trips, so most flows of short workloads never move.
+
+use net::{Stream, Time};
+
+use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::parts::rounds::Rounds;
+use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "plb",
+    title: "PLB",
+    summary: "Hosts draw a new flow label after several congested round trips, earlier if nothing is in flight.",
+    source: "P24; PLB, SIGCOMM 2022; Linux tcp_plb",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "ECN echoes, timeouts",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "threshold",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.5",
+            unit: "",
+            doc: "K: a round is congested when at least this share of its packets were marked.",
+        },
+        Param {
+            name: "idle",
+            kind: ParamKind::Count { min: 0, max: 31 },
+            default: "3",
+            unit: "round trips",
+            doc: "M: congested rounds until a connection with nothing in flight moves; 0 for never.",
+        },
+        Param {
+            name: "forced",
+            kind: ParamKind::Count { min: 1, max: 31 },
+            default: "12",
+            unit: "round trips",
+            doc: "N: congested rounds until any connection moves.",
+        },
+        Param {
+            name: "suspend",
+            kind: ParamKind::Scaled,
+            default: "600000rtt",
+            unit: "",
+            doc: "No moves for congestion for one to two times this after a timeout; Linux: 60s.",
+        },
+    ],
+    example: "plb:forced=4,idle=1",
+    needs: NO_NEEDS,
+    build: Build::Host(|env, params| Box::new(Plb::new(env, params))),
+};
+
+/// Entropy values to draw from.
+const LABELS: u64 = 65_535;
+
+struct Plb {
+    threshold: f64,
+    idle: u8,
+    forced: u8,
+    suspend: Time,
+    flows: FlowTable<Flow>,
+}
+
+#[derive(Clone, Default)]
+struct Flow {
+    label: u16,
+    /// Congested rounds in a row, at most N.
+    congested: u8,
+    rounds: Rounds,
+    suspended_until: Time,
+}
+
+impl Plb {
+    fn new(env: &HostEnv, params: &Params) -> Plb {
+        Plb {
+            threshold: params.number("threshold"),
+            idle: params.count("idle") as u8,
+            forced: params.count("forced") as u8,
+            suspend: params.scaled("suspend", &env.scale),
+            flows: FlowTable::new(),
+        }
+    }
+}
+
+impl Flow {
+    fn repath(&mut self, rng: &mut Stream) {
+        self.label = rng.below(LABELS) as u16;
+        self.congested = 0;
+    }
+}
+
+impl HostBalancer for Plb {
+    fn entropy(&mut self, cx: &mut Cx<'_>, packet: &HostPacket) -> u16 {
+        if packet.is_first {
+            self.flows.renew(packet.flow).repath(cx.rng);
+        }
+        self.flows.slot(packet.flow).label
+    }
+
+    fn on_ack(&mut self, cx: &mut Cx<'_>, feedback: &HostFeedback) {
+        let flow = self.flows.slot(feedback.flow);
+        let Some(round) = flow.rounds.count(feedback) else { return };
+        let is_congested = f64::from(round.marked) >= self.threshold * f64::from(round.acked);
+        flow.congested = if is_congested { (flow.congested + 1).min(self.forced) } else { 0 };
+        let is_idle = feedback.una == feedback.next;
+        let is_due = flow.congested >= self.forced || (self.idle > 0 && is_idle && flow.congested >= self.idle);
+        if is_due && cx.now >= flow.suspended_until {
+            flow.repath(cx.rng);
+        }
+    }
+
+    fn on_loss(&mut self, cx: &mut Cx<'_>, flow: u32, loss: HostLoss) {
+        if loss != HostLoss::Timeout {
+            return;
+        }
+        let pause = Time::from_ps((self.suspend.as_ps() as f64 * (1.0 + cx.rng.unit())) as u64);
+        let flow = self.flows.slot(flow);
+        flow.suspended_until = cx.now.saturating_add(pause);
+        flow.repath(cx.rng);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+
+    use crate::dataplane::testing::{BASE_RTT, Bench};
+    use crate::dataplane::{HostFeedback, HostLoss};
+
+    const WINDOW: u32 = 10;
+
+    struct Sender {
+        bench: Bench,
+        una: u32,
+    }
+
+    impl Sender {
+        fn new(spec: &str) -> Sender {
+            let mut bench = Bench::host(spec);
+            bench.entropy(1, 0);
+            Sender { bench, una: 0 }
+        }
+        /// Acknowledges a window with `marked` packets of it marked; whether that changed the label.
+        fn round(&mut self, marked: u32, in_flight: u32) -> bool {
+            let before = self.label();
+            for i in 0..WINDOW {
+                self.una += 1;
+                // The round ends with the last packet of this window, whatever is sent meanwhile.
+                let next = self.una + if i + 1 == WINDOW { in_flight } else { WINDOW - 1 - i };
+                let feedback = HostFeedback {
+                    flow: 1,
+                    entropy: 0,
+                    marked: i < marked,
+                    acked: 1,
+                    una: self.una,
+                    next,
+                    rtt: BASE_RTT,
+                };
+                self.bench.ack(&feedback);
+            }
+            self.label() != before
+        }
+        fn label(&mut self) -> u16 {
+            self.bench.entropy(1, self.una + 1)
+        }
+        /// Congested rounds until the label changes, of at most 40.
+        fn rounds_to_move(&mut self, marked: u32, in_flight: u32) -> Option<usize> {
+            (1..=40).find(|_| self.round(marked, in_flight))
+        }
+    }
+
+    #[test]
+    fn a_busy_connection_moves_after_twelve_congested_rounds_and_counts_anew() {
+        let mut sender = Sender::new("plb");
+        assert_eq!(sender.rounds_to_move(5, WINDOW), Some(12), "half the packets marked is congested");
+        assert_eq!(sender.rounds_to_move(10, WINDOW), Some(12));
+        assert_eq!(sender.rounds_to_move(4, WINDOW), None, "less than half is not");
+    }
+
+    #[test]
+    fn an_idle_connection_moves_after_three() {
+        assert_eq!(Sender::new("plb").rounds_to_move(10, 0), Some(3));
+        assert_eq!(Sender::new("plb:idle=0").rounds_to_move(10, 0), Some(12), "idle moves switched off");
+        let mut sender = Sender::new("plb");
+        assert!((0..5).all(|_| !sender.round(10, WINDOW)));
+        assert!(sender.round(10, 0), "five busy rounds and an idle one");
+    }
+
+    #[test]
+    fn a_calm_round_starts_the_count_anew() {
+        let mut sender = Sender::new("plb");
+        assert!((0..11).all(|_| !sender.round(10, WINDOW)));
+        assert!(!sender.round(0, WINDOW));
+        assert_eq!(sender.rounds_to_move(10, WINDOW), Some(12));
+    }
+
+    #[test]
+    fn a_timeout_moves_at_once_and_suspends_moves_for_congestion() {
+        let mut sender = Sender::new("plb:suspend=60s");
+        let before = sender.label();
+        sender.bench.host_loss(1, HostLoss::FastRetransmit);
+        assert_eq!(sender.label(), before);
+        sender.bench.host_loss(1, HostLoss::Timeout);
+        assert_ne!(sender.label(), before);
+        sender.bench.wait(Time::from_s(59));
+        assert_eq!(sender.rounds_to_move(10, WINDOW), None, "suspended for at least 60 s");
+        sender.bench.host_loss(1, HostLoss::Timeout);
+        sender.bench.wait(Time::from_s(120));
+        assert_eq!(sender.rounds_to_move(10, WINDOW), Some(12), "over after 120 s; the timeout forgot the rounds");
+    }
+
+    #[test]
+    fn suspensions_differ_and_lie_between_one_and_two() {
+        // One instance, many flows: the time at which each first moves again.
+        let mut bench = Bench::host("plb:suspend=1s,forced=1");
+        let flows = 1_000;
+        for flow in 0..flows {
+            bench.entropy(flow, 0);
+            bench.host_loss(flow, HostLoss::Timeout);
+        }
+        let mut ended = [0u32; 4];
+        let mut labels: Vec<u16> = (0..flows).map(|flow| bench.entropy(flow, 1)).collect();
+        let mut is_over = vec![false; flows as usize];
+        for (quarter, count) in ended.iter_mut().enumerate() {
+            bench.now = Time::from_ms(1_250 + 250 * quarter as u64);
+            for flow in 0..flows {
+                let una = 1 + quarter as u32;
+                let (rtt, marked) = (BASE_RTT, true);
+                bench.ack(&HostFeedback { flow, entropy: 0, marked, acked: 1, una, next: una, rtt });
+                let label = bench.entropy(flow, 9);
+                let slot = flow as usize;
+                if label != labels[slot] && !is_over[slot] {
+                    is_over[slot] = true;
+                    *count += 1;
+                }
+                labels[slot] = label;
+            }
+        }
+        assert!(ended.iter().all(|n| (200..300).contains(n)), "{ended:?}");
+        assert_eq!(ended.iter().sum::<u32>(), flows, "all are over after twice the parameter");
+    }
+
+    #[test]
+    fn the_default_suspension_scales_with_the_network() {
+        let mut sender = Sender::new("plb:forced=1");
+        sender.bench.host_loss(1, HostLoss::Timeout);
+        // 600,000 base round trips of the bench's 100 us are Linux' 60 s.
+        sender.bench.wait(Time::from_s(60));
+        assert!(!sender.round(10, WINDOW));
+        sender.bench.wait(Time::from_s(60));
+        assert!(sender.round(10, WINDOW));
+    }
+
+    #[test]
+    fn a_new_flow_knows_nothing_of_the_old_one_of_its_number() {
+        let mut sender = Sender::new("plb");
+        sender.bench.host_loss(1, HostLoss::Timeout);
+        (0..11).for_each(|_| _ = sender.round(10, WINDOW));
+        sender.bench.entropy(1, 0);
+        sender.una = 0;
+        assert_eq!(sender.rounds_to_move(10, WINDOW), Some(12), "neither rounds nor suspension are inherited");
+    }
+}
