@@ -11,6 +11,7 @@ mod edge;
 pub mod hermes_rtt;
 mod host;
 mod needs;
+pub mod parts;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;

@@ -1,0 +1,3 @@
+//! Pieces that several mechanisms are made of.
+
+pub mod flowlets;
