@@ -100,6 +100,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray::ENTRY,
     &dataplane::spray_rr::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
+    &dataplane::conga::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

@@ -5,6 +5,7 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod conga;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
