@@ -6,19 +6,23 @@
 //! ([`Needs`]).
 
 pub mod conga;
+pub mod dynamic_wrr;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
 pub mod hermes_rtt;
 mod host;
+pub mod least_congestion;
 mod needs;
 pub mod parts;
+pub mod round_robin;
 pub mod spray;
 pub mod spray_rr;
 pub mod spt;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod wcmp;
+pub mod weighted_round_robin;
 
 pub use edge::{
     Arrival, Control, ControlArrival, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss, Paths,
