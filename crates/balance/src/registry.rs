@@ -105,6 +105,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spray_rr::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::conga::ENTRY,
+    &dataplane::clove::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

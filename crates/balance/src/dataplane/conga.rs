@@ -26,6 +26,7 @@ use net::routes::ClassIx;
 use crate::dataplane::parts::flowlets::{self, Flowlet, Flowlets};
 use crate::dataplane::parts::paths::{PathIndex, is_live};
 use crate::dataplane::parts::relay::{Relay, pack, unpack};
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
 use crate::dataplane::{
     Arrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Scale, Sensing,
 };
@@ -52,20 +53,8 @@ pub static ENTRY: Entry = Entry {
         },
         flowlets::MODE,
         flowlets::ENTRIES,
-        Param {
-            name: "t_dre",
-            kind: ParamKind::Scaled,
-            default: "0.4rtt",
-            unit: "",
-            doc: "Time between two decays of the rate estimators; published: t_dre / alpha = 160us at a base RTT of 80 us.",
-        },
-        Param {
-            name: "alpha",
-            kind: ParamKind::Number { min: 0.001, max: 1.0 },
-            default: "0.2",
-            unit: "",
-            doc: "Share the rate estimators forget at each decay.",
-        },
+        T_DRE,
+        ALPHA,
         Param {
             name: "bits",
             kind: ParamKind::Count { min: 1, max: 8 },
@@ -82,16 +71,12 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     example: "conga:gap=500us",
-    needs: |scale, params| Needs { sensing: Some(sensing(scale, params)), ..Needs::default() },
+    needs: |scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() },
     build: Build::Edge(|env, params| Box::new(Conga::new(env, params))),
 };
 
-fn sensing(scale: &Scale, params: &Params) -> Sensing {
-    Sensing {
-        interval: params.scaled("t_dre", scale).max(net::Time::from_ns(1)),
-        decay: params.number("alpha"),
-        bits: params.count("bits") as u8,
-    }
+fn quantised(scale: &Scale, params: &Params) -> Sensing {
+    sensing(scale, params, params.count("bits") as u8)
 }
 
 struct Conga {
@@ -121,7 +106,7 @@ impl Conga {
             first_links.extend((0..u32::from(*count)).map(|path| first(path).map_or(LinkIx(0), |(link, _)| link)));
         }
         Conga {
-            sensing: sensing(&env.scale, params),
+            sensing: quantised(&env.scale, params),
             age_ps: age.as_ps(),
             flowlets: Flowlets::from_params(params, &env.scale),
             first_links,

@@ -11,33 +11,15 @@
 //! Pitfall: between two measurements all flows follow the same weights, so that a path found idle is flooded by the next
 //! period's flows of all edges. Turns are smooth, so floods are bounded by the weights.
 
-use crate::dataplane::parts::paths::{PathIndex, PathLinks};
-use crate::dataplane::round_robin::START;
-use crate::dataplane::weighted_round_robin::Turns;
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry, Sensing};
-use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-
-use net::Time;
+use net::LinkIx;
 use net::routes::ClassIx;
 
-/// Time between two decays of the rate estimators; shared with the other picker that sees all links.
-pub(super) const T_DRE: Param = Param {
-    name: "t_dre",
-    kind: ParamKind::Scaled,
-    default: "0.4rtt",
-    unit: "",
-    doc: "Time between two decays of the rate estimators; their time constant is t_dre / alpha.",
-};
-
-/// Share the estimators forget at each decay.
-pub(super) const ALPHA: Param = Param {
-    name: "alpha",
-    kind: ParamKind::Number { min: 0.001, max: 1.0 },
-    default: "0.2",
-    unit: "",
-    doc: "Share the rate estimators forget at each decay.",
-};
+use crate::dataplane::parts::paths::{PathIndex, PathLinks};
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::parts::wrr::{START, Turns};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -62,14 +44,7 @@ pub static ENTRY: Entry = Entry {
         START,
     ],
     example: "dynamic-wrr",
-    needs: |scale, params| Needs {
-        sensing: Some(Sensing {
-            interval: params.scaled("t_dre", scale).max(Time::from_ns(1)),
-            decay: params.number("alpha"),
-            bits: 8,
-        }),
-        ..Needs::default()
-    },
+    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
     build: Build::Edge(|env, params| Box::new(DynamicWrr::new(env, params))),
 };
 
@@ -108,7 +83,7 @@ impl DynamicWrr {
     fn measure(&mut self, ports: &dyn PortTelemetry, to: ClassIx) {
         let range = self.index.range(to);
         for (path, weight) in self.weights[range].iter_mut().enumerate() {
-            let left = |link: &net::LinkIx| {
+            let left = |link: &LinkIx| {
                 let share = (1.0 - ports.utilisation(*link)).max(LEAST);
                 f64::from(self.rates[link.ix()]) * share
             };
@@ -137,6 +112,8 @@ impl EdgeBalancer for DynamicWrr {
 
 #[cfg(test)]
 mod tests {
+    use net::Time;
+
     use super::*;
     use crate::dataplane::testing::{Bench, packet, with_edge_env};
 

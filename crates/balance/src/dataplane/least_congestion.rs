@@ -7,12 +7,10 @@
 //! Pitfalls: utilisation lags by the time constant of the estimators, so that flows which begin together all take the
 //! path that was idle before; flows never move, whatever happens later.
 
-use crate::dataplane::dynamic_wrr::{ALPHA, T_DRE};
 use crate::dataplane::parts::paths::PathLinks;
-use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths, Sensing};
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-
-use net::Time;
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -26,14 +24,7 @@ pub static ENTRY: Entry = Entry {
     worlds: &[World::Simulator],
     params: &[T_DRE, ALPHA],
     example: "least-congestion",
-    needs: |scale, params| Needs {
-        sensing: Some(Sensing {
-            interval: params.scaled("t_dre", scale).max(Time::from_ns(1)),
-            decay: params.number("alpha"),
-            bits: 8,
-        }),
-        ..Needs::default()
-    },
+    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
     build: Build::Edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) })),
 };
 

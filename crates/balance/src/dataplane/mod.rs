@@ -5,6 +5,7 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod clove;
 pub mod conga;
 pub mod dynamic_wrr;
 pub mod ecmp;

@@ -6,18 +6,9 @@
 //!
 //! It counts flows, not bytes, and sees no load.
 
+use crate::dataplane::parts::wrr::{START, deck};
 use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
-use crate::params::{Param, ParamKind};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-
-/// The parameter that says where turns begin; shared with the weighted forms.
-pub(super) const START: Param = Param {
-    name: "start",
-    kind: ParamKind::Choice(&["random", "first"]),
-    default: "random",
-    unit: "",
-    doc: "Where turns begin: anywhere, or with the first path (then all edges begin alike).",
-};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -44,12 +35,6 @@ struct RoundRobin {
     starts_anywhere: bool,
     /// Path dealt last, by [`deck`].
     last: Vec<u16>,
-}
-
-/// Which turn a packet belongs to: one for data and one for bare acknowledgements per class.
-#[inline]
-pub(super) fn deck(packet: &PacketView) -> usize {
-    2 * packet.to.0 as usize + usize::from(!packet.is_data)
 }
 
 impl EdgeBalancer for RoundRobin {

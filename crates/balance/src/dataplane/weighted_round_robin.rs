@@ -2,11 +2,10 @@
 //! weighted by capacity (mechanisms.md P28; F0 section 3.2).
 //!
 //! The weight of a path is the rate of its slowest link, as routing knows it. Data and acknowledgements have turns of
-//! their own, for the reason given in `round_robin.rs`. It counts flows, not bytes, and sees no load.
+//! their own, for the reason given in `parts/wrr.rs`. It counts flows, not bytes, and sees no load.
 
 use crate::dataplane::parts::paths::PathIndex;
-use crate::dataplane::parts::wrr;
-use crate::dataplane::round_robin::{START, deck};
+use crate::dataplane::parts::wrr::{START, Turns};
 use crate::dataplane::{Cx, Duties, EdgeBalancer, NO_NEEDS, PacketView, Paths};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
@@ -28,42 +27,6 @@ pub static ENTRY: Entry = Entry {
         Box::new(WeightedRoundRobin { turns })
     }),
 };
-
-/// Credits of a smooth weighted round robin for each class, twice: for data and for acknowledgements.
-pub(super) struct Turns {
-    starts_anywhere: bool,
-    has_started: Vec<bool>,
-    credits: [Vec<f64>; 2],
-    index: PathIndex,
-}
-
-impl Turns {
-    pub(super) fn new(index: PathIndex, starts_anywhere: bool) -> Turns {
-        let credits = || vec![0.0; index.total()];
-        Turns {
-            starts_anywhere,
-            has_started: vec![false; 2 * index.class_count()],
-            credits: [credits(), credits()],
-            index,
-        }
-    }
-
-    /// The path for a new flow; `weight` is that of the path at a position of `live`.
-    pub(super) fn pick(
-        &mut self,
-        cx: &mut Cx<'_>,
-        packet: &PacketView,
-        live: &[u16],
-        weight: impl Fn(usize) -> f64,
-    ) -> u16 {
-        let credits = &mut self.credits[usize::from(!packet.is_data)][self.index.range(packet.to)];
-        let has_started = std::mem::replace(&mut self.has_started[deck(packet)], true);
-        if !has_started && self.starts_anywhere {
-            wrr::start_anywhere(live, credits, cx.rng, &weight);
-        }
-        wrr::pick(live, credits, weight)
-    }
-}
 
 struct WeightedRoundRobin {
     turns: Turns,

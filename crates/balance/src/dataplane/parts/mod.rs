@@ -4,4 +4,5 @@ pub mod dre;
 pub mod flowlets;
 pub mod paths;
 pub mod relay;
+pub mod sensing;
 pub mod wrr;

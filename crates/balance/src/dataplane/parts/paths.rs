@@ -171,6 +171,42 @@ impl PathSets {
     }
 }
 
+/// The live paths of every class as last seen, for the moments when no packet tells: timers, packets from elsewhere.
+#[derive(Clone, Debug)]
+pub struct KnownLive {
+    /// Empty while all paths are alive.
+    lists: Vec<Vec<u16>>,
+    all: Vec<u16>,
+}
+
+impl KnownLive {
+    /// All alive.
+    pub fn new(index: &PathIndex) -> KnownLive {
+        let most = (0..index.class_count() as u32).map(|class| index.count(ClassIx(class))).max().unwrap_or(0);
+        KnownLive { lists: vec![Vec::new(); index.class_count()], all: (0..most as u16).collect() }
+    }
+
+    /// Takes note of what a packet came with, `count` paths being all there are; answers whether it is new.
+    #[inline]
+    pub fn note(&mut self, class: ClassIx, live: &[u16], count: usize) -> bool {
+        let known = &mut self.lists[class.0 as usize];
+        let now: &[u16] = if live.len() == count { &[] } else { live };
+        if known.as_slice() == now {
+            return false;
+        }
+        known.clear();
+        known.extend_from_slice(now);
+        true
+    }
+
+    /// The live paths of a class that has `count` in all.
+    #[inline]
+    pub fn of(&self, class: ClassIx, count: usize) -> &[u16] {
+        let known = &self.lists[class.0 as usize];
+        if known.is_empty() { &self.all[..count] } else { known }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +246,19 @@ mod tests {
             let (outward, inward) = (PathIndex::outward(env), PathIndex::inward(env));
             assert_eq!(outward.total(), inward.total(), "a tree of cables is the same from both ends");
         });
+    }
+
+    #[test]
+    fn the_last_seen_live_paths_are_known() {
+        let (index, class) = (PathIndex::new([3, 4]), ClassIx(1));
+        let mut known = KnownLive::new(&index);
+        assert_eq!((known.of(class, 4), known.of(ClassIx(0), 3)), (&[0, 1, 2, 3][..], &[0, 1, 2][..]));
+        assert!(!known.note(class, &[0, 1, 2, 3], 4));
+        assert!(known.note(class, &[1, 3], 4) && !known.note(class, &[1, 3], 4));
+        assert_eq!(known.of(class, 4), [1, 3]);
+        assert!(known.note(class, &[0, 3], 4), "as many, but others");
+        assert!(known.note(class, &[0, 1, 2, 3], 4));
+        assert_eq!(known.of(class, 4), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -4,6 +4,19 @@
 
 use net::Stream;
 
+use super::paths::PathIndex;
+use crate::dataplane::{Cx, PacketView};
+use crate::params::{Param, ParamKind};
+
+/// The parameter that says where turns begin.
+pub const START: Param = Param {
+    name: "start",
+    kind: ParamKind::Choice(&["random", "first"]),
+    default: "random",
+    unit: "",
+    doc: "Where turns begin: anywhere, or with the first path (then all edges begin alike).",
+};
+
 /// Picks an element of `live`. `credits` holds what each path has earned, by path number; `weight` answers the weight of
 /// the element at a position of `live`. Ties go to the first.
 ///
@@ -27,6 +40,44 @@ pub fn pick(live: &[u16], credits: &mut [f64], weight: impl Fn(usize) -> f64) ->
 pub fn start_anywhere(live: &[u16], credits: &mut [f64], rng: &mut Stream, weight: impl Fn(usize) -> f64) {
     for (position, path) in live.iter().enumerate() {
         credits[usize::from(*path)] = rng.unit() * weight(position);
+    }
+}
+
+/// Which turn a packet belongs to: one for data and one for bare acknowledgements per class. Were the two dealt from one
+/// deck, request and answer would alternate, and with two paths all data would take one of them.
+#[inline]
+pub fn deck(packet: &PacketView) -> usize {
+    2 * packet.to.0 as usize + usize::from(!packet.is_data)
+}
+
+/// Credits of a smooth weighted round robin for each class, twice: for data and for acknowledgements.
+pub struct Turns {
+    starts_anywhere: bool,
+    has_started: Vec<bool>,
+    credits: [Vec<f64>; 2],
+    index: PathIndex,
+}
+
+impl Turns {
+    /// Before the first pick. A random start keeps edges from beginning alike.
+    pub fn new(index: PathIndex, starts_anywhere: bool) -> Turns {
+        let credits = || vec![0.0; index.total()];
+        Turns {
+            starts_anywhere,
+            has_started: vec![false; 2 * index.class_count()],
+            credits: [credits(), credits()],
+            index,
+        }
+    }
+
+    /// The path for a new flow; `weight` is that of the path at a position of `live`.
+    pub fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], weight: impl Fn(usize) -> f64) -> u16 {
+        let credits = &mut self.credits[usize::from(!packet.is_data)][self.index.range(packet.to)];
+        let has_started = std::mem::replace(&mut self.has_started[deck(packet)], true);
+        if !has_started && self.starts_anywhere {
+            start_anywhere(live, credits, cx.rng, &weight);
+        }
+        pick(live, credits, weight)
     }
 }
 
