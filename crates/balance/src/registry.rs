@@ -106,6 +106,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::conga::ENTRY,
     &dataplane::clove::ENTRY,
+    &dataplane::hermes::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

@@ -11,6 +11,7 @@ pub mod dynamic_wrr;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
+pub mod hermes;
 pub mod hermes_rtt;
 mod host;
 pub mod least_congestion;
