@@ -5,22 +5,28 @@
 //! ([`HostBalancer`]). What a mechanism needs besides (sensed links, several connections, lossless queues) it declares
 //! ([`Needs`]).
 
+pub mod clove;
+pub mod conga;
 pub mod conweave;
 pub mod detail;
 pub mod drb;
 pub mod drill;
+pub mod dynamic_wrr;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
 pub mod flowbender;
+pub mod hermes;
 pub mod hermes_rtt;
 mod host;
+pub mod least_congestion;
 pub mod letflow;
 mod needs;
 pub mod parts;
 pub mod plb;
 pub mod presto;
 pub mod reps;
+pub mod round_robin;
 pub mod spain;
 pub mod spray;
 pub mod spray_rr;
@@ -31,6 +37,7 @@ pub mod tinyflow;
 pub mod ue_spray;
 pub mod vlb;
 pub mod wcmp;
+pub mod weighted_round_robin;
 
 pub use edge::{
     Arrival, Control, ControlArrival, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss, Paths,

@@ -41,6 +41,27 @@ pub(crate) fn packet(flow: u32) -> PacketView {
     }
 }
 
+/// What the edge of class `class` of any network is made from.
+pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv<'_>) -> T) -> T {
+    let topology = net::spec::parse(family).unwrap();
+    let routes = Routes::intact(&topology);
+    let edge = routes.class_node(ClassIx(class));
+    let classes = || (0..routes.class_count() as u32).map(ClassIx);
+    let path_counts: Vec<u16> = classes().map(|to| routes.path_count(edge, to) as u16).collect();
+    let base_rtt = vec![BASE_RTT; path_counts.len()];
+    f(&EdgeEnv {
+        seed: 1,
+        edge,
+        class: ClassIx(class),
+        path_counts: &path_counts,
+        base_rtt: &base_rtt,
+        topology: &topology,
+        routes: &routes,
+        scale: SCALE,
+        shared: &Shared::default(),
+    })
+}
+
 /// Ports as the test set them.
 #[derive(Default)]
 pub(crate) struct Ports {
@@ -115,27 +136,12 @@ impl Bench {
     pub(crate) fn edge_on(spec: &str, family: &str, class: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Edge(build) = spec.entry.build else { panic!("not an edge mechanism") };
-        let topology = net::spec::parse(family).unwrap();
-        let routes = Routes::intact(&topology);
-        let edge = routes.class_node(ClassIx(class));
-        let classes = || (0..routes.class_count() as u32).map(ClassIx);
-        let path_counts: Vec<u16> = classes().map(|to| routes.path_count(edge, to) as u16).collect();
-        let base_rtt = vec![BASE_RTT; path_counts.len()];
-        let env = EdgeEnv {
-            seed: 1,
-            edge,
-            class: ClassIx(class),
-            path_counts: &path_counts,
-            base_rtt: &base_rtt,
-            topology: &topology,
-            routes: &routes,
-            scale: SCALE,
-            shared: &Shared::default(),
-        };
-        let next = (class as usize + 1) % path_counts.len();
-        let live = (0..path_counts[next]).collect();
-        let subject = Subject::Edge(build(&env, &spec.params));
-        let mut bench = Bench { live, ..Bench::new(subject, topology) };
+        let mut bench = with_edge_env(family, class, |env| {
+            let next = (class as usize + 1) % env.path_counts.len();
+            let live = (0..env.path_counts[next]).collect();
+            let subject = Subject::Edge(build(env, &spec.params));
+            Bench { live, ..Bench::new(subject, env.topology.clone()) }
+        });
         bench.call_edge(|edge, cx| edge.on_start(cx));
         bench
     }

@@ -1,0 +1,345 @@
+//! CONGA: leaves tell each other how congested their paths are, and every flowlet takes the least congested one
+//! (mechanisms.md P12; Alizadeh et al., SIGCOMM 2014).
+//!
+//! - Every fabric link estimates its utilisation (a DRE) and packets collect the greatest quantised one they meet.
+//! - The edge where they leave remembers it per sending edge and path (From-Leaf), and writes one entry, changed ones
+//!   first, into the overlay header of each packet going back; the far edge keeps it (To-Leaf).
+//! - A packet that starts a flowlet looks at every live path: the greater of what the first link of the path shows here
+//!   and what To-Leaf holds. It takes the smallest; the path of the flowlet before if that is among the best, else a
+//!   random one of the best.
+//! - To-Leaf entries fall to 0 once they are older than `ageing`, so that a path once congested is tried again.
+//!
+//! CONGA-Flow, which decides once per flow in practice, is `conga:gap=13ms`.
+//!
+//! Readings: the LBTag, an uplink's number, is a path's number here, so that fabrics of any depth work; between a leaf and
+//! its spines the two are the same. The paper lets old metrics decay "gradually" without saying how; they drop at once, as in
+//! the public simulations. It does not say whether From-Leaf entries age: they do here, or feedback would keep To-Leaf
+//! young for ever with what a path was like when it was left. Hardware that finds an entry of the flowlet table
+//! shared by two destinations uses the same uplink for both; so does this where the path number exists for both.
+//!
+//! Pitfalls: traffic paced by a steady stream of acknowledgements has few gaps, hence few decisions. Acknowledgements
+//! are packets too: they take decisions, and without traffic in both directions nothing is fed back.
+
+use net::LinkIx;
+use net::routes::ClassIx;
+
+use crate::dataplane::parts::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::parts::paths::{PathIndex, is_live};
+use crate::dataplane::parts::relay::{Relay, pack, unpack};
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::{
+    Arrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Scale, Sensing,
+};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "conga",
+    title: "CONGA",
+    summary: "Sends each flowlet along the path whose busiest link is least used, as both ends report it.",
+    source: "P12; CONGA, SIGCOMM 2014",
+    granularity: Granularity::Flowlet,
+    reorders: Reorders::AtMoves,
+    senses: "utilisation of links, by feedback between edges",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "gap",
+            kind: ParamKind::Scaled,
+            default: "6.25rtt",
+            unit: "",
+            doc: "Idle time that ends a flowlet; published: 500us at a base RTT of 80 us. CONGA-Flow is gap=13ms.",
+        },
+        flowlets::MODE,
+        flowlets::ENTRIES,
+        T_DRE,
+        ALPHA,
+        Param {
+            name: "bits",
+            kind: ParamKind::Count { min: 1, max: 8 },
+            default: "3",
+            unit: "",
+            doc: "Bits of a quantised utilisation (Q).",
+        },
+        Param {
+            name: "ageing",
+            kind: ParamKind::Scaled,
+            default: "125rtt",
+            unit: "",
+            doc: "Age from which feedback about a path counts as none; published: 10ms at a base RTT of 80 us.",
+        },
+    ],
+    example: "conga:gap=500us",
+    needs: |scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() },
+    build: Build::Edge(|env, params| Box::new(Conga::new(env, params))),
+};
+
+fn quantised(scale: &Scale, params: &Params) -> Sensing {
+    sensing(scale, params, params.count("bits") as u8)
+}
+
+struct Conga {
+    sensing: Sensing,
+    age_ps: u64,
+    flowlets: Flowlets<u16>,
+    index: PathIndex,
+    /// By path, as all that follows: its first link.
+    first_links: Vec<LinkIx>,
+    /// To-Leaf: the last metric fed back, and when.
+    fed_back: Vec<u8>,
+    fed_back_ps: Vec<u64>,
+    /// From-Leaf.
+    relay: Relay,
+    /// Metrics of the live paths during a decision.
+    metrics: Vec<u8>,
+}
+
+impl Conga {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> Conga {
+        let index = PathIndex::outward(env);
+        let age = params.scaled("ageing", &env.scale);
+        let mut first_links = Vec::with_capacity(index.total());
+        for (class, count) in env.path_counts.iter().enumerate() {
+            let first = |path| env.routes.step(env.topology, env.edge, ClassIx(class as u32), path);
+            // At the class itself there is a path without links; it is never asked for.
+            first_links.extend((0..u32::from(*count)).map(|path| first(path).map_or(LinkIx(0), |(link, _)| link)));
+        }
+        Conga {
+            sensing: quantised(&env.scale, params),
+            age_ps: age.as_ps(),
+            flowlets: Flowlets::from_params(params, &env.scale),
+            first_links,
+            fed_back: vec![0; index.total()],
+            fed_back_ps: vec![0; index.total()],
+            relay: Relay::new(env, age),
+            metrics: Vec::with_capacity(env.path_counts.iter().copied().max().map_or(0, usize::from)),
+            index,
+        }
+    }
+
+    /// The path of a flowlet that starts now; `last` is the path of the one before.
+    fn decide(&mut self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], last: Option<u16>) -> u16 {
+        let base = self.index.range(to).start;
+        self.metrics.clear();
+        let (mut best, mut best_count) = (u8::MAX, 0);
+        // Paths that begin with the same link are neighbours: its utilisation is worked out once for all of them.
+        let mut local = (None, 0);
+        for path in live {
+            let at = base + usize::from(*path);
+            let first = self.first_links[at];
+            if local.0 != Some(first) {
+                local = (Some(first), self.sensing.quantise(cx.ports.utilisation(first)));
+            }
+            let is_fresh = cx.now.as_ps().saturating_sub(self.fed_back_ps[at]) <= self.age_ps;
+            let metric = local.1.max(if is_fresh { self.fed_back[at] } else { 0 });
+            self.metrics.push(metric);
+            if metric < best {
+                (best, best_count) = (metric, 0);
+            }
+            best_count += u64::from(metric == best);
+        }
+        let of = |path: u16| live.binary_search(&path).ok().map(|position| self.metrics[position]);
+        if let Some(last) = last
+            && of(last) == Some(best)
+        {
+            return last;
+        }
+        let mut pick = cx.rng.below(best_count);
+        for (path, metric) in live.iter().zip(&self.metrics) {
+            if *metric == best {
+                if pick == 0 {
+                    return *path;
+                }
+                pick -= 1;
+            }
+        }
+        live[0]
+    }
+}
+
+impl EdgeBalancer for Conga {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let slot = self.flowlets.slot(packet);
+        let path = match self.flowlets.look_up(slot, cx.now) {
+            Flowlet::Ongoing(path) if is_live(paths.live, path) => path,
+            Flowlet::Ongoing(last) | Flowlet::Expired(last) => self.decide(cx, packet.to, paths.live, Some(last)),
+            Flowlet::New => self.decide(cx, packet.to, paths.live, None),
+        };
+        self.flowlets.record(slot, cx.now, path);
+        path
+    }
+
+    fn duties(&self) -> Duties {
+        Duties { overlay: true, ..Duties::default() }
+    }
+
+    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
+        self.relay.tell(packet.to, cx.now).map_or(0, |(path, metric)| pack(path, metric as u8))
+    }
+
+    fn decapsulate(&mut self, cx: &mut Cx<'_>, _: &PacketView, arrival: &Arrival) -> Delivery {
+        self.relay.note(arrival.from, arrival.path, u16::from(arrival.utilisation), cx.now);
+        if let Some((path, metric)) = unpack(arrival.tag)
+            && let Some(at) = self.index.get(arrival.from, path)
+        {
+            self.fed_back[at] = metric;
+            self.fed_back_ps[at] = cx.now.as_ps();
+        }
+        Delivery::Pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+    use net::routes::ClassIx;
+
+    use super::*;
+    use crate::dataplane::testing::{Bench, packet, with_edge_env};
+    use crate::hash::mix;
+
+    /// Gaps of exactly 100 us, ageing after 1 ms.
+    const SPEC: &str = "conga:gap=100us,gap_mode=exact,ageing=1ms";
+
+    /// A packet from class 1 that took `path` and met `utilisation`, with feedback in its header.
+    fn arrival(path: u16, utilisation: u8, tag: u32) -> Arrival {
+        let one_way = Time::from_us(50);
+        Arrival { from: ClassIx(1), path, tag, utilisation, marked: false, one_way }
+    }
+
+    fn told(bench: &mut Bench, path: u16, metric: u8) {
+        let delivery = bench.decapsulate(&packet(9), &arrival(0, 0, pack(path, metric)));
+        assert_eq!(delivery, Delivery::Pass);
+    }
+
+    fn first_links(paths: u16) -> Vec<LinkIx> {
+        with_edge_env(&format!("leaf-spine:leaves=4,spines={paths},hosts_per_leaf=4"), 0, |env| {
+            (0..u32::from(paths)).map(|path| env.routes.path(env.topology, env.edge, ClassIx(1), path)[0]).collect()
+        })
+    }
+
+    #[test]
+    fn a_flowlet_takes_the_least_of_the_greater_of_local_and_remote() {
+        let mut bench = Bench::edge(SPEC, 4);
+        // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3: the greater ones are 4, 7, 2, 3.
+        for (link, utilisation) in first_links(4).into_iter().zip([0.5, 0.0, 0.25, 0.0]) {
+            bench.ports.utilisation.insert(link.0, utilisation);
+        }
+        for (path, metric) in [(1, 7), (2, 1), (3, 3)] {
+            told(&mut bench, path, metric);
+        }
+        assert!((0..20).all(|flow| bench.choose_path(&packet(flow), None) == 2));
+        let two = first_links(4)[2];
+        bench.ports.utilisation.insert(two.0, 0.99);
+        assert!((100..120).all(|flow| bench.choose_path(&packet(flow), None) == 3));
+        // What was decided lasts as long as the flowlet, and no longer.
+        assert_eq!(bench.choose_path(&packet(0), Some(2)), 2);
+        bench.wait(Time::from_us(101));
+        assert_eq!(bench.choose_path(&packet(0), Some(2)), 3);
+    }
+
+    #[test]
+    fn a_new_flowlet_keeps_its_path_if_that_is_among_the_best() {
+        let mut bench = Bench::edge(SPEC, 4);
+        let first = bench.choose_path(&packet(1), None);
+        for _ in 0..50 {
+            bench.wait(Time::from_us(150));
+            assert_eq!(bench.choose_path(&packet(1), Some(first)), first);
+        }
+        told(&mut bench, first, 1);
+        bench.wait(Time::from_us(150));
+        let second = bench.choose_path(&packet(1), Some(first));
+        assert_ne!(second, first);
+    }
+
+    #[test]
+    fn ties_are_broken_at_random() {
+        let mut bench = Bench::edge(SPEC, 4);
+        told(&mut bench, 2, 1);
+        let mut hits = [0u32; 4];
+        (0..3000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        assert!(hits[2] == 0 && [0, 1, 3].iter().all(|path| (900..1100).contains(&hits[*path])), "{hits:?}");
+    }
+
+    #[test]
+    fn feedback_ages_to_nothing() {
+        let mut bench = Bench::edge(SPEC, 2);
+        told(&mut bench, 0, 7);
+        bench.wait(Time::from_ms(1));
+        assert!(
+            (0..50).all(|flow| bench.choose_path(&packet(flow), None) == 1),
+            "still fresh after just the ageing time"
+        );
+        bench.wait(Time::from_ps(1));
+        assert!((100..200).any(|flow| bench.choose_path(&packet(flow), None) == 0), "then it counts as idle");
+    }
+
+    #[test]
+    fn what_packets_met_is_told_to_where_they_came_from() {
+        let mut bench = Bench::edge(SPEC, 4);
+        let back = packet(1);
+        assert_eq!(bench.encapsulate(&back, 0), 0, "nothing to tell yet");
+        bench.decapsulate(&packet(9), &arrival(3, 6, 0));
+        bench.decapsulate(&packet(9), &arrival(1, 2, 0));
+        let headers = [0; 3].map(|_| unpack(bench.encapsulate(&back, 0)));
+        assert_eq!(headers, [Some((1, 2)), Some((3, 6)), Some((1, 2))]);
+        let elsewhere = PacketView { to: ClassIx(2), ..back };
+        assert_eq!(bench.encapsulate(&elsewhere, 0), 0, "other edges are told nothing of it");
+        // An acknowledgement carries feedback as data does.
+        let ack = PacketView { is_data: false, bytes: 64, ..back };
+        assert_eq!(unpack(bench.encapsulate(&ack, 0)), Some((3, 6)));
+    }
+
+    #[test]
+    fn nonsense_in_a_header_changes_nothing() {
+        let mut bench = Bench::edge(SPEC, 4);
+        told(&mut bench, 4, 7);
+        told(&mut bench, 60_000, 7);
+        bench.decapsulate(&packet(9), &arrival(u16::MAX, 3, 0));
+        let headers = [0; 3].map(|_| unpack(bench.encapsulate(&packet(1), 0)));
+        assert_eq!(headers, [Some((0, 0)); 3], "only path 0 was ever seen in a valid packet");
+        let mut seen = [false; 4];
+        (0..60).for_each(|flow| seen[usize::from(bench.choose_path(&packet(flow), None))] = true);
+        assert_eq!(seen, [true; 4]);
+    }
+
+    #[test]
+    fn flowlets_leave_paths_that_die() {
+        for spec in [SPEC, "conga:gap=100us,entries=8"] {
+            let mut bench = Bench::edge(spec, 4);
+            let before: Vec<u16> = (0..40).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+            bench.live = vec![1, 3];
+            for (flow, path) in (0..40).zip(before) {
+                let current = Some(path).filter(|path| bench.live.contains(path));
+                bench.choose_path(&packet(flow), current);
+            }
+            bench.live = (0..4).collect();
+            [1, 3].into_iter().for_each(|path| told(&mut bench, path, 5));
+            bench.wait(Time::from_us(200));
+            let after: Vec<u16> = (0..40).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+            assert!(
+                after.iter().all(|path| [0, 2].contains(path)),
+                "{spec}: paths that return are used again: {after:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_new_flow_under_an_old_number_decides_anew() {
+        let mut bench = Bench::edge(SPEC, 4);
+        let old = bench.choose_path(&packet(1), None);
+        told(&mut bench, old, 7);
+        let successor = PacketView { hash: mix(77), ..packet(1) };
+        assert_ne!(bench.choose_path(&successor, None), old, "within the gap of the flow before it");
+    }
+
+    #[test]
+    fn the_header_fits_what_sensed_links_leave_of_it() {
+        let spec = crate::registry::Spec::parse("conga:bits=8").unwrap();
+        let needs = (spec.entry.needs)(&crate::dataplane::testing::SCALE, &spec.params);
+        let sensing = needs.sensing.unwrap();
+        assert_eq!(sensing.time_constant(), Time::from_us(200), "two base RTTs");
+        assert!(pack(u16::MAX - 1, sensing.quantise(1.0)) < 1 << 24);
+    }
+}

@@ -1,0 +1,174 @@
+//! Dynamic weighted round robin: as weighted round robin, but the weights are what is left of each path's capacity,
+//! measured anew every period (mechanisms.md P28; F0 section 3.2).
+//!
+//! The weight of a path is the least over its links of rate × (1 − utilisation), at least one hundredth of the rate so that
+//! no path is given up. It is read when the first flow of a period needs it and kept for the rest of the period.
+//!
+//! F0's pickers sit in a controller that polls the whole network. So every edge here sees the utilisation of every link, at
+//! once; nothing travels. Real edges cannot (`conga` can, at the price of feedback). F0 names no period; the default is
+//! as slow as fast polling gets. Rates are those of the intact network, shares of them as they are now.
+//!
+//! Pitfall: between two measurements all flows follow the same weights, so that a path found idle is flooded by the next
+//! period's flows of all edges. Turns are smooth, so floods are bounded by the weights.
+
+use net::LinkIx;
+use net::routes::ClassIx;
+
+use crate::dataplane::parts::paths::{PathIndex, PathLinks};
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::parts::wrr::{START, Turns};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "dynamic-wrr",
+    title: "Dynamic weighted round robin",
+    summary: "Gives new flows to the paths in turn, in proportion to the capacity measured to be left on them.",
+    source: "P28 dynamic weighted round robin; F0 section 3.2",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "utilisation of every link of a path",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "period",
+            kind: ParamKind::Scaled,
+            default: "125rtt",
+            unit: "",
+            doc: "How long weights hold before they are measured anew; 10ms at a base RTT of 80 us (the source names none).",
+        },
+        T_DRE,
+        ALPHA,
+        START,
+    ],
+    example: "dynamic-wrr",
+    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
+    build: Build::Edge(|env, params| Box::new(DynamicWrr::new(env, params))),
+};
+
+/// Least weight of a path, as a share of its capacity.
+const LEAST: f64 = 0.01;
+
+const NEVER: u64 = u64::MAX;
+
+struct DynamicWrr {
+    period_ps: u64,
+    links: PathLinks,
+    /// Rate of every link, by its number, Gb/s.
+    rates: Vec<f32>,
+    index: PathIndex,
+    /// By path.
+    weights: Vec<f64>,
+    /// Number of the period the weights of each class are of.
+    measured: Vec<u64>,
+    turns: Turns,
+}
+
+impl DynamicWrr {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> DynamicWrr {
+        let index = PathIndex::outward(env);
+        DynamicWrr {
+            period_ps: params.scaled("period", &env.scale).as_ps().max(1),
+            links: PathLinks::new(env),
+            rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
+            weights: vec![0.0; index.total()],
+            measured: vec![NEVER; index.class_count()],
+            turns: Turns::new(index.clone(), params.text("start") == "random"),
+            index,
+        }
+    }
+
+    fn measure(&mut self, ports: &dyn PortTelemetry, to: ClassIx) {
+        let range = self.index.range(to);
+        for (path, weight) in self.weights[range].iter_mut().enumerate() {
+            let left = |link: &LinkIx| {
+                let share = (1.0 - ports.utilisation(*link)).max(LEAST);
+                f64::from(self.rates[link.ix()]) * share
+            };
+            *weight = self.links.of(to, path as u16).iter().map(left).fold(f64::INFINITY, f64::min);
+        }
+    }
+}
+
+impl EdgeBalancer for DynamicWrr {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        if let Some(current) = paths.current {
+            return current;
+        }
+        let period = cx.now.as_ps() / self.period_ps;
+        let measured = &mut self.measured[packet.to.0 as usize];
+        if *measured != period {
+            *measured = period;
+            self.measure(cx.ports, packet.to);
+        }
+        let weights = &self.weights[self.index.range(packet.to)];
+        // Shares, so that what was earned under former weights counts the same whether those were large or small.
+        let total: f64 = paths.live.iter().map(|path| weights[usize::from(*path)]).sum();
+        self.turns.pick(cx, packet, paths.live, |position| weights[usize::from(paths.live[position])] / total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+
+    use super::*;
+    use crate::dataplane::testing::{Bench, packet, with_edge_env};
+
+    fn shares(bench: &mut Bench, flows: u32) -> Vec<f64> {
+        let mut hits = vec![0.0; 4];
+        (0..flows).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / f64::from(flows));
+        hits
+    }
+
+    /// Sets the utilisation of hop `hop` of path `path` to class 1.
+    fn load(bench: &mut Bench, path: u32, hop: usize, utilisation: f64) {
+        let link = with_edge_env("leaf-spine:leaves=4,spines=4,hosts_per_leaf=4", 0, |env| {
+            env.routes.path(env.topology, env.edge, ClassIx(1), path)[hop]
+        });
+        bench.ports.utilisation.insert(link.0, utilisation);
+    }
+
+    #[test]
+    fn shares_are_what_is_left_on_the_worst_link_of_each_path() {
+        let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
+        load(&mut bench, 0, 0, 0.5);
+        load(&mut bench, 1, 1, 0.75);
+        load(&mut bench, 1, 0, 0.2);
+        load(&mut bench, 2, 1, 1.1);
+        // Left: 0.5, 0.25, 0.01 and 1 of a link.
+        let found = shares(&mut bench, 17_600);
+        for (share, left) in found.iter().zip([0.5, 0.25, 0.01, 1.0]) {
+            assert!((share - left / 1.76).abs() < 2e-4, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn weights_hold_for_a_period() {
+        let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
+        let even = shares(&mut bench, 400);
+        assert!(even.iter().all(|share| (share - 0.25).abs() < 0.01), "{even:?}");
+        load(&mut bench, 3, 1, 1.0);
+        bench.wait(Time::from_ps(999_999_999));
+        let still = shares(&mut bench, 400);
+        assert!((still[3] - 0.25).abs() < 0.01, "{still:?}");
+        bench.wait(Time::from_ps(1));
+        let after = shares(&mut bench, 301);
+        assert!(after[3] < 0.01, "{after:?}");
+        assert_eq!(bench.choose_path(&packet(1), Some(3)), 3, "flows stay where they are");
+    }
+
+    #[test]
+    fn dead_paths_get_nothing_and_their_share_goes_to_the_others() {
+        let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
+        load(&mut bench, 0, 0, 0.5);
+        bench.live = vec![0, 2];
+        let found = shares(&mut bench, 3000);
+        assert!((found[0] - 1.0 / 3.0).abs() < 0.01 && found[1] + found[3] == 0.0, "{found:?}");
+        bench.live = (0..4).collect();
+        let found = shares(&mut bench, 3000);
+        assert!((found[1] - 2.0 / 7.0).abs() < 0.01, "{found:?}");
+    }
+}

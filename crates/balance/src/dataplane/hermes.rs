@@ -1,0 +1,325 @@
+//! Hermes: an edge that senses its paths and moves flows when it is worth it (mechanisms.md P13.1; Zhang et al., SIGCOMM
+//! 2017).
+//!
+//! - A path is *good* if its RTT and its share of marks are low, *congested* if both are high, else *gray*; *failed*
+//!   if a (source, destination) pair had more than `timeouts` timeouts on it and nothing acknowledged, if more than
+//!   `retx` of its packets are sent again within `retx_window` while it is not congested, or if a probe was lost.
+//! - A new flow, a flow that timed out and a flow on a failed path take the good path this edge sends least on; else
+//!   the gray one; else any that has not failed.
+//! - On a congested path a flow moves if it has sent more than `min_sent`, is slower than `max_rate`, and there is a
+//!   good, else a gray path that is *notably* better in RTT and in marks.
+//! - Every `probe` an agent sends small probes on two random paths to every other edge and on the best path of the
+//!   interval before. All flows of an edge share what any of them, or the agent, measured.
+//!
+//! Readings. RTTs come from acknowledgements and from probes that return on the path they came; what a probe's shorter way
+//! saves is added. `signal=one-way` uses one-way delays (queueing beyond the empty path, on top of the base RTT) as the
+//! authors' simulator does: clocks are perfect here, at a real edge they are not. Averages: 1/8 for the newest RTT, 1/16
+//! for the newest mark. Where the network marks nothing, conditions on marks would keep every path from being congested:
+//! `ecn=auto` judges by RTT alone until the edge has seen its first mark. A path never measured is gray and is not
+//! notably better than any. From the authors' code, selectable: a rejected move waits (`wait`), only some moves are
+//! made (`probability`), and averages of idle paths drift (`drift`) to 1.5 times the RTT that is good, and to no marks.
+//! The paper gives no end to a failure: here it ends after `failed_for`, one found by a probe also with the next
+//! answer on that path. A window for `retx` is judged once it holds enough packets for one of them not to exceed the share.
+//!
+//! Pitfalls: thresholds are times above the base RTT, so paths of very different length to one place are misjudged; probes grow
+//! with the square of the number of edges; acknowledgements choose their own path, and nothing measures theirs.
+
+mod failures;
+mod one_way;
+mod params;
+mod path;
+mod probes;
+
+use net::Time;
+use net::routes::ClassIx;
+
+use self::failures::Holes;
+use self::one_way::OneWay;
+use self::path::{Condition, PathState, Rules};
+use self::probes::{Agent, Answer};
+use crate::dataplane::parts::dre::{Dre, DreRule};
+use crate::dataplane::parts::paths::{KnownLive, PathIndex};
+use crate::dataplane::{
+    Arrival, ControlArrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView, PathFeedback,
+    PathLoss, Paths,
+};
+use crate::params::Params;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "hermes",
+    title: "Hermes",
+    summary: "Senses paths by RTT, ECN, losses and probes, and moves flows off bad ones when another is notably better.",
+    source: "P13.1; Hermes, SIGCOMM 2017",
+    granularity: Granularity::CautiousPacket,
+    reorders: Reorders::AtMoves,
+    senses: "round-trip times, ECN marks, timeouts, retransmissions, probes",
+    worlds: &[World::Simulator],
+    params: params::PARAMS,
+    example: "hermes:ecn=auto",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| Box::new(Hermes::new(env, params))),
+};
+
+/// What the edge knows of a flow.
+#[derive(Clone, Copy, Default)]
+struct FlowState {
+    /// Number of its (source, destination) pair in [`Holes`], if it begins here.
+    pair: Option<u32>,
+    sent_bytes: u64,
+    rate: Dre,
+    has_timed_out: bool,
+    /// No move off a congested path before this.
+    wait_until: u64,
+}
+
+struct Hermes {
+    rules: Rules,
+    min_sent: u64,
+    max_rate_bps: f64,
+    wait_ps: u64,
+    probability: f64,
+    dre: DreRule,
+    index: PathIndex,
+    /// By path.
+    paths: Vec<PathState>,
+    flows: Vec<FlowState>,
+    holes: Holes,
+    agent: Agent,
+    live: KnownLive,
+    one_way: Option<OneWay>,
+}
+
+impl Hermes {
+    fn new(env: &EdgeEnv<'_>, params: &Params) -> Hermes {
+        let index = PathIndex::outward(env);
+        let ps = |name| params.scaled(name, &env.scale).as_ps();
+        Hermes {
+            rules: Rules::new(env, params),
+            min_sent: params.count("min_sent"),
+            max_rate_bps: params.number("max_rate") * env.scale.host_rate.as_bps_f64(),
+            wait_ps: ps("wait"),
+            probability: params.number("probability"),
+            dre: DreRule::new(params.scaled("t_dre", &env.scale), params.number("alpha")),
+            paths: vec![PathState::default(); index.total()],
+            flows: Vec::new(),
+            holes: Holes::new(env, params.count("timeouts"), ps("failed_for")),
+            agent: Agent::new(env, params),
+            live: KnownLive::new(&index),
+            one_way: (params.text("signal") == "one-way").then(|| OneWay::new(env)),
+            index,
+        }
+    }
+
+    /// What a path is for the flows of `pair`.
+    #[inline]
+    fn condition(&self, now: Time, to: ClassIx, path: u16, pair: Option<u32>) -> Condition {
+        if pair.is_some_and(|pair| self.holes.is_hole(pair, path, now)) {
+            return Condition::Failed;
+        }
+        self.rules.condition(&self.paths[self.index.range(to).start + usize::from(path)], to, now)
+    }
+
+    /// The path of a flow that has none it can use.
+    fn place(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], pair: Option<u32>) -> u16 {
+        let now = cx.now;
+        let ranked = live.iter().map(|path| {
+            let condition = self.condition(now, to, *path, pair);
+            // Among good and among gray ones the least used, else any.
+            let rate = if condition <= Condition::Gray { self.sending_rate(now, to, *path) } else { 0.0 };
+            (condition as u8, rate, *path)
+        });
+        least(cx, ranked).unwrap_or(live[0])
+    }
+
+    /// A path notably better than `from`, which is congested.
+    fn escape(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], from: u16, pair: Option<u32>) -> Option<u16> {
+        let now = cx.now;
+        let base = self.index.range(to).start;
+        let current = &self.paths[base + usize::from(from)];
+        let ranked = live.iter().filter_map(|path| {
+            let condition = self.condition(now, to, *path, pair);
+            let state = &self.paths[base + usize::from(*path)];
+            let is_wanted = condition <= Condition::Gray && self.rules.is_better(state, current, to, now);
+            is_wanted.then(|| (condition as u8, self.sending_rate(now, to, *path), *path))
+        });
+        least(cx, ranked)
+    }
+
+    fn sending_rate(&self, now: Time, to: ClassIx, path: u16) -> f64 {
+        let state = &self.paths[self.index.range(to).start + usize::from(path)];
+        self.dre.bytes(&state.rate, self.dre.tick(now))
+    }
+
+    /// Where a flow on `current` goes on.
+    fn reconsider(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], current: u16) -> u16 {
+        let flow = self.flows[packet.flow as usize];
+        let (to, pair, now_ps) = (packet.to, flow.pair, cx.now.as_ps());
+        let condition = self.condition(cx.now, to, current, pair);
+        if flow.has_timed_out || condition == Condition::Failed {
+            self.flows[packet.flow as usize].has_timed_out = false;
+            return self.place(cx, to, live, pair);
+        }
+        let may_move = flow.sent_bytes > self.min_sent
+            && now_ps >= flow.wait_until
+            && self.dre.bits_per_s(&flow.rate, self.dre.tick(cx.now)) < self.max_rate_bps;
+        if condition != Condition::Congested || !may_move {
+            return current;
+        }
+        let is_lucky = self.probability >= 1.0 || cx.rng.unit() < self.probability;
+        let better = if is_lucky { self.escape(cx, to, live, current, pair) } else { None };
+        if better.is_none() {
+            self.flows[packet.flow as usize].wait_until = now_ps.saturating_add(self.wait_ps);
+        }
+        better.unwrap_or(current)
+    }
+
+    /// Books a packet that leaves on `path`; `before` is the path its flow used last.
+    fn account(&mut self, now: Time, packet: &PacketView, path: u16, before: Option<u16>) {
+        let tick = self.dre.tick(now);
+        let flow = &mut self.flows[packet.flow as usize];
+        flow.sent_bytes += u64::from(packet.bytes);
+        self.dre.add(&mut flow.rate, tick, packet.bytes);
+        let base = self.index.range(packet.to).start;
+        let state = &mut self.paths[base + usize::from(path)];
+        self.dre.add(&mut state.rate, tick, packet.bytes);
+        if !packet.is_data {
+            return;
+        }
+        self.rules.note_sent(state, packet.to, now);
+        if packet.is_retransmission
+            && let Some(before) = before
+        {
+            // What is sent again was lost where the flow was.
+            self.rules.note_resent(&mut self.paths[base + usize::from(before)]);
+        }
+    }
+
+    fn measured(&mut self, now: Time, to: ClassIx, path: u16, rtt_ps: u64) {
+        if let Some(at) = self.index.get(to, path) {
+            self.rules.note_rtt(&mut self.paths[at], to, rtt_ps, now);
+        }
+    }
+
+    fn answered(&mut self, now: Time, from: ClassIx, answer: &Answer) {
+        let Some(at) = self.index.get(from, answer.path) else { return };
+        self.rules.note_mark(&mut self.paths[at], from, answer.is_marked, now);
+        let rtt_ps = match &self.one_way {
+            Some(one_way) => self.rules.base_rtt(from) + one_way.read(answer.queueing),
+            None => answer.rtt_ps,
+        };
+        self.agent.remember(from, answer.path, rtt_ps);
+        self.measured(now, from, answer.path, rtt_ps);
+        self.paths[at].is_probe_lost = false;
+    }
+}
+
+/// A candidate of least rank, then of least rate, ties random.
+fn least(cx: &mut Cx<'_>, candidates: impl Iterator<Item = (u8, f64, u16)>) -> Option<u16> {
+    let (mut best, mut ties) = (None, 0);
+    for (rank, rate, path) in candidates {
+        let order = best.map_or(std::cmp::Ordering::Less, |(least_rank, least_rate, _)| {
+            rank.cmp(&least_rank).then(rate.total_cmp(&least_rate))
+        });
+        if order.is_lt() {
+            (best, ties) = (Some((rank, rate, path)), 1);
+        } else if order.is_eq() {
+            // The n-th of equals replaces the one held with chance 1/n: each is as likely in the end.
+            ties += 1;
+            if cx.rng.below(ties) == 0 {
+                best = Some((rank, rate, path));
+            }
+        }
+    }
+    best.map(|(_, _, path)| path)
+}
+
+impl EdgeBalancer for Hermes {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let flow = packet.flow as usize;
+        if flow >= self.flows.len() {
+            self.flows.resize(flow + 1, FlowState::default());
+        }
+        self.live.note(packet.to, paths.live, self.index.count(packet.to));
+        let path = match paths.current {
+            Some(current) => self.reconsider(cx, packet, paths.live, current),
+            None => {
+                // A new flow, perhaps under the number of one that has ended; or its path has gone.
+                let pair = self.holes.pair(packet.src, packet.dst);
+                self.flows[flow] = FlowState { pair, ..FlowState::default() };
+                self.place(cx, packet.to, paths.live, pair)
+            }
+        };
+        self.account(cx.now, packet, path, paths.current);
+        path
+    }
+
+    fn on_feedback(&mut self, cx: &mut Cx<'_>, feedback: &PathFeedback) {
+        let Some(at) = self.index.get(feedback.to, feedback.path) else { return };
+        self.paths[at].is_probe_lost = false;
+        if let Some(pair) = self.flows.get(feedback.flow as usize).and_then(|flow| flow.pair) {
+            self.holes.acknowledged(pair, feedback.path);
+        }
+        self.rules.note_mark(&mut self.paths[at], feedback.to, feedback.marked, cx.now);
+        if self.one_way.is_none() {
+            self.measured(cx.now, feedback.to, feedback.path, feedback.rtt.as_ps());
+        }
+    }
+
+    fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
+        // What is sent again after duplicate acknowledgements is counted where it leaves.
+        if loss.loss == Loss::Timeout
+            && let Some(flow) = self.flows.get_mut(loss.flow as usize)
+        {
+            flow.has_timed_out = true;
+            if let Some(pair) = flow.pair {
+                self.holes.timed_out(pair, loss.path, cx.now);
+            }
+        }
+    }
+
+    fn duties(&self) -> Duties {
+        Duties { overlay: self.one_way.is_some(), ..Duties::default() }
+    }
+
+    fn on_start(&mut self, cx: &mut Cx<'_>) {
+        self.agent.start(cx);
+    }
+
+    fn on_timer(&mut self, cx: &mut Cx<'_>, _: u64) {
+        let (index, paths) = (&self.index, &mut self.paths);
+        self.agent.probe(cx, &self.live, |to, path| {
+            if let Some(at) = index.get(to, path) {
+                paths[at].is_probe_lost = true;
+            }
+        });
+    }
+
+    fn on_control(&mut self, cx: &mut Cx<'_>, control: &ControlArrival) {
+        let queueing = |bytes| self.one_way.as_ref().map_or(0, |o| o.queueing(control.from, bytes, control.one_way));
+        if let Some(answer) = self.agent.take(cx, control, queueing) {
+            self.answered(cx.now, control.from, &answer);
+        }
+    }
+
+    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
+        self.one_way.as_mut().map_or(0, |one_way| one_way.header(packet.to, cx.now))
+    }
+
+    fn decapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, arrival: &Arrival) -> Delivery {
+        let Some(one_way) = &mut self.one_way else { return Delivery::Pass };
+        if packet.is_data {
+            let queueing = one_way.queueing(arrival.from, packet.bytes, arrival.one_way);
+            one_way.relay.note(arrival.from, arrival.path, queueing, cx.now);
+        }
+        if let Some(path) = (arrival.tag >> 16).checked_sub(1) {
+            let rtt_ps = self.rules.base_rtt(arrival.from) + one_way.read(arrival.tag as u16);
+            self.measured(cx.now, arrival.from, path as u16, rtt_ps);
+        }
+        Delivery::Pass
+    }
+}
+
+#[cfg(test)]
+mod tests;

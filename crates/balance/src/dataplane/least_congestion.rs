@@ -1,0 +1,103 @@
+//! Least congestion: each new flow takes the path whose busiest link is least utilised (mechanisms.md P28; F0 section
+//! 3.2).
+//!
+//! F0's pickers sit in a controller that knows the network. So every edge here sees the utilisation of every link, at once;
+//! nothing travels. Ties, above all between idle paths, are broken at random.
+//!
+//! Pitfalls: utilisation lags by the time constant of the estimators, so that flows which begin together all take the
+//! path that was idle before; flows never move, whatever happens later.
+
+use crate::dataplane::parts::paths::PathLinks;
+use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "least-congestion",
+    title: "Least congestion",
+    summary: "Gives each new flow the path whose busiest link is least utilised.",
+    source: "P28 least congestion; F0 section 3.2",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "utilisation of every link of a path",
+    worlds: &[World::Simulator],
+    params: &[T_DRE, ALPHA],
+    example: "least-congestion",
+    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
+    build: Build::Edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) })),
+};
+
+struct LeastCongestion {
+    links: PathLinks,
+}
+
+impl EdgeBalancer for LeastCongestion {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        if let Some(current) = paths.current {
+            return current;
+        }
+        let (mut best, mut least, mut ties) = (paths.live[0], f64::INFINITY, 0);
+        for path in paths.live {
+            let links = self.links.of(packet.to, *path).iter();
+            let busiest = links.map(|link| cx.ports.utilisation(*link)).fold(0.0, f64::max);
+            if busiest < least {
+                (best, least, ties) = (*path, busiest, 1);
+            } else if busiest == least {
+                // The n-th of equals replaces the one held with chance 1/n: each is as likely in the end.
+                ties += 1;
+                if cx.rng.below(ties) == 0 {
+                    best = *path;
+                }
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::routes::ClassIx;
+
+    use crate::dataplane::testing::{Bench, packet, with_edge_env};
+
+    const FABRIC: &str = "fat-tree:k=4";
+
+    /// Sets the utilisation of hop `hop` of path `path` from class 0 to class 2, in another pod.
+    fn load(bench: &mut Bench, path: u32, hop: usize, utilisation: f64) {
+        let link = with_edge_env(FABRIC, 0, |env| env.routes.path(env.topology, env.edge, ClassIx(2), path)[hop]);
+        bench.ports.utilisation.insert(link.0, utilisation);
+    }
+
+    fn bench() -> Bench {
+        let mut bench = Bench::edge_on("least-congestion", FABRIC, 0);
+        bench.live = (0..4).collect();
+        bench
+    }
+
+    fn far(flow: u32) -> crate::dataplane::PacketView {
+        crate::dataplane::PacketView { to: ClassIx(2), ..packet(flow) }
+    }
+
+    #[test]
+    fn the_busiest_link_of_a_path_counts_wherever_it_is() {
+        let mut bench = bench();
+        for (path, hop, utilisation) in [(0, 2, 0.9), (1, 1, 0.3), (1, 3, 0.2), (2, 1, 0.5), (3, 2, 0.4)] {
+            load(&mut bench, path, hop, utilisation);
+        }
+        // Hop 3, down to the destination, is shared by paths through one aggregation switch: 0.2 for 0 and 1.
+        assert!((0..50).all(|flow| bench.choose_path(&far(flow), None) == 1));
+        assert_eq!(bench.choose_path(&far(1), Some(0)), 0, "flows stay");
+        bench.live = vec![0, 2, 3];
+        assert!((0..50).all(|flow| bench.choose_path(&far(flow), None) == 3));
+    }
+
+    #[test]
+    fn idle_paths_share_new_flows_evenly() {
+        let mut bench = bench();
+        load(&mut bench, 1, 1, 0.1);
+        let mut hits = [0; 4];
+        (0..3000).for_each(|flow| hits[usize::from(bench.choose_path(&far(flow), None))] += 1);
+        assert!(hits[1] == 0 && [0, 2, 3].iter().all(|path| (900..1100).contains(&hits[*path])), "{hits:?}");
+    }
+}

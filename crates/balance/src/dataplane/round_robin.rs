@@ -1,0 +1,105 @@
+//! Round robin over paths: each new flow takes the next path in circular order (mechanisms.md P28; F0 section 3.2).
+//!
+//! Every edge turns once for the flows and once for the acknowledgements it sends to a destination: were the two dealt
+//! from one deck, request and answer would alternate, and with two paths all data would take one of them. A flow whose
+//! path fails is dealt again; it stays where it is when the path returns.
+//!
+//! It counts flows, not bytes, and sees no load.
+
+use crate::dataplane::parts::wrr::{START, deck};
+use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "round-robin",
+    title: "Round robin",
+    summary: "Gives each new flow the next path in circular order.",
+    source: "P28 round robin; F0 section 3.2",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator],
+    params: &[START],
+    example: "round-robin",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| {
+        let starts_anywhere = params.text("start") == "random";
+        Box::new(RoundRobin { starts_anywhere, last: vec![NOT_YET; 2 * env.path_counts.len()] })
+    }),
+};
+
+const NOT_YET: u16 = u16::MAX;
+
+struct RoundRobin {
+    starts_anywhere: bool,
+    /// Path dealt last, by [`deck`].
+    last: Vec<u16>,
+}
+
+impl EdgeBalancer for RoundRobin {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        if let Some(current) = paths.current {
+            return current;
+        }
+        let last = &mut self.last[deck(packet)];
+        let position = match *last {
+            NOT_YET if self.starts_anywhere => cx.rng.below(paths.live.len() as u64) as usize,
+            NOT_YET => 0,
+            last => paths.live.partition_point(|path| *path <= last),
+        };
+        *last = paths.live.get(position).copied().unwrap_or(paths.live[0]);
+        *last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::PacketView;
+    use crate::dataplane::testing::{Bench, packet};
+
+    #[test]
+    fn new_flows_take_the_paths_in_turn_and_stay() {
+        let mut bench = Bench::edge("round-robin:start=first", 4);
+        let picks: Vec<u16> = (0..9).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        assert_eq!(picks, [0, 1, 2, 3, 0, 1, 2, 3, 0]);
+        assert!(
+            (0..9).all(|flow| bench.choose_path(&packet(flow), Some(picks[flow as usize])) == picks[flow as usize])
+        );
+        assert_eq!(bench.choose_path(&packet(3), None), 1, "a new flow under an old number has its own turn");
+    }
+
+    #[test]
+    fn edges_begin_anywhere() {
+        let mut firsts = [0; 4];
+        let mut bench = Bench::edge_on("round-robin", "leaf-spine:leaves=64,spines=4,hosts_per_leaf=1", 0);
+        for class in 1..64 {
+            let p = PacketView { to: net::routes::ClassIx(class), ..packet(class) };
+            firsts[usize::from(bench.choose_path(&p, None))] += 1;
+        }
+        assert!(firsts.iter().all(|count| *count > 4), "{firsts:?}");
+    }
+
+    #[test]
+    fn acknowledgements_have_their_own_turn() {
+        let mut bench = Bench::edge("round-robin:start=first", 2);
+        let mut data = Vec::new();
+        for flow in 0..6 {
+            data.push(bench.choose_path(&packet(flow), None));
+            bench.choose_path(&PacketView { is_data: false, ..packet(100 + flow) }, None);
+        }
+        assert_eq!(data, [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn dead_paths_are_passed_over() {
+        let mut bench = Bench::edge("round-robin:start=first", 4);
+        bench.choose_path(&packet(0), None);
+        bench.live = vec![0, 2];
+        let picks: Vec<u16> = (1..5).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        assert_eq!(picks, [2, 0, 2, 0]);
+        bench.live = vec![0, 1, 2, 3];
+        let picks: Vec<u16> = (5..9).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        assert_eq!(picks, [1, 2, 3, 0]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Weighted round robin over paths: each new flow takes the path whose turn it is in a smooth weighted round robin,
+//! weighted by capacity (mechanisms.md P28; F0 section 3.2).
+//!
+//! The weight of a path is the rate of its slowest link, as routing knows it. Data and acknowledgements have turns of
+//! their own, for the reason given in `parts/wrr.rs`. It counts flows, not bytes, and sees no load.
+
+use crate::dataplane::parts::paths::PathIndex;
+use crate::dataplane::parts::wrr::{START, Turns};
+use crate::dataplane::{Cx, Duties, EdgeBalancer, NO_NEEDS, PacketView, Paths};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "weighted-round-robin",
+    title: "Weighted round robin",
+    summary: "Gives new flows to the paths in turn, in proportion to capacity.",
+    source: "P28 weighted round robin; F0 section 3.2",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "capacities, after failures are detected",
+    worlds: &[World::Simulator],
+    params: &[START],
+    example: "weighted-round-robin",
+    needs: NO_NEEDS,
+    build: Build::Edge(|env, params| {
+        let turns = Turns::new(PathIndex::outward(env), params.text("start") == "random");
+        Box::new(WeightedRoundRobin { turns })
+    }),
+};
+
+struct WeightedRoundRobin {
+    turns: Turns,
+}
+
+impl EdgeBalancer for WeightedRoundRobin {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        if let Some(current) = paths.current {
+            return current;
+        }
+        self.turns.pick(cx, packet, paths.live, |position| f64::from(paths.weights[position]))
+    }
+
+    fn duties(&self) -> Duties {
+        Duties { weights: true, ..Duties::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::PacketView;
+    use crate::dataplane::testing::{Bench, packet};
+
+    fn bench(spec: &str) -> Bench {
+        let mut bench = Bench::edge(spec, 3);
+        bench.weights = vec![5, 1, 1];
+        bench
+    }
+
+    #[test]
+    fn new_flows_follow_oracle_13() {
+        let mut bench = bench("weighted-round-robin:start=first");
+        let picks: Vec<u16> = (0..7).map(|flow| bench.choose_path(&packet(flow), None)).collect();
+        assert_eq!(picks, [0, 0, 1, 0, 2, 0, 0]);
+        assert_eq!(bench.choose_path(&packet(2), Some(1)), 1, "flows stay");
+        // Acknowledgements begin their own round.
+        let ack = |flow| PacketView { is_data: false, ..packet(flow) };
+        let picks: Vec<u16> = (0..7).map(|flow| bench.choose_path(&ack(flow), None)).collect();
+        assert_eq!(picks, [0, 0, 1, 0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn shares_follow_the_weights_from_any_start() {
+        let mut bench = bench("weighted-round-robin");
+        let mut hits = [0; 3];
+        (0..7000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        assert!((4998..=5002).contains(&hits[0]) && (998..=1002).contains(&hits[1]), "{hits:?}");
+    }
+
+    #[test]
+    fn weights_are_those_of_what_is_alive() {
+        let mut bench = bench("weighted-round-robin");
+        (0..10).for_each(|flow| {
+            bench.choose_path(&packet(flow), None);
+        });
+        (bench.live, bench.weights) = (vec![0, 2], vec![1, 3]);
+        let mut hits = [0; 3];
+        (10..410).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        assert_eq!(hits[1], 0);
+        // What was earned before keeps, hence a little slack: at most the six shares of a former round.
+        assert!((294..=306).contains(&hits[2]), "{hits:?}");
+        (bench.live, bench.weights) = (vec![0, 1, 2], vec![1, 1, 1]);
+        assert!((500..560).any(|flow| bench.choose_path(&packet(flow), None) == 1));
+    }
+}
