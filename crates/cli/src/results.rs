@@ -195,7 +195,8 @@ pub fn matrix_table(matrix: &Matrix) -> Table {
     header.extend(matrix.columns.iter().map(Column::name));
     table.set_header(header);
     for line in &matrix.rows {
-        let mut texts = vec![line.ratio.map_or_else(|| "–".to_owned(), digits)];
+        let at_least = if line.unranked > 0 { "≥ " } else { "" };
+        let mut texts = vec![line.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{at_least}{}", digits(ratio)))];
         if matrix.has_optimum() {
             let share = |share: f64| format!("{} %", digits(share * 100.0));
             texts.push(line.share_of_optimum.map_or_else(|| "–".to_owned(), share));

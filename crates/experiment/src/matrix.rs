@@ -41,7 +41,8 @@ pub struct Matrix {
 pub struct Row {
     /// What it is.
     pub balancer: About,
-    /// Geometric mean of [`Cell::ratio`] over the scenarios it is in; `null` where it has none.
+    /// Geometric mean of [`Cell::ratio`] over the scenarios it is in; `null` where it has none. A scenario at which it
+    /// is not ranked counts with 1 at least: nobody gains by leaving flows unfinished.
     pub ratio: Option<f64>,
     /// The same of [`Cell::ratio_p99`].
     pub ratio_p99: Option<f64>,
@@ -313,15 +314,20 @@ fn row(about: About, columns: &[Column]) -> Row {
     let cells: Vec<(&Column, &Cell)> =
         columns.iter().filter_map(|column| Some((column, column.cell(&about.label)?))).collect();
     let mean = |of: fn(&Cell) -> Option<f64>| geometric_mean(cells.iter().filter_map(|(_, cell)| of(cell)));
+    let is_unranked = |cell: &Cell| cell.rank == 0 && !about.is_bound;
+    let ratio = |of: fn(&Cell) -> Option<f64>| {
+        let least = |cell: &Cell| if is_unranked(cell) { 1.0 } else { 0.0 };
+        geometric_mean(cells.iter().filter_map(|(_, cell)| Some(of(cell)?.max(least(cell)))))
+    };
     let count =
         |test: &dyn Fn(&Column, &Cell) -> bool| cells.iter().filter(|(column, cell)| test(column, cell)).count() as u32;
     Row {
-        ratio: mean(|cell| cell.ratio),
-        ratio_p99: mean(|cell| cell.ratio_p99),
+        ratio: ratio(|cell| cell.ratio),
+        ratio_p99: ratio(|cell| cell.ratio_p99),
         share_of_optimum: mean(|cell| cell.share_of_optimum.as_ref().map(|share| share.mean)),
         scenarios: cells.len() as u32,
         best_or_tied: count(&|column, cell| column.best == cell.balancer || column.tied.contains(&cell.balancer)),
-        unranked: if about.is_bound { 0 } else { count(&|_, cell| cell.rank == 0) },
+        unranked: count(&|_, cell| is_unranked(cell)),
         balancer: about,
     }
 }

@@ -32,8 +32,18 @@ pub struct Args {
     /// Run the experiments in full, whatever their [table] sections say
     #[arg(long)]
     whole: bool,
-    #[command(flatten)]
-    run: RunArgs,
+    /// Folder for the results [default: results/NAME of the folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Runs at a time [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Print the table only
+    #[arg(long, short)]
+    quiet: bool,
+    /// Write a row per flow too (flows.parquet, flows.csv); adding balancers or seeds then repeats all runs
+    #[arg(long)]
+    flows: bool,
 }
 
 /// Runs the command.
@@ -45,21 +55,22 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let experiments: Vec<Experiment> = files.iter().map(|file| load(file, &overrides)).collect::<Result<_, _>>()?;
     refuse_same_names(&files, &experiments)?;
     let name = name(&args.paths);
-    let out = args.run.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
-    if !args.run.quiet {
+    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
+    if !args.quiet {
         let runs: usize = experiments.iter().map(Experiment::run_count).sum();
         eprintln!("{name}: {} experiments, {runs} runs into {}", experiments.len(), out.display());
     }
+    let run = RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: !args.flows, write_flow_lists: false };
     let mut parts = Vec::with_capacity(experiments.len());
     for experiment in &experiments {
-        let summary = results::execute(experiment, &out.join(&experiment.name), &args.run)?;
+        let summary = results::execute(experiment, &out.join(&experiment.name), &run)?;
         parts.push(Part::of(experiment, summary));
     }
     let matrix = Matrix::build(&name, &parts);
     let report = matrix.write(&out)?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", results::matrix_table(&matrix))?;
-    if !args.run.quiet {
+    if !args.quiet {
         writeln!(stdout, "report: {}", report.display())?;
     }
     Ok(stdout.flush()?)
@@ -78,9 +89,13 @@ fn overrides(args: &Args) -> Result<Vec<Override>, Failure> {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
+        if path.is_file() {
             files.push(path.clone());
             continue;
+        }
+        if !path.is_dir() {
+            let failure = Failure::new(format!("there is no file or folder {}", path.display()));
+            return Err(failure.with_hint("name a folder of experiment files, or the files"));
         }
         let mut inside = super::list::experiment_files(path)?;
         if inside.is_empty() {

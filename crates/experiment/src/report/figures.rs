@@ -194,7 +194,9 @@ fn bucket_values(entry: &Entry<'_>, categories: &[String], quantity: BucketValue
         }
         let Stat { mean, ci95, .. } = stat(&values);
         let hint = format!("{}, {category}: {}", entry.balancer, text::with_interval(mean, ci95));
-        Some(Value { value: mean, whiskers: (mean - ci95, mean + ci95), hint })
+        // Whiskers of dozens at one place would hide each other.
+        let reach = if entry.colour == GREY { 0.0 } else { ci95 };
+        Some(Value { value: mean, whiskers: (mean - reach, mean + reach), hint })
     };
     categories.iter().enumerate().map(value).collect()
 }

@@ -67,51 +67,83 @@ fn head(out: &mut String, matrix: &Matrix) {
 fn answer(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
     let all = matrix.columns.len() as u32;
-    let is_whole = |row: &&Row| !row.balancer.is_bound && row.scenarios == all && row.unranked == 0;
-    let whole: Vec<&Row> = matrix.rows.iter().filter(is_whole).filter(|row| row.ratio.is_some()).collect();
-    let lead = match whole.first().map(|row| (row, row.ratio.unwrap_or(1.0))) {
-        Some((row, ratio)) => format!(
-            "Over {} {} comes closest to the best: {} on geometric mean; it is best or tied in {}.",
+    let is_everywhere = |row: &&Row| !row.balancer.is_bound && row.scenarios == all && row.ratio.is_some();
+    let rows: Vec<&Row> = matrix.rows.iter().filter(is_everywhere).collect();
+    let lead = match rows.first() {
+        Some(row) => format!(
+            "Over {} {} comes closest to the best: {} on geometric mean, {}.",
             plural(u64::from(all), "scenario"),
             row.balancer.label,
-            times(ratio),
-            row.best_or_tied
+            overall(row),
+            standing(row)
         ),
-        None => "No balancer is ranked in every scenario: see the table.".to_owned(),
+        None => "No balancer has results in every scenario: see the table.".to_owned(),
     };
     put!(out, "<article class=\"verdict\"><p class=\"sentence\">{}</p>", esc(&lead));
-    let next: Vec<String> = whole
-        .iter()
-        .skip(1)
-        .take(3)
-        .map(|row| {
-            format!(
-                "{} ({}, best or tied in {})",
-                row.balancer.label,
-                times(row.ratio.unwrap_or(1.0)),
-                row.best_or_tied
-            )
-        })
-        .collect();
+    let next = rows.iter().skip(1).take(3);
+    let next: Vec<String> =
+        next.map(|row| format!("{} ({}, {})", row.balancer.label, overall(row), standing(row))).collect();
     if !next.is_empty() {
         put!(out, "<p class=\"rest\">Then {}.</p>", esc(&super::text::join(&next)));
     }
-    let most = matrix.rows.iter().filter(|row| !row.balancer.is_bound).max_by_key(|row| row.best_or_tied);
-    if let Some(most) = most.filter(|most| whole.first().is_some_and(|first| first.best_or_tied < most.best_or_tied)) {
-        let words = format!("{} is best or tied most often: in {}.", most.balancer.label, most.best_or_tied);
+    // The first of those with most: rows come best first.
+    let most = rows.iter().rev().max_by_key(|row| row.best_or_tied);
+    if let Some(most) = most.filter(|most| rows[0].best_or_tied < most.best_or_tied) {
+        let words = format!("{} is {}, more often than any before it.", most.balancer.label, standing(most));
         put!(out, "<p class=\"rest\">{}</p>", esc(&words));
     }
-    let open: Vec<String> = matrix
-        .rows
-        .iter()
+    caveats(out, matrix, all);
+    out.push_str("</article>\n</section>\n");
+}
+
+/// `1.12×`, or `at least 1.12×`.
+fn overall(row: &Row) -> String {
+    let at_least = if row.unranked > 0 { "at least " } else { "" };
+    row.ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{at_least}{}", times(ratio)))
+}
+
+fn standing(row: &Row) -> String {
+    let unranked = if row.unranked > 0 { format!(", not ranked in {}", row.unranked) } else { String::new() };
+    format!("best or tied in {}{unranked}", row.best_or_tied)
+}
+
+/// What must be known before the answer is repeated elsewhere.
+fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
+    let mut caveats: Vec<(&str, String)> = Vec::new();
+    let rivals = || matrix.rows.iter().filter(|row| !row.balancer.is_bound);
+    let unranked: Vec<String> = rivals()
         .filter(|row| row.unranked > 0)
         .map(|row| format!("{} ({})", row.balancer.label, plural(u64::from(row.unranked), "scenario")))
         .collect();
-    if !open.is_empty() {
-        let words = format!("Not ranked somewhere, because too many flows were left unfinished: {}.", join_few(&open));
-        put!(out, "<ul class=\"caveats\"><li class=\"unfinished\">{}</li></ul>", esc(&words));
+    if !unranked.is_empty() {
+        let text = format!(
+            "Not ranked somewhere, because more flows were left unfinished than by others: {}. Unfinished flows count with what they had reached, so the overall figure is a lower bound that depends on when runs stop.",
+            join_few(&unranked)
+        );
+        caveats.push(("unfinished", text));
     }
-    out.push_str("</article>\n</section>\n");
+    let missing: Vec<String> = rivals()
+        .filter(|row| row.scenarios < all)
+        .map(|row| format!("{} ({} of {all})", row.balancer.label, row.scenarios))
+        .collect();
+    if !missing.is_empty() {
+        caveats.push(("noise", format!("Not in every scenario, and set after the others: {}.", join_few(&missing))));
+    }
+    let few = matrix.columns.iter().map(|column| column.seeds).min().unwrap_or(0);
+    if few == 1 {
+        caveats.push((
+            "noise",
+            "Some scenarios have one seed only: there is no interval, and a difference may be chance.".to_owned(),
+        ));
+    }
+    if caveats.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"caveats\">");
+    for (class, text) in caveats {
+        put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
+    }
+    out.push_str("</ul>");
 }
 
 /// The heat map: a table whose numbers stand for themselves, coloured by how far they are from the best of the column.
@@ -155,7 +187,7 @@ fn legend(out: &mut String) {
 
 fn table_row(out: &mut String, matrix: &Matrix, index: usize, row: &Row) {
     let badge = if row.balancer.is_bound { "<span class=\"badge none\">bound</span>" } else { "" };
-    put!(out, "<tr><th scope=\"row\"><a href=\"#b{}\">{}</a>{badge}</th>", index + 1, esc(&row.balancer.label));
+    put!(out, "<tr><th scope=\"row\"><a href=\"#b{}\">{}</a>{badge}</th>", index + 1, breakable(&row.balancer.label));
     let missing = matrix.columns.len() as u32 - row.scenarios;
     let note = if missing > 0 { format!("<i>{missing} missing</i>") } else { String::new() };
     let text = |ratio: Option<f64>| ratio.map_or_else(|| "—".to_owned(), |ratio| number(ratio) + "×");
@@ -182,6 +214,16 @@ fn table_row(out: &mut String, matrix: &Matrix, index: usize, row: &Row) {
         }
     }
     out.push_str("</tr>\n");
+}
+
+/// A label that may be broken after the signs between its parts.
+fn breakable(label: &str) -> String {
+    let mut out = String::new();
+    for part in label.split_inclusive([':', ',', '=']) {
+        out.push_str(&esc(part));
+        out.push_str("<wbr/>");
+    }
+    out.trim_end_matches("<wbr/>").to_owned()
 }
 
 fn sort_key(ratio: Option<f64>) -> String {

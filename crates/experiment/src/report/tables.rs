@@ -65,6 +65,8 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
         };
     }
     match verdict.tied.iter().any(|name| name == entry.balancer) {
+        // Ranks say so, and a badge on every row would say nothing.
+        true if panel.rivals().len() > RANKED_FROM => (" class=\"tied\"", ""),
         true => (" class=\"tied\"", "<span class=\"badge tie\">tied</span>"),
         false if starts_group(panel, entry) => (" class=\"group\"", ""),
         false => ("", ""),

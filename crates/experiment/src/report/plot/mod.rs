@@ -172,7 +172,7 @@ pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], 
 fn dot(out: &mut String, axes: &Axes<'_>, colour: usize, x: f64, value: &Value) {
     let class = colour_class(colour);
     let (low, high) = (y_at(axes.y.fraction(value.whiskers.0)), y_at(axes.y.fraction(value.whiskers.1)));
-    if low - high > 0.5 && colour != GREY {
+    if low - high > 0.5 {
         let cap = 4.0;
         put!(
             out,
