@@ -1,4 +1,4 @@
-//! Bounds among balancers: what no balancer can beat, to compare with and never to rank.
+//! Bounds among balancers: computed without packets, to compare with and never to rank.
 
 use balance::Entry;
 

@@ -338,7 +338,8 @@ pub struct Point {
     #[serde(default)]
     pub slowdown_vs_best: Stat,
     /// Where the experiment has the balancer `optimum`: its mean slowdown / that of this balancer (of throughput, this
-    /// one's / the optimum's), taken seed by seed. 1 is as good as can be.
+    /// one's / the optimum's), taken seed by seed. Max-min fairness is not the least mean
+    /// slowdown, so that more than 1 is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_optimum: Option<Stat>,
 }

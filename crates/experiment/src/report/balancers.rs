@@ -20,7 +20,7 @@ pub(super) struct Place<'a> {
     pub versus: String,
     /// Share of the optimum, if known.
     pub share_of_optimum: Option<&'a Stat>,
-    /// Whether it is best or tied: shown by a badge.
+    /// As in the results; 0 is not ranked.
     pub rank: u32,
     pub flows_started: u64,
     pub cost: Cost,
@@ -88,8 +88,8 @@ pub(super) fn block(
     }
     for setting in &about.parameters {
         let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", esc(&setting.unit)) };
-        let meaning = if setting.meaning.is_empty() { String::new() } else { format!(": {}", esc(&setting.meaning)) };
-        put!(out, "<dt>{} = {}{unit}</dt><dd>Parameter{meaning}</dd>", esc(&setting.name), esc(&setting.value));
+        let meaning = if setting.meaning.is_empty() { String::new() } else { esc(&setting.meaning) };
+        put!(out, "<dt>{} = {}{unit}</dt><dd>{meaning}</dd>", esc(&setting.name), esc(&setting.value));
     }
     out.push_str("</dl>\n");
     out.push_str(&table(about, points, places));
@@ -104,14 +104,14 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
     );
     put!(out, "<thead><tr><th scope=\"col\">{points}</th>");
-    let mut headings = vec!["Mean", "p99 slowdown", "vs best"];
+    let mut headings = vec!["Rank", "Mean", "p99 slowdown", "vs best"];
     if has_optimum {
         headings.push("Share of optimum");
     }
     headings.extend([
         "Reordered",
         "Extent, packets",
-        "Held, packets",
+        "Held by hosts, packets",
         "Path changes per flow",
         "Control packets",
         "Control bytes",
@@ -124,10 +124,10 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for place in places {
-        let badge = if place.rank == 1 { "<span class=\"badge win\">best or tied</span>" } else { "" };
-        put!(out, "<tr><th scope=\"row\">{}{badge}</th>", esc(&place.name));
+        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&place.name));
         let p99 = place.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
-        let mut cells = vec![place.mean.clone(), p99, place.versus.clone()];
+        let rank = if place.rank == 0 { "—".to_owned() } else { place.rank.to_string() };
+        let mut cells = vec![rank, place.mean.clone(), p99, place.versus.clone()];
         if has_optimum {
             cells.push(place.share_of_optimum.map_or_else(|| "—".to_owned(), share_with_interval));
         }
@@ -150,7 +150,7 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
 /// Reordered, extent, held, path changes, control packets and bytes, retransmitted, time-outs.
 fn costs(cost: &Cost) -> [String; 8] {
     let held = match (cost.resequencing, cost.held_max) {
-        (false, _) => "not resequenced".to_owned(),
+        (false, _) => "off".to_owned(),
         (true, 0) => "0".to_owned(),
         (true, most) => format!("{}, mean {}", count_text(most.into()), micros(cost.hold_mean_us)),
     };

@@ -80,7 +80,7 @@ fn head(out: &mut String, view: &View<'_>, name: &str) {
     let seeds = summary.points.iter().map(|point| point.seeds).max().unwrap_or(0);
     let started: u64 = summary.points.iter().map(|point| point.flows_started).sum();
     for (count, noun) in [
-        (view.balancers.len() as u64, "balancer"),
+        (view.rivals() as u64, "balancer"),
         (view.panels.len() as u64, "operating point"),
         (u64::from(seeds), "seed"),
         (summary.runs.len() as u64, "run"),
@@ -169,7 +169,7 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
 <dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
 <dt>Rank, groups</dt><dd>All that cannot be told apart from the best have rank 1; the best of the rest, with all that cannot be told apart from it, has the next, and so on.</dd>
-<dt>Bound, share of optimum</dt><dd>A bound is what no balancer can beat; it is drawn dashed, never ranked and wins nothing. The share is the mean slowdown of the optimum divided by that of the balancer, seed by seed (of throughput, the balancer's divided by the optimum's).</dd>
+<dt>Bound, share of optimum</dt><dd>A bound is computed from the network and the flows without packets; it is drawn dashed, never ranked and wins nothing. The fluid optimum shares links max-min fairly. That is not the least mean slowdown there can be, so a share above 100 % is possible. The share is the mean slowdown of the optimum divided by that of the balancer, seed by seed (of throughput, the balancer's divided by the optimum's).</dd>
 <dt>Control traffic</dt><dd>Packets a balancer sends on its own account, such as probes; their bytes as a share of payload bytes delivered.</dd>
 <dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>

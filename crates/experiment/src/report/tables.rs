@@ -114,8 +114,8 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
     }
     if panel.has_optimum() {
         let explanation = match panel.measure {
-            Measure::Slowdown => "Mean slowdown of the optimum / of this balancer; 100 % is as good as can be",
-            Measure::Throughput => "Throughput of this balancer / of the optimum; 100 % is as good as can be",
+            Measure::Slowdown => "Mean slowdown of the fluid optimum / of this balancer",
+            Measure::Throughput => "Throughput of this balancer / of the fluid optimum",
         };
         let cell = |entry: &Entry<'_>| match &entry.point.share_of_optimum {
             Some(stat) => (share_with_interval(stat), stat.mean),

@@ -68,6 +68,11 @@ impl<'a> View<'a> {
         View { summary, balancers, panels, detail }
     }
 
+    /// How many balancers there are, bounds left out.
+    pub(super) fn rivals(&self) -> usize {
+        self.balancers.iter().filter(|(_, colour)| *colour != BOUND).count()
+    }
+
     /// Whether there are too many balancers to draw each in a colour.
     pub(super) fn is_crowded(&self) -> bool {
         self.balancers.iter().any(|(_, colour)| *colour == GREY)
