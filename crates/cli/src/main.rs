@@ -28,6 +28,7 @@ struct Cli {
 enum Command {
     Compare(commands::compare::Args),
     Run(commands::run::Args),
+    Matrix(commands::matrix::Args),
     Check(commands::check::Args),
     List(commands::list::Args),
     Topology(commands::topology::Args),
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Run(args) => commands::run::execute(&args),
+        Command::Matrix(args) => commands::matrix::execute(&args),
         Command::Check(args) => commands::check::execute(&args),
         Command::List(args) => commands::list::execute(&args),
         Command::Topology(args) => commands::topology::execute(&args),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
-use experiment::summary::{ClaimVerdict, Point, Stat, Summary, Verdict};
+use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
+use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
 use crate::failure::Failure;
@@ -34,12 +35,23 @@ pub struct RunArgs {
 /// Runs the experiment, then prints who won.
 pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
+    let summary = execute(experiment, &out, args)?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text(&summary, args.quiet).as_bytes())?;
+    if !args.quiet {
+        writeln!(stdout, "report: {}", out.join("report.html").display())?;
+    }
+    Ok(stdout.flush()?)
+}
+
+/// Runs the experiment into a folder, telling how far it is.
+pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
     if !args.quiet {
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
     }
     let options = Options {
-        out: out.clone(),
+        out: out.to_owned(),
         jobs: usize::from(args.jobs.unwrap_or(0)),
         flows: !args.no_flows,
         flow_lists: args.write_flow_lists,
@@ -47,12 +59,7 @@ pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
     let bar = progress::Bar::new(args.quiet);
     let summary = experiment::run(experiment, &options, &bar, interrupt::listen());
     bar.finish();
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text(&summary?, args.quiet).as_bytes())?;
-    if !args.quiet {
-        writeln!(stdout, "report: {}", out.join("report.html").display())?;
-    }
-    Ok(stdout.flush()?)
+    Ok(summary?)
 }
 
 /// Warnings of the experiment, and claims it is not held against.
@@ -74,7 +81,7 @@ pub fn text(summary: &Summary, quiet: bool) -> String {
         if summary.verdicts.len() > 1 {
             out += &format!("{}\n", heading(verdict));
         }
-        out += &format!("{}\n", table(&points, verdict));
+        out += &format!("{}\n", table(&points, verdict, summary.measure));
         if !quiet {
             out += &format!("{}\n\n", verdict.sentence);
         }
@@ -98,46 +105,122 @@ fn heading(verdict: &Verdict) -> String {
     load.into_iter().chain(variant).collect::<Vec<_>>().join(", ")
 }
 
-fn table(points: &[&Point], verdict: &Verdict) -> Table {
+/// More balancers than this get a column of ranks; for fewer the marks say it all.
+const RANKED_FROM: usize = 8;
+
+/// Best first, those that cannot be told apart beside each other, bounds last.
+fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
+    let mut points = points.to_vec();
+    let rivals = points.iter().filter(|point| !point.is_bound).count();
+    let is_long = rivals > RANKED_FROM;
+    let order = |point: &Point| (point.is_bound, point.rank == 0, point.rank);
+    let cost = |point: &Point| match measure {
+        Measure::Slowdown => point.slowdown_bound.mean,
+        Measure::Throughput => -point.throughput_share.mean,
+    };
+    if is_long {
+        points.sort_by(|a, b| order(a).cmp(&order(b)).then(cost(a).total_cmp(&cost(b))));
+    } else {
+        points.sort_by_key(|point| point.is_bound);
+    }
+    let has_optimum = points.iter().any(|point| point.share_of_optimum.is_some());
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
-        "",
-        "balancer",
-        "mean slowdown",
-        "p99 slowdown",
-        "FCT ≤ 100 KB",
-        "FCT > 1 MB",
-        "flows done",
-        "drops",
-        "vs best",
-    ]);
+    let headings = ["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB", "flows done", "drops", "vs best"];
+    let mut header = vec![if is_long { "rank" } else { "" }, "balancer"];
+    if measure == Measure::Throughput {
+        header.push("throughput");
+    }
+    header.extend(headings);
+    if has_optimum {
+        header.push("of optimum");
+    }
+    table.set_header(header);
     for point in points {
-        let best = point.balancer == verdict.best;
-        let mark = if best {
-            "★"
-        } else if verdict.tied.contains(&point.balancer) {
-            "≈"
-        } else {
-            ""
-        };
-        let mut row = vec![Cell::new(mark), Cell::new(&point.balancer)];
-        let numbers = [
-            spread(&point.slowdown_mean),
-            number(&point.slowdown_p99),
-            time(&point.small_fct_mean_us),
-            time(&point.large_fct_mean_us),
-            flows_done(point),
-            share(&point.drop_share),
-            versus(point, best),
-        ];
-        row.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
-        if best {
-            row = row.into_iter().map(|cell| cell.add_attribute(Attribute::Bold).fg(Color::Green)).collect();
-        }
-        table.add_row(row);
+        table.add_row(row(point, verdict, measure, is_long, has_optimum));
     }
     table
+}
+
+fn row(point: &Point, verdict: &Verdict, measure: Measure, is_long: bool, has_optimum: bool) -> Vec<Cell> {
+    let best = point.balancer == verdict.best;
+    let mark = match () {
+        () if best => "★",
+        () if verdict.tied.contains(&point.balancer) => "≈",
+        () => "",
+    };
+    let rank = match point.rank {
+        _ if point.is_bound => "bound".to_owned(),
+        0 if is_long => "–".to_owned(),
+        rank if is_long => format!("{rank} {mark}"),
+        _ => mark.to_owned(),
+    };
+    let mut row = vec![Cell::new(rank.trim_end()), Cell::new(&point.balancer)];
+    let mut numbers = Vec::new();
+    if measure == Measure::Throughput {
+        numbers.push(share_spread(&point.throughput_share));
+    }
+    numbers.extend([
+        spread(&point.slowdown_mean),
+        number(&point.slowdown_p99),
+        time(&point.small_fct_mean_us),
+        time(&point.large_fct_mean_us),
+        flows_done(point),
+        share(&point.drop_share),
+        versus(point, best),
+    ]);
+    if has_optimum {
+        numbers.push(point.share_of_optimum.as_ref().map_or_else(|| "–".to_owned(), share_spread));
+    }
+    row.extend(numbers.into_iter().map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
+    match (best, point.is_bound) {
+        (true, _) => row.into_iter().map(|cell| cell.add_attribute(Attribute::Bold).fg(Color::Green)).collect(),
+        (_, true) => row.into_iter().map(|cell| cell.fg(Color::DarkGrey)).collect(),
+        _ => row,
+    }
+}
+
+/// `83.1 ± 0.4 %`.
+fn share_spread(stat: &Stat) -> String {
+    let percent = Stat { mean: stat.mean * 100.0, ci95: stat.ci95 * 100.0, max: stat.max * 100.0, ..Stat::default() };
+    if is_absent(stat) { "–".to_owned() } else { format!("{} %", spread(&percent)) }
+}
+
+/// Balancers × scenarios: means only, the best of each scenario with a star.
+pub fn matrix_table(matrix: &Matrix) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    let mut header = vec!["balancer".to_owned(), "× best".to_owned()];
+    header.extend(matrix.has_optimum().then(|| "of optimum".to_owned()));
+    header.extend(matrix.columns.iter().map(Column::name));
+    table.set_header(header);
+    for line in &matrix.rows {
+        let at_least = if line.unranked > 0 { "≥ " } else { "" };
+        let mut texts = vec![line.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{at_least}{}", digits(ratio)))];
+        if matrix.has_optimum() {
+            let share = |share: f64| format!("{} %", digits(share * 100.0));
+            texts.push(line.share_of_optimum.map_or_else(|| "–".to_owned(), share));
+        }
+        texts.extend(matrix.columns.iter().map(|column| scenario(line, column)));
+        let name = if line.balancer.is_bound { " (bound)" } else { "" };
+        let mut cells = vec![Cell::new(format!("{}{name}", line.balancer.label))];
+        cells.extend(texts.into_iter().map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+        table.add_row(cells);
+    }
+    table
+}
+
+fn scenario(row: &Row, column: &Column) -> String {
+    let Some(Scenario { mean, balancer, flows_started, flows_completed, .. }) = column.cell(&row.balancer.label) else {
+        return "–".to_owned();
+    };
+    let star = if column.best == *balancer { "★ " } else { "" };
+    match column.measure {
+        Measure::Slowdown if mean.mean <= 0.0 => "–".to_owned(),
+        Measure::Slowdown if flows_completed < flows_started => format!("{star}≥ {}", digits(mean.mean)),
+        Measure::Slowdown => format!("{star}{}", digits(mean.mean)),
+        Measure::Throughput => format!("{star}{} %", digits(mean.mean * 100.0)),
+    }
 }
 
 fn is_absent(stat: &Stat) -> bool {
@@ -184,6 +267,9 @@ fn share(stat: &Stat) -> String {
 
 fn versus(point: &Point, best: bool) -> String {
     let difference = &point.slowdown_vs_best;
+    if point.is_bound {
+        return String::new();
+    }
     match (best, difference.ci95 == 0.0) {
         (true, _) => "best".to_owned(),
         (false, true) => format!("{:+.2}", difference.mean),

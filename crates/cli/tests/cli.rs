@@ -305,3 +305,82 @@ fn a_closed_pipe_is_success() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+/// A folder `canon` of three tiny experiments, the last of them without one of the balancers.
+fn canon() -> TempDir {
+    let folder = folder();
+    let canon = folder.path().join("canon");
+    fs::create_dir(&canon).unwrap();
+    let table = "[table]\ntitle = \"web search\"\nloads = [0.6]\nflows = 20\n";
+    fs::write(canon.join("1.toml"), format!("{}{table}", FILE.replace("small", "web"))).unwrap();
+    let cut = "[[failure]]\nkind = \"blackhole\"\nswitch = \"spine0\"\nfraction = 1.0\n[stop]\nuntil = \"30ms\"\n[table]\nloads = [0.3]\n";
+    fs::write(canon.join("2.toml"), format!("{}{cut}", FILE.replace("small", "cut"))).unwrap();
+    let few = FILE.replace("small", "few").replace(", \"spray\"", "").replace("[0.3, 0.6]", "0.3");
+    fs::write(canon.join("3.toml"), few).unwrap();
+    folder
+}
+
+#[test]
+fn a_matrix_sets_experiments_side_by_side_the_same_on_one_and_two_threads() {
+    let folder = canon();
+    for jobs in ["1", "2"] {
+        let (code, stdout, stderr) = outcome(folder.path(), &["matrix", "canon", "--out", jobs, "--jobs", jobs]);
+        assert_eq!(code, 0, "{stderr}");
+        assert!(stdout.contains("web search") && stdout.contains("report: "), "{stdout}");
+    }
+    let read = |jobs: &str, name: &str| fs::read(folder.path().join(jobs).join(name)).unwrap();
+    for name in ["matrix.json", "matrix.csv", "matrix.md", "report.html", "web/summary.json", "cut/report.html"] {
+        assert_eq!(read("1", name), read("2", name), "{name}");
+    }
+    let matrix: serde_json::Value = serde_json::from_slice(&read("1", "matrix.json")).unwrap();
+    assert_eq!((&matrix["schema"], &matrix["name"]), (&1.into(), &"canon".into()));
+    let columns = matrix["columns"].as_array().unwrap();
+    let headings: Vec<&str> = columns.iter().map(|column| column["title"].as_str().unwrap()).collect();
+    assert_eq!(headings, ["web search", "cut", "few"]);
+    let of = |column: &serde_json::Value, key: &str| column["cells"][0][key].as_u64().unwrap();
+    assert_eq!((of(&columns[0], "flows_started"), of(&columns[1], "flows_started")), (2 * 20, 2 * 30));
+    assert!(of(&columns[1], "flows_completed") < 60, "a blackhole leaves flows unfinished");
+    assert_eq!(columns[2]["cells"].as_array().unwrap().len(), 1);
+    let markdown = String::from_utf8(read("1", "matrix.md")).unwrap();
+    let spray = markdown.lines().find(|line| line.starts_with("| spray")).expect("a row");
+    assert!(
+        spray.contains("(1 missing)") && spray.ends_with("| — |") && spray.contains("flows unfinished)"),
+        "{spray}"
+    );
+    // The page can be made again from the folder, and the folder of an experiment repeats it.
+    fs::remove_file(folder.path().join("1/report.html")).unwrap();
+    let (code, stdout, stderr) = outcome(folder.path(), &["report", "1"]);
+    assert_eq!((code, stdout.as_str()), (0, "report: 1/report.html\n"), "{stderr}");
+    assert_eq!(read("1", "report.html"), read("2", "report.html"));
+    assert_eq!(outcome(folder.path(), &["run", "1/web/experiment.toml", "--out", "again", "--no-flows"]).0, 0);
+    assert_eq!(read("again", "summary.json"), read("1", "web/summary.json"));
+}
+
+#[test]
+fn a_matrix_takes_over_what_is_there_and_can_be_reduced() {
+    let folder = canon();
+    let args = ["matrix", "canon", "--quiet", "--balancers", "ecmp,spt", "--set", "traffic.flows=10"];
+    let (code, stdout, stderr) = outcome(folder.path(), &[&args[..], &["--seeds", "1"]].concat());
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("spt") && !stdout.contains("spray"), "{stdout}");
+    let records = folder.path().join("results/canon/web/runs.jsonl");
+    let first = fs::read_to_string(&records).unwrap().lines().next().unwrap().to_owned();
+    assert_eq!(outcome(folder.path(), &[&args[..], &["--seeds", "2"]].concat()).0, 0);
+    let text = fs::read_to_string(&records).unwrap();
+    // The wall time of the first run is what it was: it was not done again.
+    assert!(text.starts_with(&first), "the first run was done again");
+    assert_eq!(text.lines().count(), 4);
+}
+
+#[test]
+fn mistakes_in_a_matrix_say_what_to_do() {
+    let folder = canon();
+    let path = folder.path();
+    fs::create_dir(path.join("empty")).unwrap();
+    refused(path, &["matrix"], &["there is no file or folder experiments/canon", "hint: name a folder"]);
+    refused(path, &["matrix", "empty"], &["there is no experiment file in empty", "hint: "]);
+    refused(path, &["matrix", "small.toml", "small.toml"], &["both named `small`", "hint: give one of them"]);
+    refused(path, &["matrix", "canon", "--balancers", "ecpm"], &["--balancers ecpm", "did you mean `ecmp`?"]);
+    fs::write(path.join("canon/4.toml"), format!("{FILE}[table]\nload = 1\n")).unwrap();
+    refused(path, &["matrix", "canon"], &["table.load: there is no such key", "canon/4.toml:11:1", "`loads`"]);
+}

@@ -12,11 +12,17 @@
 //! | `timings.json` | wall time and memory of each run |
 //! | `report.html` | the report |
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
+//!
+//! [`matrix`] puts the results of many experiments side by side.
 
+pub mod about;
+pub mod bounds;
 pub mod claims;
+pub mod cost;
 pub mod execute;
 pub mod file;
 pub mod flows_out;
+pub mod matrix;
 pub mod metrics;
 pub mod plan;
 mod points_out;
@@ -202,13 +208,14 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
             run
         })
         .collect();
-    let (points, verdicts) = statistics::evaluate(&runs);
+    let (points, verdicts) = statistics::evaluate(&runs, experiment.measure);
     let claims = claims::judge(&experiment.claims, &runs);
     Summary {
         schema: SCHEMA_VERSION,
         anabranch: env!("CARGO_PKG_VERSION").to_owned(),
         experiment: experiment.name.clone(),
         file: experiment.file.clone(),
+        measure: experiment.measure,
         setting: experiment.setting(),
         warnings: experiment.warnings.clone(),
         runs,

@@ -57,6 +57,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
     };
     let summary = RunSummary {
         balancer: run.balancer.label(),
+        is_bound: crate::bounds::is_bound(run.balancer.entry),
         world: "sim".to_owned(),
         seed: run.seed,
         load: run.load,
@@ -76,7 +77,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         reordering: reordering(outcome),
         loss: loss(outcome),
         queues: queues(run.topology, outcome),
-        control: Control { messages: outcome.control.packets, bytes: outcome.control.bytes },
+        control: control(outcome),
         engine: Engine {
             events: outcome.engine.events,
             packet_hops: outcome.engine.packet_hops,
@@ -241,6 +242,14 @@ fn loss(outcome: &Outcome) -> Loss {
         spurious: total(outcome, |flow| flow.spurious),
         timeouts: total(outcome, |flow| flow.timeouts),
         fast_retransmits: total(outcome, |flow| flow.fast_retransmits),
+    }
+}
+
+fn control(outcome: &Outcome) -> Control {
+    Control {
+        messages: outcome.control.packets,
+        bytes: outcome.control.bytes,
+        data_bytes: outcome.flows.iter().map(|flow| flow.delivered_bytes).sum(),
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn csv(points: &[Point]) -> String {
             text += &format!(",{name}{part}");
         }
     }
-    text.push('\n');
+    text += ",rank,is_bound,share_of_optimum,share_of_optimum_ci95\n";
     for point in points {
         let load = point.load.map_or(String::new(), |load| load.to_string());
         text += &format!(
@@ -42,12 +42,14 @@ pub(crate) fn csv(points: &[Point]) -> String {
             let stat = stat(point);
             text += &format!(",{},{},{},{},{}", stat.mean, stat.sd, stat.ci95, stat.min, stat.max);
         }
-        text.push('\n');
+        let share = point.share_of_optimum.as_ref();
+        let share = share.map_or_else(|| ",".to_owned(), |stat| format!("{},{}", stat.mean, stat.ci95));
+        text += &format!(",{},{},{share}\n", point.rank, point.is_bound);
     }
     text
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
@@ -62,23 +64,11 @@ mod tests {
             load: Some(0.5),
             balancer: "ecmp".to_owned(),
             seeds: 2,
-            flows_started: 1,
-            flows_completed: 1,
-            fct_mean_us: Stat::default(),
-            fct_p50_us: Stat::default(),
-            fct_p99_us: Stat::default(),
-            slowdown_mean: Stat::default(),
-            slowdown_p99: Stat::default(),
-            small_fct_mean_us: Stat::default(),
-            large_fct_mean_us: Stat::default(),
-            drop_share: Stat::default(),
-            throughput_share: Stat::default(),
-            slowdown_bound: Stat::default(),
-            slowdown_vs_best: Stat::default(),
+            ..Point::default()
         };
         let text = csv(&[point]);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
-        assert_eq!((record.len(), &record[0]), (61, "a=1, b=2"));
+        assert_eq!((record.len(), &record[0]), (65, "a=1, b=2"));
     }
 }

@@ -1,7 +1,10 @@
 //! Statistics over seeds, and who won: paired differences on common random numbers.
 
+mod verdict;
+
+use crate::bounds::is_optimum;
 use crate::student::t975;
-use crate::summary::{Point, RunSummary, SizeBucket, Stat, Verdict};
+use crate::summary::{Measure, Point, RunSummary, SizeBucket, Stat, Verdict};
 
 /// Without several seeds nothing can be told apart statistically; within this share results count as equal.
 const TIE_SHARE: f64 = 0.02;
@@ -33,22 +36,44 @@ pub fn stat(values: &[f64]) -> Stat {
 }
 
 /// One point per (variant, load, balancer) and one verdict per (variant, load). Runs come ordered by variant, load,
-/// balancer and seed, as plans are.
-pub fn evaluate(runs: &[RunSummary]) -> (Vec<Point>, Vec<Verdict>) {
+/// balancer and seed, as plans are. Bounds get points and no rank.
+pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdict>) {
     let mut points = Vec::new();
     let mut verdicts = Vec::new();
     for group in runs.chunk_by(|a, b| (&a.variant, a.load) == (&b.variant, b.load)) {
-        let rivals: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
-        let best = best(&rivals);
-        for rival in &rivals {
-            points.push(point(rival, best.map(|best| rivals[best])));
+        let all: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
+        let rivals: Vec<&[RunSummary]> = all.iter().copied().filter(|runs| !runs[0].is_bound).collect();
+        let optimum = all.iter().copied().find(|runs| is_optimum(runs));
+        let ranking = Ranking::of(&rivals, measure);
+        for runs in &all {
+            let place = rivals.iter().position(|rival| rival[0].balancer == runs[0].balancer);
+            points.push(Point {
+                rank: place.map_or(0, |place| ranking.rank(place)),
+                slowdown_vs_best: ranking.best().map_or_else(Stat::default, |best| {
+                    stat(&differences(runs, rivals[best], |r| r.slowdown_bound_mean))
+                }),
+                share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
+                ..point(runs)
+            });
         }
-        verdicts.push(verdict(&rivals, best));
+        verdicts.push(verdict::verdict(group, &rivals, &ranking, measure));
     }
     (points, verdicts)
 }
 
-fn point(runs: &[RunSummary], best: Option<&[RunSummary]>) -> Point {
+/// What of the optimum is reached, on the seeds both have; `None` where there is nothing to divide.
+fn share_of_optimum(runs: &[RunSummary], optimum: &[RunSummary], measure: Measure) -> Option<Stat> {
+    let shares: Vec<f64> = pairs(runs, optimum)
+        .map(|(run, optimum)| match measure {
+            Measure::Slowdown => optimum.slowdown_bound_mean / run.slowdown_bound_mean,
+            Measure::Throughput => run.throughput_share / optimum.throughput_share,
+        })
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .collect();
+    (!shares.is_empty()).then(|| stat(&shares))
+}
+
+fn point(runs: &[RunSummary]) -> Point {
     let over = |value: &dyn Fn(&RunSummary) -> Option<f64>| stat(&runs.iter().filter_map(value).collect::<Vec<_>>());
     // A run in which nothing completed has no mean; counting it as 0 would make it the best.
     let completed =
@@ -57,8 +82,9 @@ fn point(runs: &[RunSummary], best: Option<&[RunSummary]>) -> Point {
         variant: runs[0].variant.clone(),
         load: runs[0].load,
         balancer: runs[0].balancer.clone(),
+        is_bound: runs[0].is_bound,
         seeds: runs.len() as u32,
-        flows_started: runs.iter().map(|run| run.flows.started).sum(),
+        flows_started: started(runs),
         flows_completed: runs.iter().map(|run| run.flows.completed).sum(),
         fct_mean_us: completed(|run| run.fct_us.mean),
         fct_p50_us: completed(|run| run.fct_us.p50),
@@ -70,7 +96,7 @@ fn point(runs: &[RunSummary], best: Option<&[RunSummary]>) -> Point {
         drop_share: over(&|run| Some(drop_share(run))),
         throughput_share: over(&|run| Some(run.throughput_share)),
         slowdown_bound: over(&|run| Some(run.slowdown_bound_mean)),
-        slowdown_vs_best: best.map_or_else(Stat::default, |best| stat(&differences(runs, best))),
+        ..Point::default()
     }
 }
 
@@ -101,32 +127,99 @@ fn started(runs: &[RunSummary]) -> u64 {
     runs.iter().map(|run| run.flows.started).sum()
 }
 
-fn bound_mean(runs: &[RunSummary]) -> f64 {
-    stat(&runs.iter().map(|run| run.slowdown_bound_mean).collect::<Vec<_>>()).mean
+/// Whether so many unfinished flows are about as few as those of the most complete one.
+pub(crate) fn is_complete(unfinished: u64, least_unfinished: u64, started: u64) -> bool {
+    unfinished.saturating_sub(least_unfinished) as f64 <= UNFINISHED_SHARE * started as f64
 }
 
-/// Whether it completed about as much as the most complete one.
-fn is_complete(runs: &[RunSummary], least_unfinished: u64) -> bool {
-    (unfinished(runs) - least_unfinished) as f64 <= UNFINISHED_SHARE * started(runs) as f64
+impl Measure {
+    /// What balancers are ranked by, as a cost: the less the better.
+    fn cost(self, run: &RunSummary) -> f64 {
+        match self {
+            Measure::Slowdown => run.slowdown_bound_mean,
+            Measure::Throughput => -run.throughput_share,
+        }
+    }
+
+    /// Mean cost over seeds.
+    fn mean_cost(self, runs: &[RunSummary]) -> f64 {
+        stat(&runs.iter().map(|run| self.cost(run)).collect::<Vec<_>>()).mean
+    }
 }
 
-/// The position of the rival with the least slowdown among the complete ones; `None` where no flow started.
-fn best(rivals: &[&[RunSummary]]) -> Option<usize> {
-    let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min()?;
-    let able = (0..rivals.len()).filter(|ix| started(rivals[*ix]) > 0 && is_complete(rivals[*ix], least_unfinished));
-    able.min_by(|a, b| bound_mean(rivals[*a]).total_cmp(&bound_mean(rivals[*b])))
+/// Rivals in groups that cannot be told apart from the best of the group; best group first, least cost first in each.
+struct Ranking {
+    groups: Vec<Vec<usize>>,
 }
 
-/// Slowdown minus that of the best, on the seeds both have.
-fn differences(runs: &[RunSummary], best: &[RunSummary]) -> Vec<f64> {
-    let pairs =
-        runs.iter().filter_map(|run| best.iter().find(|other| other.seed == run.seed).map(|other| (run, other)));
-    pairs.map(|(run, other)| run.slowdown_bound_mean - other.slowdown_bound_mean).collect()
+impl Ranking {
+    fn of(rivals: &[&[RunSummary]], measure: Measure) -> Ranking {
+        let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
+        let is_able = |runs: &[RunSummary]| match measure {
+            Measure::Slowdown => started(runs) > 0 && is_complete(unfinished(runs), least_unfinished, started(runs)),
+            // Flows that never end are what throughput is measured with.
+            Measure::Throughput => started(runs) > 0,
+        };
+        let costs: Vec<f64> = rivals.iter().map(|runs| measure.mean_cost(runs)).collect();
+        let mut left: Vec<usize> = (0..rivals.len()).filter(|ix| is_able(rivals[*ix])).collect();
+        left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));
+        let mut groups = Vec::new();
+        while let Some(&head) = left.first() {
+            let of_group = |ix: &usize| *ix == head || is_tied(rivals[*ix], rivals[head], measure);
+            let (group, rest): (Vec<usize>, Vec<usize>) = left.into_iter().partition(of_group);
+            groups.push(group);
+            left = rest;
+        }
+        Ranking { groups }
+    }
+
+    /// The best; `None` where no flow started.
+    fn best(&self) -> Option<usize> {
+        self.groups.first().map(|group| group[0])
+    }
+
+    /// Those that cannot be told apart from the best, in the order of the experiment.
+    fn tied(&self) -> Vec<usize> {
+        let mut tied: Vec<usize> = self.groups.first().map_or_else(Vec::new, |group| group[1..].to_vec());
+        tied.sort_unstable();
+        tied
+    }
+
+    /// Those of all groups, best first.
+    fn all(&self) -> impl Iterator<Item = usize> {
+        self.groups.iter().flatten().copied()
+    }
+
+    /// As [`Point::rank`].
+    fn rank(&self, rival: usize) -> u32 {
+        let mut before = 0;
+        for group in &self.groups {
+            if group.contains(&rival) {
+                return before + 1;
+            }
+            before += group.len() as u32;
+        }
+        0
+    }
 }
 
-/// Whether a rival cannot be told apart from the best.
-fn is_tied(runs: &[RunSummary], best: &[RunSummary]) -> bool {
-    cannot_be_told_above(&differences(runs, best), bound_mean(best))
+/// Runs of both with the same seed.
+fn pairs<'a>(
+    runs: &'a [RunSummary],
+    others: &'a [RunSummary],
+) -> impl Iterator<Item = (&'a RunSummary, &'a RunSummary)> {
+    runs.iter().filter_map(|run| others.iter().find(|other| other.seed == run.seed).map(|other| (run, other)))
+}
+
+/// A quantity minus that of the other, on the seeds both have.
+fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
+    pairs(runs, others).map(|(run, other)| quantity(run) - quantity(other)).collect()
+}
+
+/// Whether a rival cannot be told apart from a better one.
+fn is_tied(runs: &[RunSummary], better: &[RunSummary], measure: Measure) -> bool {
+    let differences = differences(runs, better, |run| measure.cost(run));
+    cannot_be_told_above(&differences, measure.mean_cost(better).abs())
 }
 
 /// Whether paired differences may as well be 0 or below: their 95 % interval says so, or with one seed, which has
@@ -137,77 +230,6 @@ pub(crate) fn cannot_be_told_above(differences: &[f64], from: f64) -> bool {
         return difference.mean - difference.ci95 <= 0.0;
     }
     difference.mean <= TIE_SHARE * from
-}
-
-fn verdict(rivals: &[&[RunSummary]], best: Option<usize>) -> Verdict {
-    let first = &rivals[0][0];
-    let named = |best: String, tied, sentence| Verdict {
-        variant: first.variant.clone(),
-        load: first.load,
-        best,
-        tied,
-        sentence,
-    };
-    let Some(best_ix) = best else {
-        return named(String::new(), Vec::new(), "No flow started, so nothing can be compared.".to_owned());
-    };
-    let best = rivals[best_ix];
-    let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
-    let others = || rivals.iter().enumerate().filter(move |(ix, _)| *ix != best_ix).map(|(_, runs)| *runs);
-    let complete = || others().filter(|runs| is_complete(runs, least_unfinished));
-    let tied: Vec<String> =
-        complete().filter(|runs| is_tied(runs, best)).map(|runs| runs[0].balancer.clone()).collect();
-    let mut sentence = comparison(best, &complete().collect::<Vec<_>>(), &tied);
-    for runs in rivals.iter().filter(|runs| unfinished(runs) > 0) {
-        let judged = if is_complete(runs, least_unfinished) { "" } else { ", so it is not ranked" };
-        sentence +=
-            &format!(" {} left {} of {} flows unfinished{judged}.", runs[0].balancer, unfinished(runs), started(runs));
-    }
-    named(best[0].balancer.clone(), tied, sentence)
-}
-
-/// The sentence about those that are ranked.
-fn comparison(best: &[RunSummary], others: &[&[RunSummary]], tied: &[String]) -> String {
-    let name = &best[0].balancer;
-    let mean = bound_mean(best);
-    let seeds = match best.len() {
-        1 => "1 seed".to_owned(),
-        n => format!("{n} seeds"),
-    };
-    let next = others
-        .iter()
-        .filter(|runs| !tied.contains(&runs[0].balancer))
-        .min_by(|a, b| bound_mean(a).total_cmp(&bound_mean(b)));
-    let lead = next.map(|runs| {
-        let other = bound_mean(runs);
-        format!("{:.1} % below {} ({other:.2})", (1.0 - mean / other) * 100.0, runs[0].balancer)
-    });
-    let noise = if best.len() == 1 {
-        "within 2 %, and one seed cannot tell more"
-    } else {
-        "within noise (the 95 % interval of the paired difference contains 0)"
-    };
-    match (tied.is_empty(), lead) {
-        (true, None) => format!("{name} has mean slowdown {mean:.2} over {seeds}."),
-        (true, Some(lead)) => format!("{name} wins: mean slowdown {mean:.2} over {seeds}, {lead}."),
-        (false, None) => {
-            format!(
-                "No clear winner over {seeds}: {name} has the least mean slowdown, {mean:.2}, but {} {noise}.",
-                are(tied)
-            )
-        }
-        (false, Some(lead)) => {
-            format!("{name} has the least mean slowdown, {mean:.2} over {seeds}, {lead}; {} {noise}.", are(tied))
-        }
-    }
-}
-
-fn are(names: &[String]) -> String {
-    match names {
-        [one] => format!("{one} is"),
-        [start @ .., last] => format!("{} and {last} are", start.join(", ")),
-        [] => String::new(),
-    }
 }
 
 #[cfg(test)]

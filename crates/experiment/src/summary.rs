@@ -19,6 +19,9 @@ pub struct Summary {
     pub experiment: String,
     /// The experiment file in full: running it again gives this summary again.
     pub file: String,
+    /// What balancers are ranked by.
+    #[serde(default)]
+    pub measure: Measure,
     /// What each run shares: topology, traffic, transport and queue settings in words, for people.
     pub setting: Vec<(String, String)>,
     /// Warnings about the experiment (load of 1 or more, and the like).
@@ -34,11 +37,26 @@ pub struct Summary {
     pub claims: Vec<ClaimVerdict>,
 }
 
+/// What an experiment is about: `slowdown` or `throughput`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// How long flows take: mean slowdown, less is better.
+    #[default]
+    Slowdown,
+    /// How much is carried: throughput share, more is better. For senders that do not react, such as UDP, and for
+    /// flows that never end.
+    Throughput,
+}
+
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct RunSummary {
     /// Balancer as the user wrote it, such as `ecmp:hash=threshold`.
     pub balancer: String,
+    /// Whether it is a bound, such as the fluid optimum, and no balancer: it is compared with but never ranked.
+    #[serde(default)]
+    pub is_bound: bool,
     /// `sim` or `testbed`.
     pub world: String,
     /// Seed.
@@ -227,10 +245,20 @@ pub struct Queue {
 /// What the balancer sent by itself: probes, replies and notifications of edges; messages of central balancers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Control {
-    /// Messages both ways.
+    /// Packets or messages, all ways.
     pub messages: u64,
-    /// Bytes both ways.
+    /// Bytes of them.
     pub bytes: u64,
+    /// Payload bytes delivered to receivers, to compare `bytes` with; 0 in results of before this was kept.
+    #[serde(default)]
+    pub data_bytes: u64,
+}
+
+impl Control {
+    /// Control bytes as a share of payload bytes delivered; 0 where nothing was delivered.
+    pub fn byte_share(&self) -> f64 {
+        if self.data_bytes == 0 { 0.0 } else { self.bytes as f64 / self.data_bytes as f64 }
+    }
 }
 
 /// Engine figures.
@@ -263,7 +291,7 @@ pub struct Stat {
 }
 
 /// Statistics over the seeds of one (variant, load, balancer).
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Point {
     /// As in the runs.
     pub variant: String,
@@ -271,6 +299,14 @@ pub struct Point {
     pub load: Option<f64>,
     /// As in the runs.
     pub balancer: String,
+    /// As in the runs.
+    #[serde(default)]
+    pub is_bound: bool,
+    /// Place at this (variant, load): 1 for the best and all that cannot be told apart from it; the best of the rest,
+    /// with all that cannot be told apart from it, comes next, and so on, places being left out for those that share
+    /// one (1, 1, 3). 0 for what is not ranked: bounds, and balancers that left too many flows unfinished.
+    #[serde(default)]
+    pub rank: u32,
     /// Number of seeds.
     pub seeds: u32,
     /// Flows that started, over all seeds.
@@ -301,9 +337,14 @@ pub struct Point {
     /// `slowdown_bound` minus that of the best balancer, paired over seeds; all 0 for the best itself.
     #[serde(default)]
     pub slowdown_vs_best: Stat,
+    /// Where the experiment has the balancer `optimum`: its mean slowdown / that of this balancer (of throughput, this
+    /// one's / the optimum's), taken seed by seed. Max-min fairness is not the least mean
+    /// slowdown, so that more than 1 is possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_optimum: Option<Stat>,
 }
 
-/// The comparison at one (variant, load), by mean slowdown, on common random numbers.
+/// The comparison at one (variant, load), by mean slowdown or throughput, on common random numbers.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Verdict {
     /// As in the runs.
@@ -311,7 +352,7 @@ pub struct Verdict {
     /// As in the runs.
     pub load: Option<f64>,
     /// Balancer with the least mean slowdown (`slowdown_bound_mean`), among those that left at most 0.1 % more flows
-    /// unfinished than the most complete one.
+    /// unfinished than the most complete one; of throughput, with the greatest. Never a bound.
     pub best: String,
     /// Balancers not distinguishable from it: the 95 % interval of the paired difference over seeds
     /// contains 0. With one seed nothing can be told apart statistically and this lists those within 2 %.

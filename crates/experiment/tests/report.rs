@@ -218,3 +218,135 @@ fn a_large_sweep_stays_small_enough_to_open() {
     let html = page(&Recipe { name: "large", loads, balancers, seeds: 2, ..Recipe::sweep() });
     assert!(html.len() < 4_000_000, "{} bytes", html.len());
 }
+
+/// Thirty balancers and the optimum.
+fn crowd() -> Recipe {
+    const NAMES: [&str; 31] = [
+        "ecmp",
+        "spray",
+        "hermes-rtt",
+        "b03",
+        "b04",
+        "b05",
+        "b06",
+        "b07",
+        "b08",
+        "b09",
+        "b10",
+        "b11",
+        "b12",
+        "b13",
+        "b14",
+        "b15",
+        "b16",
+        "b17",
+        "b18",
+        "b19",
+        "b20",
+        "b21",
+        "b22",
+        "b23",
+        "b24",
+        "b25",
+        "b26",
+        "b27",
+        "b28",
+        "b29",
+        "optimum",
+    ];
+    Recipe { name: "crowd", balancers: NAMES.to_vec(), loads: vec![Some(0.3), Some(0.6)], ..Recipe::sweep() }
+}
+
+#[test]
+fn many_balancers_are_grey_but_for_the_best_few() {
+    let html = page(&crowd());
+    let document = parsed(&html);
+    let of_class = |class: &'static str| {
+        document
+            .descendants()
+            .filter(move |node| node.attribute("class").is_some_and(|c| c.split(' ').any(|c| c == class)))
+    };
+    let legends: Vec<String> = of_class("legend").map(text_of).collect();
+    assert!(legends.iter().any(|legend| legend.contains("24 others, by name on hovering")), "{legends:?}");
+    // A curve in grey says its name; figures with room for a few say that they show a few.
+    let grey =
+        of_class("grey").filter(|node| node.attribute("class").is_some_and(|class| class.starts_with("line grey")));
+    let named = grey.filter(|node| node.children().any(|child| child.has_tag_name("title"))).count();
+    assert!(named >= 24 * 4, "{named}");
+    assert!(html.contains("the 6 best of 30 balancers"));
+    // The tables leave nobody out.
+    let results: Vec<_> = of_class("results").collect();
+    assert_eq!(results.len(), 2);
+    assert_eq!(results[0].descendants().filter(|node| node.has_tag_name("tr")).count(), 1 + 31);
+    assert_eq!(of_class("about").count(), 31);
+    assert!(html.len() < 6_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn a_bound_is_drawn_apart_and_never_called_best() {
+    let recipe = Recipe { balancers: vec!["ecmp", "spray", "optimum"], ..Recipe::single() };
+    let html = page(&recipe);
+    let document = parsed(&html);
+    let bounds = document.descendants().find(|node| node.attribute("class") == Some("bounds")).expect("its own body");
+    assert!(text_of(bounds).starts_with("\noptimumbound"), "{}", text_of(bounds));
+    assert!(text_of(document.root_element()).contains("Share of optimum"));
+    let answer = document.descendants().find(|node| node.attribute("class") == Some("sentence")).expect("the answer");
+    assert!(!text_of(answer).contains("optimum"));
+    assert!(html.contains("class=\"line bound\"") && html.contains("optimum (bound)"));
+    let question = document.descendants().find(|node| node.attribute("class") == Some("question")).expect("one");
+    assert!(text_of(question).starts_with("Which of ecmp and spray completes"));
+    assert!(!page(&Recipe::single()).contains("Share of optimum</th>"));
+}
+
+#[test]
+fn each_balancer_is_introduced_with_its_costs() {
+    let (mut summary, records) = results(&Recipe::single());
+    for run in summary.runs.iter_mut().filter(|run| run.balancer == "hermes-rtt") {
+        run.control = anabranch_experiment::summary::Control { messages: 1000, bytes: 64_000, data_bytes: 6_400_000 };
+        run.loss.timeouts = 7;
+        run.parameters = vec![("good".into(), "1.5".into())];
+    }
+    let html = report::html(&summary, &records);
+    let document = parsed(&html);
+    let block = document.descendants().find(|node| node.attribute("id") == Some("b3")).expect("the third balancer");
+    let text = text_of(block);
+    for words in ["hermes-rtt", "P13.2", "good = 1.5 base RTTs", "3,000", "192\u{a0}KB, 1.0\u{a0}% of data", "21"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+#[test]
+fn the_matrix_page_is_as_self_contained_as_the_others() {
+    use anabranch_experiment::matrix::{Matrix, Part};
+    let part = |recipe: &Recipe, folder: &str| Part {
+        title: recipe.name.to_owned(),
+        folder: folder.to_owned(),
+        summary: results(recipe).0,
+    };
+    let troubled = Recipe { name: "<b>trouble</b> & \"more\"", ..Recipe::troubled() };
+    let parts = [part(&crowd(), "crowd"), part(&troubled, "größe")];
+    let matrix = Matrix::build("both", &parts);
+    let html = report::matrix_html(&matrix);
+    if let Some(dir) = std::env::var_os("ANABRANCH_REPORT_DIR") {
+        std::fs::write(std::path::Path::new(&dir).join("matrix.html"), &html).expect("it is writable");
+    }
+    let document = parsed(&html);
+    let links = document.descendants().filter_map(|node| node.attribute("href")).filter(|href| !href.starts_with('#'));
+    let links: Vec<&str> = links.collect();
+    assert_eq!(links[..2], ["crowd/report.html"; 2]);
+    assert_eq!(links[2..], ["gr%C3%B6%C3%9Fe/report.html"; 2]);
+    for scheme in ["http://", "https://", "@import", "url(", "NaN"] {
+        assert!(!html.contains(scheme), "{scheme}");
+    }
+    let heat =
+        document.descendants().find(|node| node.attribute("class") == Some("heat sortable")).expect("the matrix");
+    let cells = heat.descendants().filter(|node| node.has_tag_name("td")).count();
+    assert_eq!(cells, matrix.rows.len() * (2 + matrix.columns.len()), "every balancer has every column");
+    let missing = heat.descendants().filter(|node| node.attribute("title") == Some("not run here")).count();
+    let known: usize = matrix.columns.iter().map(|column| column.cells.len()).sum();
+    assert_eq!(missing + known, matrix.rows.len() * matrix.columns.len());
+    for cell in heat.descendants().filter(|node| node.has_tag_name("td")) {
+        assert!(cell.attribute("data-v").is_some(), "a cell that cannot be sorted by");
+    }
+    assert!(!document.descendants().any(|node| node.has_tag_name("b") && text_of(node) == "trouble"));
+}

@@ -159,18 +159,21 @@ fn keys() -> Vec<Item> {
 }
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {
-    let mut files = Vec::new();
-    collect(folder, &mut files).map_err(|cause| {
-        let failure = Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
-        failure.with_hint("name a folder of experiment files with --folder")
-    })?;
-    files.sort();
     let mut items = Vec::new();
-    for file in files {
+    for file in experiment_files(folder).map_err(|failure| failure.with_hint("name a folder of them with --folder"))? {
         let headline = experiment::file::Headline::read(&file)?;
         items.push(item(&file.display().to_string(), &headline.words, &headline.source, Vec::new()));
     }
     Ok(items)
+}
+
+/// The experiment files below a folder, in the order of their names.
+pub fn experiment_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    collect(folder, &mut files)
+        .map_err(|cause| Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause))?;
+    files.sort();
+    Ok(files)
 }
 
 /// All `.toml` files below a folder.

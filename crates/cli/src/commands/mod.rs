@@ -5,6 +5,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod list;
+pub mod matrix;
 pub mod report;
 pub mod run;
 pub mod topology;

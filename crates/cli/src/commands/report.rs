@@ -8,13 +8,17 @@ use crate::failure::Failure;
 /// Write the report of a results folder anew
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder with summary.json and runs.jsonl
+    /// Folder with summary.json and runs.jsonl, or with matrix.json
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if args.folder.join("matrix.json").is_file() {
+        let path = experiment::matrix::Matrix::load(&args.folder)?.write(&args.folder)?;
+        return Ok(writeln!(std::io::stdout(), "report: {}", path.display())?);
+    }
     if !args.folder.join("summary.json").is_file() {
         let failure = Failure::new(format!("{} holds no finished results", args.folder.display()))
             .caused_by("there is no summary.json");

@@ -32,12 +32,7 @@ pub struct Args {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut overrides = overrides(&args.set)?;
     if let Some(seeds) = &args.seeds {
-        overrides.push(Override {
-            key: "seeds".to_owned(),
-            value: seeds.clone(),
-            argument: format!("--seeds {seeds}"),
-            is_text: false,
-        });
+        overrides.push(self::seeds(seeds));
     }
     if args.files.len() > 1 && args.run.out.is_some() {
         let failure = Failure::new("--out takes one experiment, but several files are given");
@@ -47,6 +42,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
     experiments.iter().try_for_each(|experiment| results::run(experiment, &args.run))
+}
+
+/// `--seeds N`.
+pub fn seeds(count: &str) -> Override {
+    let argument = format!("--seeds {count}");
+    Override { key: "seeds".to_owned(), value: count.to_owned(), argument, is_text: false }
 }
 
 /// `KEY=VALUE` options, taken apart.

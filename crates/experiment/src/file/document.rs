@@ -153,7 +153,10 @@ fn convert_table(
         let name = key.get_ref().to_string();
         let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let value = convert(document, value.get_ref(), &inner, at(value.span()), at)?;
-        if path == "sweep" || path.starts_with("sweep.") {
+        if SETS_OF_AXES
+            .iter()
+            .any(|axes| path == *axes || path.strip_prefix(axes).is_some_and(|rest| rest.starts_with('.')))
+        {
             flatten_sweep(&mut out, name, at(key.span()), value);
         } else {
             out.insert(name, Entry { key_at: at(key.span()), value });
@@ -161,6 +164,9 @@ fn convert_table(
     }
     Ok(out)
 }
+
+/// Tables whose keys are dotted keys of the rest of the file.
+const SETS_OF_AXES: [&str; 2] = ["sweep", "table.variants"];
 
 /// `[sweep.transport] min_rto = […]` is kept as `"transport.min_rto" = […]`.
 fn flatten_sweep(out: &mut Table, name: String, key_at: At, value: Value) {

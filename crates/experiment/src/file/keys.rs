@@ -35,6 +35,8 @@ pub const KEYS: &[Key] = &[
     key("", "seeds", "count or list", "3", "seeds 1 to n, or exactly these; every balancer sees the same ones"),
     key("", "balancers", "list of specifications", "required", "what is compared, such as `hermes-rtt:good=1.25`"),
 
+    key("", "measure", "slowdown|throughput", "slowdown, for udp throughput", "what balancers are ranked by: mean slowdown, or throughput where senders do not react or flows never end"),
+
     key("topology", "spec", "text", "required, or file", "a family with parameters, such as `fat-tree:k=8`"),
     key("topology", "file", "path", "required, or spec", "a network to read: Topology Zoo GraphML, htsim .topo, or our JSON"),
     key("topology", "rate", "bandwidth", "10Gbps", "rate of links for which the file gives none"),
@@ -109,6 +111,12 @@ pub const KEYS: &[Key] = &[
     key("stop", "until", "time", "none", "end of simulated time; without it a run ends when every flow has"),
 
     key("sweep", "(any key)", "list of values", "none", "a further axis, such as `transport.min_rto = [\"5ms\", \"200ms\"]`"),
+
+    key("table", "title", "text", "the name", "heading of the experiment's column in `anabranch matrix`, a few words"),
+    key("table", "loads", "number or list", "all of traffic.load", "loads that represent the experiment in a matrix, instead of traffic.load"),
+    key("table", "variants", "{ axis = values }", "all of the sweep", "values of swept keys that represent it, such as `{ \"transport.kind\" = [\"dctcp\"] }`"),
+    key("table", "flows", "count", "traffic.flows", "flows of each run there, instead of traffic.flows"),
+    key("table", "seeds", "count or list", "seeds", "seeds there, instead of seeds"),
 
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),

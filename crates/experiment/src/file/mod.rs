@@ -33,6 +33,7 @@ mod network;
 mod section;
 mod settings;
 mod sweep;
+mod table;
 mod traffic_plan;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub use keys::{KEYS, Key};
 pub use traffic_plan::{TrafficPlan, bisection};
 
 use crate::claims::Claim;
+use crate::summary::Measure;
 
 use document::{At, Data, Document, Value};
 use inputs::Inputs;
@@ -65,6 +67,10 @@ pub struct Experiment {
     pub question: Option<String>,
     /// Where it comes from.
     pub source: Option<String>,
+    /// Heading of its columns in a matrix.
+    pub column: Option<String>,
+    /// What balancers are ranked by.
+    pub measure: Measure,
     /// Seeds of the runs, the same for every balancer.
     pub seeds: Vec<u64>,
     /// What is compared.
@@ -127,6 +133,15 @@ impl Override {
     }
 }
 
+/// How much of an experiment is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All of it.
+    Whole,
+    /// What `[table]` says.
+    Representative,
+}
+
 /// Most runs of one experiment.
 const RUNS_MAX: usize = 1_000_000;
 
@@ -136,13 +151,26 @@ impl Experiment {
     /// # Errors
     /// The first mistake found, where it is written and what would do.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Experiment, FileError> {
+        Experiment::load_as(path, overrides, Extent::Whole)
+    }
+
+    /// The same reduced to what its `[table]` section says represents it among other experiments; the overrides come
+    /// after the section.
+    ///
+    /// # Errors
+    /// As [`Experiment::load`].
+    pub fn load_for_matrix(path: &Path, overrides: &[Override]) -> Result<Experiment, FileError> {
+        Experiment::load_as(path, overrides, Extent::Representative)
+    }
+
+    fn load_as(path: &Path, overrides: &[Override], extent: Extent) -> Result<Experiment, FileError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             FileError::new(Place::File(name.clone()), "", "cannot read the experiment file").with_cause(error)
         })?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
         let base = path.parent().unwrap_or(Path::new(""));
-        Experiment::parse(&name, &text, stem, base, overrides)
+        Experiment::parse_as(&name, &text, (stem, base), overrides, extent)
     }
 
     /// The same from text. `file` names it in messages, `name` is the experiment's unless it gives one, and paths are
@@ -157,7 +185,22 @@ impl Experiment {
         base: &Path,
         overrides: &[Override],
     ) -> Result<Experiment, FileError> {
+        Experiment::parse_as(file, text, (name, base), overrides, Extent::Whole)
+    }
+
+    fn parse_as(
+        file: &str,
+        text: &str,
+        (name, base): (&str, &Path),
+        overrides: &[Override],
+        extent: Extent,
+    ) -> Result<Experiment, FileError> {
         let mut document = Document::parse(file, text)?;
+        let is_reduced = extent == Extent::Representative && document.root.contains_key("table");
+        match extent {
+            Extent::Whole => table::check(&document)?,
+            Extent::Representative => table::apply(&mut document)?,
+        }
         for change in overrides {
             apply(&mut document, change)?;
         }
@@ -167,6 +210,8 @@ impl Experiment {
             title: top.text("title")?.map(str::to_owned),
             question: top.text("question")?.map(str::to_owned),
             source: top.text("source")?.map(str::to_owned),
+            column: table::title(&top)?,
+            measure: measure(&top)?,
             seeds: seeds(&top)?,
             balancers: balancers(&top)?,
             variants: Vec::new(),
@@ -182,7 +227,7 @@ impl Experiment {
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
         experiment.warnings.sort();
         experiment.warnings.dedup();
-        let unchanged = overrides.is_empty() && inputs.files.is_empty();
+        let unchanged = overrides.is_empty() && !is_reduced && inputs.files.is_empty();
         experiment.file = if unchanged { text.to_owned() } else { rendered(&document, &inputs, &expected.kept) };
         experiment.inputs = inputs.files;
         let runs = experiment.run_count();
@@ -247,6 +292,16 @@ fn plain_name(top: &Section<'_>, default: &str) -> Result<String, FileError> {
         return Err(error.with_hint("use letters, digits, `-`, `_`, `+` and `.`"));
     }
     Ok(name.to_owned())
+}
+
+/// Without a word for it, what senders do that react to nothing is measured by what arrives.
+fn measure(top: &Section<'_>) -> Result<Measure, FileError> {
+    Ok(match top.choice("measure", &["slowdown", "throughput"])? {
+        Some(0) => Measure::Slowdown,
+        Some(_) => Measure::Throughput,
+        None if top.section("transport")?.text("kind")? == Some("udp") => Measure::Throughput,
+        None => Measure::Slowdown,
+    })
 }
 
 fn seeds(top: &Section<'_>) -> Result<Vec<u64>, FileError> {
@@ -314,7 +369,7 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in ["name", "title", "question", "source", "seeds", "balancers", "sweep", "expect"] {
+    for key in ["name", "title", "question", "source", "seeds", "balancers", "measure", "sweep", "table", "expect"] {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {

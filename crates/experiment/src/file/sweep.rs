@@ -5,8 +5,19 @@ use super::error::FileError;
 use super::section::Section;
 
 /// Axes an experiment has anyway.
-const OWN_AXES: [&str; 9] =
-    ["seeds", "balancers", "traffic.load", "sweep", "name", "title", "question", "source", "expect"];
+const OWN_AXES: [&str; 11] = [
+    "seeds",
+    "balancers",
+    "measure",
+    "traffic.load",
+    "sweep",
+    "table",
+    "name",
+    "title",
+    "question",
+    "source",
+    "expect",
+];
 
 /// Most combinations of swept values.
 const VARIANTS_MAX: usize = 100_000;
@@ -38,6 +49,9 @@ pub(crate) fn expand(document: &Document) -> Result<Vec<(String, Document)>, Fil
 fn axis<'a>(sweep: &Section<'a>, key: &str, value: &'a Value) -> Result<&'a [Value], FileError> {
     if key.starts_with("expect.") {
         return Err(sweep.error(key, "is not swept over").with_hint("a claim is about results and changes none"));
+    }
+    if key.starts_with("table.") {
+        return Err(sweep.error(key, "is not swept over").with_hint("it chooses among results and changes none"));
     }
     if OWN_AXES.contains(&key) {
         let error = sweep.error(key, "is not swept over");

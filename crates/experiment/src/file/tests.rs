@@ -250,3 +250,87 @@ fn claims_that_other_loads_or_balancers_leave_without_meaning_are_left_out() {
     assert!(!other_balancers.file.contains("expect"), "{}", other_balancers.file);
     assert_eq!(given("seeds", "1").claims.len(), 2);
 }
+
+const WITH_TABLE: &str = r#"
+seeds = 10
+balancers = ["ecmp", "spray"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
+[traffic]
+workload = "fixed:size=10KB"
+load = [0.1, 0.5, 0.9]
+flows = 200
+[sweep]
+"transport.kind" = ["dctcp", "newreno"]
+"switch.queue" = ["50pkt", "100pkt"]
+[table]
+title = "short flows"
+loads = 0.5
+flows = 20
+seeds = [4, 5]
+variants = { transport.kind = ["newreno"] }
+"#;
+
+/// Reads a file for a matrix.
+fn for_matrix(text: &str, overrides: &[Override]) -> Result<Experiment, FileError> {
+    Experiment::parse_as("table.toml", text, ("table", Path::new(".")), overrides, Extent::Representative)
+}
+
+#[test]
+fn a_table_section_reduces_the_experiment_for_a_matrix_and_nothing_else() {
+    let whole = Experiment::parse("table.toml", WITH_TABLE, "table", Path::new("."), &[]).unwrap();
+    assert_eq!((whole.run_count(), whole.file.as_str()), (4 * 3 * 2 * 10, WITH_TABLE));
+    let reduced = for_matrix(WITH_TABLE, &[]).unwrap();
+    assert_eq!((reduced.run_count(), reduced.column.as_deref()), (2 * 2 * 2, Some("short flows")));
+    let labels: Vec<&str> = reduced.variants.iter().map(|variant| variant.label.as_str()).collect();
+    assert_eq!(labels, ["switch.queue=50pkt, transport.kind=newreno", "switch.queue=100pkt, transport.kind=newreno"]);
+    assert_eq!((&reduced.variants[0].loads[..], reduced.variants[0].flow_counts[0]), (&[Some(0.5)][..], 20));
+    // What was run is an experiment of its own, and a run of it is the same run wherever it was asked for.
+    let again = Experiment::parse("again.toml", &reduced.file, "table", Path::new("."), &[]).unwrap();
+    let prints = |experiment: &Experiment| -> Vec<String> {
+        crate::plan::plan(experiment).into_iter().map(|run| run.fingerprint).collect()
+    };
+    assert_eq!((prints(&again), again.column), (prints(&reduced), reduced.column));
+    let more = for_matrix(WITH_TABLE, &[Override::set("seeds", "1"), Override::set("traffic.load", "0.9")]).unwrap();
+    assert_eq!((more.seeds, more.variants[0].loads.as_slice()), (vec![1], &[Some(0.9)][..]));
+}
+
+#[test]
+fn mistakes_in_a_table_section_are_found_whatever_the_file_is_read_for() {
+    for (good, bad, message) in [
+        ("loads = 0.5", "load = 0.5", "table.load: there is no such key"),
+        (
+            "[\"newreno\"]",
+            "[\"reno\"]",
+            "table.variants: \"reno\" is not among the values of the axis `transport.kind`",
+        ),
+        ("transport.kind = [\"new", "transport.mss = [\"new", "table.variants: `transport.mss` is not swept over"),
+        ("variants = {", "variants = 1 # {", "table.variants: must be a table, not a number"),
+        ("[\"newreno\"]", "[]", "table.variants: chooses no value of `transport.kind`"),
+    ] {
+        let text = WITH_TABLE.replace(good, bad);
+        let whole = Experiment::parse("table.toml", &text, "table", Path::new("."), &[]).unwrap_err();
+        assert_eq!(whole.headline(), message);
+        assert_eq!(for_matrix(&text, &[]).unwrap_err(), whole);
+    }
+    for (good, bad, message) in [
+        ("loads = 0.5", "loads = 0", "traffic.load: 0 is not a load"),
+        ("seeds = [4, 5]", "seeds = 0", "seeds: 0 is not from 1 to 100000"),
+    ] {
+        let error = for_matrix(&WITH_TABLE.replace(good, bad), &[]).unwrap_err();
+        assert_eq!((error.headline().as_str(), error.place.to_string().starts_with("table.toml:1")), (message, true));
+    }
+    let swept = WITH_TABLE.replace("[table]", "\"table.flows\" = [1]\n[table]");
+    let error = Experiment::parse("table.toml", &swept, "table", Path::new("."), &[]).unwrap_err();
+    assert!(error.to_string().contains("is not swept over"), "{error}");
+}
+
+#[test]
+fn what_is_ranked_by_follows_the_transport_unless_said() {
+    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).measure;
+    assert_eq!(measure(&[]), Measure::Slowdown);
+    assert_eq!(measure(&[("transport.kind", "udp"), ("transport.rate", "1Gbps")]), Measure::Throughput);
+    assert_eq!(measure(&[("measure", "throughput")]), Measure::Throughput);
+    let said = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("measure", "slowdown")];
+    assert_eq!(measure(&said), Measure::Slowdown);
+}

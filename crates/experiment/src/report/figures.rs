@@ -1,6 +1,6 @@
 //! Which figures the page has, and how results become curves, dots and rasters.
 
-use super::plot::{self, Axes, Curve, Group, Raster, Scale, Shape, Stroke, Unit, Value};
+use super::plot::{self, Axes, BOUND, Curve, GREY, Group, Raster, Scale, Shape, Stroke, Unit, Value};
 use super::stats::{self, pooled_cdf};
 use super::text::{self, esc, join, put};
 use super::view::{Detail, Entry, Panel, View, ranked_by};
@@ -15,11 +15,18 @@ pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
     format!("<figure>{legend}{picture}<figcaption>{caption}</figcaption></figure>\n")
 }
 
-/// The balancers with their colours and marks.
+/// The balancers with their colours and marks; those in grey as one.
 pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+    let mut entries: Vec<(usize, &str)> = entries.into_iter().collect();
+    entries.sort_by_key(|(colour, _)| *colour);
     let mut out = String::from("<ul class=\"legend\">");
-    for (colour, name) in entries {
-        put!(out, "<li>{}{}</li>", swatch(colour), esc(name));
+    for (colour, name) in entries.iter().filter(|(colour, _)| *colour != GREY) {
+        let bound = if *colour == BOUND { " (bound)" } else { "" };
+        put!(out, "<li>{}{}{bound}</li>", swatch(*colour), esc(name));
+    }
+    let others = entries.iter().filter(|(colour, _)| *colour == GREY).count();
+    if others > 0 {
+        put!(out, "<li>{}{}, by name on hovering</li>", swatch(GREY), text::plural(others as u64, "other"));
     }
     out.push_str("</ul>");
     out
@@ -48,12 +55,12 @@ const SWEEPS: [(&str, StatOf, Unit); 5] = [
 ];
 
 /// Quantities against load, for the panels of one variant.
-pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[&str]) -> String {
+pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> String {
     let mut out = String::new();
     let loads: Vec<f64> = panels.iter().filter_map(|panel| panel.load).collect();
     let x = Scale::through(&loads, Unit::Share);
-    let legend = legend(balancers.iter().copied().enumerate());
-    let names = join(&balancers.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let legend = legend(balancers.iter().map(|(name, colour)| (*colour, *name)));
+    let names = all_names(balancers.iter().map(|(name, _)| *name));
     for (title, quantity, unit) in SWEEPS {
         let curves = sweep_curves(panels, balancers, quantity, unit);
         // Below saturation all balancers carry what is offered: a picture of one line says nothing.
@@ -83,17 +90,21 @@ fn differ(curves: &[Curve]) -> bool {
     })
 }
 
-fn sweep_curves(panels: &[&Panel<'_>], balancers: &[&str], quantity: StatOf, unit: Unit) -> Vec<Curve> {
+fn sweep_curves(panels: &[&Panel<'_>], balancers: &[(&str, usize)], quantity: StatOf, unit: Unit) -> Vec<Curve> {
     let mut curves = Vec::new();
-    for (colour, balancer) in balancers.iter().enumerate() {
-        let mut curve = Curve { colour, points: Vec::new(), band: Vec::new(), stroke: Stroke::Main, hints: Vec::new() };
+    let mut balancers: Vec<&(&str, usize)> = balancers.iter().collect();
+    balancers.sort_by_key(|(_, colour)| (*colour < GREY, *colour));
+    for (balancer, colour) in balancers {
+        let mut curve = Curve::new(*colour, balancer, Vec::new());
         for panel in panels {
             let Some(entry) = panel.entries.iter().find(|entry| entry.balancer == *balancer) else { continue };
             let (stat, load) = (quantity(entry.point), panel.load.unwrap_or(0.0));
             // A mean of zero says that no flow of the kind completed.
             if stat.mean > 0.0 {
                 curve.points.push((load, stat.mean));
-                curve.band.push((stat.mean - stat.ci95, stat.mean + stat.ci95));
+                if *colour < GREY {
+                    curve.band.push((stat.mean - stat.ci95, stat.mean + stat.ci95));
+                }
                 let interval = if stat.ci95 > 0.0 { format!(" ± {}", unit.label(stat.ci95)) } else { String::new() };
                 let value = unit.label(stat.mean);
                 curve.hints.push(format!("{balancer}, load {}: {value}{interval}", text::load_text(load)));
@@ -120,8 +131,7 @@ pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
                 entry.details.iter().map(|(run, detail)| (quantiles(detail), run.fct_us.count)).collect();
             let points = pooled_cdf(&samples, view.detail.curve_points);
             if !points.is_empty() {
-                let (stroke, band, hints) = (Stroke::Main, Vec::new(), Vec::new());
-                curves.push(Curve { colour: entry.colour, points, band, stroke, hints });
+                curves.push(Curve::new(entry.colour, entry.balancer, points));
             }
         }
         if curves.is_empty() {
@@ -184,7 +194,9 @@ fn bucket_values(entry: &Entry<'_>, categories: &[String], quantity: BucketValue
         }
         let Stat { mean, ci95, .. } = stat(&values);
         let hint = format!("{}, {category}: {}", entry.balancer, text::with_interval(mean, ci95));
-        Some(Value { value: mean, whiskers: (mean - ci95, mean + ci95), hint })
+        // Whiskers of dozens at one place would hide each other.
+        let reach = if entry.colour == GREY { 0.0 } else { ci95 };
+        Some(Value { value: mean, whiskers: (mean - reach, mean + reach), hint })
     };
     categories.iter().enumerate().map(value).collect()
 }
@@ -207,7 +219,7 @@ fn bucket_labels(buckets: &[SizeBucket]) -> Vec<String> {
 /// Mean and greatest utilisation over time, one figure per kind of link.
 pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut out = String::new();
-    let entries = panel.by_colour();
+    let entries = panel.few();
     let Some(model) = entries.iter().find_map(|entry| first_detail(entry)) else { return out };
     for (index, tier) in model.tiers.iter().enumerate() {
         let (mut curves, mut end_us) = (Vec::new(), 0f64);
@@ -220,22 +232,22 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
                 (&series.mean, stats::mean_f32, Stroke::Main),
             ] {
                 let points = time_points(values, detail.bin_us, &view.detail, merge);
-                let (band, hints) = (Vec::new(), Vec::new());
-                curves.push(Curve { colour: entry.colour, points, band, stroke, hints });
+                curves.push(Curve { stroke, ..Curve::new(entry.colour, entry.balancer, points) });
             }
         }
         if curves.is_empty() {
             continue;
         }
         let axes = Axes {
-            label: format!("Utilisation of {} links over time for {}", tier.name, names(panel)),
+            label: format!("Utilisation of {} links over time for {}", tier.name, few_names(panel)),
             x_title: "Simulated time",
             y_title: "Utilisation",
             y: Scale::linear(0.0, 1.0, Unit::Share),
         };
-        let caption = format!("<b>{}</b> links: mean (bold) and busiest link (thin) over time.", esc(&tier.name));
+        let few = of_few(panel);
+        let caption = format!("<b>{}</b> links: mean (bold) and busiest link (thin) over time{few}.", esc(&tier.name));
         let picture = plot::curves(&axes, &Scale::exact(0.0, end_us, Unit::Micros), &curves);
-        out.push_str(&figure(&picture, &panel_legend(panel), &caption));
+        out.push_str(&figure(&picture, &few_legend(panel), &caption));
     }
     out
 }
@@ -254,7 +266,7 @@ fn first_detail<'a>(entry: &Entry<'a>) -> Option<&'a RunDetail> {
 /// A heat map per balancer, on one colour scale.
 pub(super) fn heat_maps(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut maps = Vec::new();
-    for entry in panel.by_colour() {
+    for entry in panel.few() {
         let kept = entry.details.iter().find_map(|(_, detail)| Some((*detail, detail.heat.as_ref()?)));
         if let Some((detail, heat)) = kept.filter(|(_, heat)| heat.bins > 0) {
             maps.push((entry, detail.bin_us * heat.bins as f64, strips(detail, &view.detail)));
@@ -330,7 +342,7 @@ fn padded(strip: &Raster, stretch: f64) -> Raster {
 
 /// What packets found queued, by kind of port.
 pub(super) fn queues(panel: &Panel<'_>) -> String {
-    let Some(model) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.queues) else {
+    let Some(model) = panel.few().iter().find_map(|entry| entry.runs.first().copied()).map(|run| &run.queues) else {
         return String::new();
     };
     let ports: Vec<String> = model.iter().map(|queue| queue.port.clone()).collect();
@@ -364,10 +376,11 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
         let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);
         let highest = highest.fold(0.0, f64::max);
         if highest > 0.0 {
-            let label = format!("{y_title}, by kind of port, for {}", names(panel));
+            let label = format!("{y_title}, by kind of port, for {}", few_names(panel));
+            let caption = format!("{}{}.", caption.trim_end_matches('.'), of_few(panel));
             let axes = Axes { label, x_title: "Kind of port", y_title, y: Scale::linear(0.0, highest, unit) };
             let picture = plot::grouped(&axes, &ports, &groups, Shape::Bar);
-            out.push_str(&figure(&picture, &panel_legend(panel), caption));
+            out.push_str(&figure(&picture, &few_legend(panel), &caption));
         }
     }
     out
@@ -379,7 +392,7 @@ fn queue_groups(
     value: impl Fn(&Entry<'_>, usize, &str) -> Option<Value>,
 ) -> Vec<Group> {
     let of = |entry: &Entry<'_>| ports.iter().enumerate().map(|(index, port)| value(entry, index, port)).collect();
-    panel.by_colour().into_iter().map(|entry| Group { colour: entry.colour, values: of(entry) }).collect()
+    panel.few().into_iter().map(|entry| Group { colour: entry.colour, values: of(entry) }).collect()
 }
 
 fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> Option<f64> {
@@ -392,8 +405,38 @@ fn panel_legend(panel: &Panel<'_>) -> String {
     legend(panel.by_colour().into_iter().map(|entry| (entry.colour, entry.balancer)))
 }
 
+fn few_legend(panel: &Panel<'_>) -> String {
+    legend(panel.few().into_iter().map(|entry| (entry.colour, entry.balancer)))
+}
+
+/// Said where a figure shows a few of many.
+fn of_few(panel: &Panel<'_>) -> String {
+    match panel.few().len() < panel.rivals().len() {
+        true => format!("; the {} best of {} balancers", panel.few().len(), panel.rivals().len()),
+        false => String::new(),
+    }
+}
+
+/// A sentence that only a few of many are drawn; empty where all are.
+pub(super) fn said_of_few(panel: &Panel<'_>) -> String {
+    match of_few(panel).trim_start_matches("; ") {
+        "" => String::new(),
+        few => format!(" Of {few}."),
+    }
+}
+
 fn names(panel: &Panel<'_>) -> String {
-    join(&panel.by_colour().iter().map(|entry| entry.balancer.to_owned()).collect::<Vec<_>>())
+    all_names(panel.by_colour().iter().map(|entry| entry.balancer))
+}
+
+fn few_names(panel: &Panel<'_>) -> String {
+    all_names(panel.few().iter().map(|entry| entry.balancer))
+}
+
+/// All names, or how many there are where nobody would listen to the list.
+fn all_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.len() > 10 { text::plural(names.len() as u64, "balancer") } else { join(&names) }
 }
 
 /// Least and greatest positive value; (1, 1) if there is none.

@@ -5,16 +5,19 @@
 //! as HTML, loads nothing from anywhere (a content security policy says so to the browser), and can be read
 //! without scripts, on a phone, in the dark and on paper.
 
+mod balancers;
 mod claims;
 mod figures;
+mod matrix;
 mod plot;
 mod stats;
 mod tables;
-mod text;
+pub(crate) mod text;
 mod verdict;
 mod view;
 
-use crate::summary::{RunRecord, Summary};
+use crate::summary::{Measure, RunRecord, Summary};
+pub use matrix::matrix_html;
 use text::{esc, join, plural, put};
 use view::{Panel, View};
 
@@ -28,7 +31,9 @@ const SCRIPT: &str = include_str!("script.js");
 pub fn html(summary: &Summary, records: &[RunRecord]) -> String {
     let view = View::new(summary, records);
     let mut out = String::with_capacity(1 << 18);
-    head(&mut out, &view);
+    let name = view.setting("title").unwrap_or(&summary.experiment);
+    document_head(&mut out, name);
+    head(&mut out, &view, name);
     out.push_str("<main>\n");
     out.push_str(&verdict::section(&view));
     out.push_str(&claims::section(&view));
@@ -45,32 +50,37 @@ pub fn html(summary: &Summary, records: &[RunRecord]) -> String {
     for panel in &view.panels {
         panel_section(&mut out, panel, &view);
     }
+    out.push_str(&balancers::of_experiment(&view));
     out.push_str(&tables::setting(&view));
     out.push_str(&tables::repeat(&view));
     out.push_str(GLOSSARY);
-    put!(
-        out,
-        "</main>\n<footer>Made by anabranch {} from summary.json and runs.jsonl beside this page.</footer>\n",
-        esc(&summary.anabranch)
-    );
-    put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    document_end(&mut out, &summary.anabranch, "summary.json and runs.jsonl");
     out
 }
 
-fn head(out: &mut String, view: &View<'_>) {
-    let summary = view.summary;
+fn document_end(out: &mut String, version: &str, files: &str) {
+    let version = esc(version);
+    put!(out, "</main>\n<footer>Made by anabranch {version} from {files} beside this page.</footer>\n");
+    put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+}
+
+/// Everything up to the page itself.
+fn document_head(out: &mut String, name: &str) {
     out.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
     out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"/>\n");
-    let name = view.setting("title").unwrap_or(&summary.experiment);
     put!(out, "<title>{} · anabranch</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", esc(name));
+}
+
+fn head(out: &mut String, view: &View<'_>, name: &str) {
+    let summary = view.summary;
     let eyebrow = if name == summary.experiment { String::new() } else { format!(" · {}", esc(&summary.experiment)) };
     put!(out, "<header class=\"top\">\n<p class=\"eyebrow\">Load balancer comparison{eyebrow}</p>\n");
     put!(out, "<h1>{}</h1>\n<p class=\"question\">{}</p>\n<ul class=\"meta\">", esc(name), esc(&question(view)));
     let seeds = summary.points.iter().map(|point| point.seeds).max().unwrap_or(0);
     let started: u64 = summary.points.iter().map(|point| point.flows_started).sum();
     for (count, noun) in [
-        (view.balancers.len() as u64, "balancer"),
+        (view.rivals() as u64, "balancer"),
         (view.panels.len() as u64, "operating point"),
         (u64::from(seeds), "seed"),
         (summary.runs.len() as u64, "run"),
@@ -96,11 +106,16 @@ fn question(view: &View<'_>) -> String {
     if let Some(own) = view.setting("question") {
         return own.to_owned();
     }
-    let names: Vec<String> = view.balancers.iter().map(|name| (*name).to_owned()).collect();
+    let rivals = view.balancers.iter().filter(|(_, colour)| *colour != plot::BOUND);
+    let names: Vec<String> = rivals.map(|(name, _)| (*name).to_owned()).collect();
+    let names = if view.is_crowded() { plural(names.len() as u64, "balancer") } else { join(&names) };
     // The first words say which network; the details stand in the table of settings.
     let brief = |text: &str| text.split(": ").next().unwrap_or(text).to_owned();
     let place = view.setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
-    format!("Which of {} completes flows soonest{place}?", join(&names))
+    match view.summary.measure {
+        Measure::Slowdown => format!("Which of {names} completes flows soonest{place}?"),
+        Measure::Throughput => format!("Which of {names} carries most{place}?"),
+    }
 }
 
 fn sweep(out: &mut String, view: &View<'_>, variant: &str) {
@@ -123,6 +138,7 @@ fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
     let of_seed = seed.map(|seed| format!("Seed {seed}: the same flows for every balancer.")).unwrap_or_default();
     block(out, "Load of the links over time", &of_seed, &figures::time_series(panel, view));
     let heat = figures::heat_maps(panel, view);
+    let of_seed = format!("{of_seed}{}", figures::said_of_few(panel));
     if !heat.is_empty() {
         put!(
             out,
@@ -152,6 +168,9 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). With one seed there is none.</dd>
 <dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
 <dt>Best, tied</dt><dd>Best has the least mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
+<dt>Rank, groups</dt><dd>All that cannot be told apart from the best have rank 1; the best of the rest, with all that cannot be told apart from it, has the next, and so on.</dd>
+<dt>Bound, share of optimum</dt><dd>A bound is computed from the network and the flows without packets; it is drawn dashed, never ranked and wins nothing. The fluid optimum shares links max-min fairly. That is not the least mean slowdown there can be, so a share above 100 % is possible. The share is the mean slowdown of the optimum divided by that of the balancer, seed by seed (of throughput, the balancer's divided by the optimum's).</dd>
+<dt>Control traffic</dt><dd>Packets a balancer sends on its own account, such as probes; their bytes as a share of payload bytes delivered.</dd>
 <dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>

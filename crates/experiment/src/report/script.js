@@ -36,8 +36,15 @@
     });
   }
 
+  // Whether a matrix shows the 99th percentile.
+  function isTail() {
+    var chosen = document.querySelector('#by-p99:checked');
+    return chosen !== null;
+  }
+
   function number(row, column) {
-    var value = row.children[column].getAttribute('data-v');
+    var cell = row.children[column];
+    var value = (isTail() ? cell.getAttribute('data-p') : null) || cell.getAttribute('data-v');
     return value === null ? row.children[column].textContent : parseFloat(value);
   }
 
@@ -46,7 +53,7 @@
     Array.from(table.tHead.rows[0].cells).forEach(function (head, column) {
       var button = document.createElement('button');
       button.type = 'button';
-      button.textContent = head.textContent;
+      button.append.apply(button, Array.from(head.childNodes));
       head.replaceChildren(button);
       button.addEventListener('click', function () {
         var sign = head.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
@@ -59,4 +66,23 @@
       });
     });
   });
+
+  // What stands behind a number of the matrix, below the table: hovering is not for everyone.
+  var detail = document.getElementById('detail');
+  if (detail !== null) {
+    ['mouseover', 'click'].forEach(function (kind) {
+      document.querySelector('table.heat').addEventListener(kind, function (event) {
+        var cell = event.target.closest('td[title]');
+        if (cell !== null) detail.textContent = cell.title;
+      });
+    });
+  }
+
+  // A link to a balancer opens its block.
+  function open() {
+    var target = document.getElementById(location.hash.slice(1));
+    if (target !== null) if (target.tagName === 'DETAILS') target.open = true;
+  }
+  window.addEventListener('hashchange', open);
+  open();
 })();

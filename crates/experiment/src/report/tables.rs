@@ -5,7 +5,7 @@ use super::plot::base64;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
 use crate::statistics;
-use crate::summary::{FlowCounts, PacketCounts, Point, RunSummary, Stat};
+use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat};
 
 /// Text of a cell, and the value to sort by.
 type Cell = (String, f64);
@@ -30,7 +30,7 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
         put!(out, "<th scope=\"col\" title=\"{}\">{}</th>", esc(column.explanation), esc(&column.heading));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for entry in &panel.entries {
+    let row = |out: &mut String, entry: &Entry<'_>| {
         let (class, badge) = standing(panel, entry);
         put!(out, "<tr{class}><th scope=\"row\">{}{}{badge}</th>", swatch(entry.colour), esc(entry.balancer));
         for column in &columns {
@@ -38,14 +38,26 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
             put!(out, "<td data-v=\"{value}\">{}</td>", esc(&text));
         }
         out.push_str("</tr>\n");
+    };
+    panel.rivals().into_iter().for_each(|entry| row(&mut out, entry));
+    out.push_str("</tbody>\n");
+    // Apart, so that sorting leaves them where they are.
+    let bounds: Vec<&Entry<'_>> = panel.entries.iter().filter(|entry| entry.point.is_bound).collect();
+    if !bounds.is_empty() {
+        out.push_str("<tbody class=\"bounds\">\n");
+        bounds.into_iter().for_each(|entry| row(&mut out, entry));
+        out.push_str("</tbody>\n");
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str("</table></div>\n");
     out
 }
 
 /// Row class and badge of the winner, of those tied with it, and of the rest.
 fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str) {
     let Some(verdict) = panel.verdict else { return ("", "") };
+    if entry.point.is_bound {
+        return (" class=\"bound-row\"", "<span class=\"badge none\">bound</span>");
+    }
     if verdict.best == entry.balancer {
         return match verdict.tied.is_empty() {
             true => (" class=\"best\"", "<span class=\"badge win\">best</span>"),
@@ -53,14 +65,23 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
         };
     }
     match verdict.tied.iter().any(|name| name == entry.balancer) {
+        // Ranks say so, and a badge on every row would say nothing.
+        true if panel.rivals().len() > RANKED_FROM => (" class=\"tied\"", ""),
         true => (" class=\"tied\"", "<span class=\"badge tie\">tied</span>"),
+        false if starts_group(panel, entry) => (" class=\"group\"", ""),
         false => ("", ""),
     }
 }
 
+/// Whether a balancer is the first of those that cannot be told apart from it.
+fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
+    let first = panel.entries.iter().find(|other| other.point.rank == entry.point.rank && !other.point.is_bound);
+    first.is_some_and(|first| first.balancer == entry.balancer)
+}
+
 fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
     let best = panel.best().map_or(0.0, |entry| entry.ranked_by().mean);
-    vec![
+    let mut columns = vec![
         Column {
             heading: "Mean slowdown".into(),
             explanation: "FCT / FCT in an empty network, mean over flows; ≥ where some did not complete",
@@ -86,7 +107,59 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         share("Dropped", "Packets dropped / packets sent", dropped_share),
         share("Retransmitted", "Data packets sent again / data packets sent", |run| run.loss.retransmitted_share),
         share("Reordered", "Data packets that arrived below the highest sequence seen", |run| run.reordering.fraction),
-    ]
+    ];
+    if panel.measure == Measure::Throughput {
+        columns.remove(1);
+        columns.splice(0..0, [throughput(), times_less(panel)]);
+    }
+    if panel.has_optimum() {
+        let explanation = match panel.measure {
+            Measure::Slowdown => "Mean slowdown of the fluid optimum / of this balancer",
+            Measure::Throughput => "Throughput of this balancer / of the fluid optimum",
+        };
+        let cell = |entry: &Entry<'_>| match &entry.point.share_of_optimum {
+            Some(stat) => (share_with_interval(stat), stat.mean),
+            None => ("—".to_owned(), 0.0),
+        };
+        columns.insert(1, Column { heading: "Share of optimum".into(), explanation, cell: Box::new(cell) });
+    }
+    if panel.rivals().len() > RANKED_FROM {
+        let cell = |entry: &Entry<'_>| match entry.point.rank {
+            0 => ("—".to_owned(), f64::MAX),
+            rank => (rank.to_string(), f64::from(rank)),
+        };
+        let explanation = "The same for all that cannot be told apart from the best of them; — is not ranked";
+        columns.insert(0, Column { heading: "Rank".into(), explanation, cell: Box::new(cell) });
+    }
+    columns
+}
+
+/// With fewer balancers the badges say it all.
+const RANKED_FROM: usize = 8;
+
+fn throughput<'a>() -> Column<'a> {
+    let cell = |entry: &Entry<'_>| {
+        let stat = &entry.point.throughput_share;
+        (share_with_interval(stat), stat.mean)
+    };
+    let explanation = "Delivered payload / what the host links could carry";
+    Column { heading: "Throughput".into(), explanation, cell: Box::new(cell) }
+}
+
+/// For throughput: how much less than the best.
+fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
+    let cell = move |entry: &Entry<'_>| match panel.ratio(entry) {
+        _ if entry.point.is_bound => ("bound".to_owned(), f64::MAX),
+        Some(1.0) => ("best".to_owned(), 0.0),
+        Some(ratio) => (format!("{:+.1}\u{a0}%", (1.0 / ratio - 1.0) * 100.0), ratio - 1.0),
+        None => ("—".to_owned(), f64::MAX),
+    };
+    Column { heading: "vs best".into(), explanation: "Throughput compared with the best", cell: Box::new(cell) }
+}
+
+/// `83.1 ± 0.4 %`.
+pub(super) fn share_with_interval(stat: &Stat) -> String {
+    format!("{}\u{a0}%", text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
 }
 
 fn stat<'a>(heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
@@ -127,7 +200,18 @@ fn mean_slowdown(entry: &Entry<'_>) -> Cell {
     (format!("{at_least}{text}"), value)
 }
 
+/// What the panel ranks by, of one balancer.
+pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
+    match panel.measure {
+        Measure::Slowdown => mean_slowdown(entry).0,
+        Measure::Throughput => share_with_interval(&entry.point.throughput_share),
+    }
+}
+
 fn versus(entry: &Entry<'_>, best: f64) -> Cell {
+    if entry.point.is_bound {
+        return ("bound".to_owned(), f64::MAX);
+    }
     let mean = entry.ranked_by().mean;
     match mean / best - 1.0 {
         more if !more.is_finite() || mean <= 0.0 => ("—".to_owned(), f64::MAX),
@@ -156,7 +240,8 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
     let causes = causes(panel);
     let flow_headings =
         ["Started", "=\u{a0}completed", "+\u{a0}failed", "+\u{a0}running", "Balance"].map(str::to_owned);
-    let flows = panel.entries.iter().map(|entry| {
+    // A bound sends no packets, and its flows end when the arithmetic says so.
+    let flows = panel.rivals().into_iter().map(|entry| {
         let sum = |of: fn(&FlowCounts) -> u64| entry.runs.iter().map(|run| of(&run.flows)).sum::<u64>();
         vec![sum(|f| f.started), sum(|f| f.completed), sum(|f| f.failed), sum(|f| f.running)]
     });
@@ -164,7 +249,7 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
     let mut headings: Vec<String> = vec!["Sent".into(), "=\u{a0}delivered".into()];
     headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
     headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
-    let packets = panel.entries.iter().map(|entry| {
+    let packets = panel.rivals().into_iter().map(|entry| {
         let sum = |of: &dyn Fn(&PacketCounts) -> u64| entry.runs.iter().map(|run| of(&run.packets)).sum::<u64>();
         let lost = causes.iter().map(|cause| sum(&|p| p.dropped.get(*cause).copied().unwrap_or(0)));
         [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(lost).chain([sum(&|p| p.in_flight)]).collect()
@@ -195,7 +280,7 @@ fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterato
         put!(out, "<th scope=\"col\">{}</th>", esc(heading));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (entry, numbers) in panel.entries.iter().zip(rows) {
+    for (entry, numbers) in panel.rivals().into_iter().zip(rows) {
         put!(out, "<tr><th scope=\"row\">{}{}</th>", swatch(entry.colour), esc(entry.balancer));
         for number in &numbers {
             put!(out, "<td{}>{}</td>", if *number == 0 { " class=\"zero\"" } else { "" }, count_text(*number));
@@ -209,27 +294,18 @@ fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterato
     out
 }
 
-/// What all runs share, and the parameters of each balancer.
+/// What all runs share.
 pub(super) fn setting(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
     // Title and question stand at the top of the page.
     let stated = |key: &str| matches!(key, "title" | "question");
     let rows: Vec<(String, String)> = view.summary.setting.iter().filter(|(key, _)| !stated(key)).cloned().collect();
     out.push_str(&pairs("Common to all runs", &rows));
-    let mut parameters: Vec<(String, String)> = Vec::new();
-    for balancer in &view.balancers {
-        let run = view.summary.runs.iter().find(|run| run.balancer == *balancer);
-        let list = run.map(|run| run.parameters.as_slice()).unwrap_or_default();
-        let words: Vec<String> = list.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        let words = if words.is_empty() { "no parameters".to_owned() } else { words.join(", ") };
-        parameters.push(((*balancer).to_owned(), words));
-    }
-    out.push_str(&pairs("Balancers", &parameters));
     out.push_str("</div>\n</section>\n");
     out
 }
 
-fn pairs(caption: &str, rows: &[(String, String)]) -> String {
+pub(super) fn pairs(caption: &str, rows: &[(String, String)]) -> String {
     if rows.is_empty() {
         return String::new();
     }

@@ -36,8 +36,17 @@ pub(super) fn join(words: &[String]) -> String {
     }
 }
 
+/// `a, b, c and 17 others`: a list somebody reads.
+pub(super) fn join_few(words: &[String]) -> String {
+    const SHOWN: usize = 4;
+    if words.len() <= SHOWN + 1 {
+        return join(words);
+    }
+    format!("{} and {} others", words[..SHOWN].join(", "), words.len() - SHOWN)
+}
+
 /// `1 flow`, `2 flows`.
-pub(super) fn plural(count: u64, noun: &str) -> String {
+pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", count_text(count), if count == 1 { "" } else { "s" })
 }
 
@@ -70,12 +79,12 @@ fn fixed(value: f64, decimals: usize) -> String {
 }
 
 /// Three significant digits.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { fixed(value, decimals(value)) } else { "—".to_owned() }
 }
 
 /// `1.83 ± 0.04`, the interval with the decimals of the mean; without it where there is none.
-pub(super) fn with_interval(mean: f64, half_width: f64) -> String {
+pub(crate) fn with_interval(mean: f64, half_width: f64) -> String {
     if !(half_width.is_finite() && half_width > 0.0) {
         return number(mean);
     }
@@ -86,7 +95,7 @@ pub(super) fn with_interval(mean: f64, half_width: f64) -> String {
 }
 
 /// A share of 1 as a percentage with two significant digits.
-pub(super) fn share(value: f64) -> String {
+pub(crate) fn share(value: f64) -> String {
     let percent = value * 100.0;
     match percent {
         value if !value.is_finite() => "—".to_owned(),
@@ -99,7 +108,7 @@ pub(super) fn share(value: f64) -> String {
 }
 
 /// A load such as 0.6 as `60 %`.
-pub(super) fn load_text(load: f64) -> String {
+pub(crate) fn load_text(load: f64) -> String {
     let percent = format!("{:.1}", load * 100.0);
     format!("{}\u{a0}%", percent.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -194,6 +203,8 @@ mod tests {
     #[test]
     fn lists_read_as_a_sentence() {
         assert_eq!(join(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+        let many: Vec<String> = (1..=7).map(|n| n.to_string()).collect();
+        assert_eq!((join_few(&many), join_few(&many[..5])), ("1, 2, 3, 4 and 3 others".into(), join(&many[..5])));
         assert_eq!(plural(1, "flow"), "1 flow");
         assert_eq!(plural(1200, "flow"), "1,200 flows");
     }

@@ -1,9 +1,9 @@
 //! Who won, in words large enough for the last row.
 
 use super::figures::swatch;
-use super::text::{count_text, esc, join, plural, put, share};
+use super::text::{count_text, esc, join_few, plural, put, share};
 use super::view::{Entry, Panel, View};
-use crate::summary::Verdict;
+use crate::summary::{Measure, Verdict};
 
 const ONE_SEED: &str =
     "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would tell.";
@@ -40,6 +40,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     if !rest.is_empty() {
         put!(out, "<p class=\"rest\">{}</p>", esc(rest));
     }
+    out.push_str(&of_optimum(panel));
     let caveats = caveats(panel, several);
     if !caveats.is_empty() {
         out.push_str("<ul class=\"caveats\">");
@@ -69,6 +70,15 @@ fn sentence(panel: &Panel<'_>) -> String {
     }
 }
 
+/// How near the best comes to the optimum, where that is known.
+fn of_optimum(panel: &Panel<'_>) -> String {
+    let share_of_best = panel.best().and_then(|best| best.point.share_of_optimum.as_ref());
+    share_of_best.map_or_else(String::new, |stat| {
+        let share = super::tables::share_with_interval(stat);
+        format!("<p class=\"rest\">It reaches {} of the optimum, which is a bound and no balancer.</p>", esc(&share))
+    })
+}
+
 /// What must be known before the sentence is repeated elsewhere, unless it says so itself.
 fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
@@ -76,7 +86,7 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let one_seed = panel.seeds() < 2;
     let tie_said = said.contains("noise") || said.contains("within 2 %");
     if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !tie_said) {
-        let (names, best) = (join(&verdict.tied), &verdict.best);
+        let (names, best) = (join_few(&verdict.tied), &verdict.best);
         let text = match one_seed {
             true => format!("Within 2 % of {best}: {names}. With one seed that counts as a tie."),
             false => format!("Within noise: {names} cannot be told apart from {best} on these seeds."),
@@ -87,9 +97,12 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     if one_seed && !several {
         caveats.push(("noise", ONE_SEED.to_owned()));
     }
-    let unfinished: Vec<String> = panel.entries.iter().filter(|entry| entry.unfinished() > 0).map(left_open).collect();
-    if !unfinished.is_empty() {
-        let who = if said.contains("unfinished") { String::new() } else { format!(": {}", join(&unfinished)) };
+    let mut unfinished: Vec<&Entry<'_>> = panel.rivals().into_iter().filter(|entry| entry.unfinished() > 0).collect();
+    unfinished.sort_by_key(|entry| std::cmp::Reverse(entry.unfinished()));
+    // Throughput is of what was delivered, whether the flow ended or not.
+    if !unfinished.is_empty() && panel.measure == Measure::Slowdown {
+        let list: Vec<String> = unfinished.into_iter().map(left_open).collect();
+        let who = if said.contains("unfinished") { String::new() } else { format!(": {}", join_few(&list)) };
         let text = format!(
             "Not every flow completed{who}. The ranking counts unfinished flows as far as they had come; completion times are of completed flows only, which flatters a balancer that leaves the slowest out."
         );
@@ -115,7 +128,7 @@ fn headline(view: &View<'_>) -> Option<String> {
     let outright =
         |name: &str| verdicts.iter().filter(|verdict| verdict.best == name && verdict.tied.is_empty()).count();
     let mut wins: Vec<(usize, &str)> =
-        view.balancers.iter().map(|name| (outright(name), *name)).filter(|(count, _)| *count > 0).collect();
+        view.balancers.iter().map(|(name, _)| (outright(name), *name)).filter(|(count, _)| *count > 0).collect();
     wins.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let best = &verdicts[0].best;
     let same = verdicts.iter().all(|verdict| verdict.best == *best);
@@ -148,7 +161,7 @@ fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
     };
     let first = group(verdicts[0]);
     match verdicts.iter().all(|verdict| group(verdict) == first) {
-        true => format!("{} are best at every {what}, within noise of each other", join(&first)),
+        true => format!("{} are best at every {what}, within noise of each other", join_few(&first)),
         false => format!("No clear winner: at every {what} the best are within noise of each other"),
     }
 }

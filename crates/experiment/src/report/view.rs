@@ -1,16 +1,22 @@
 //! The results arranged as the page shows them: panels of (variant, load), balancers inside in rank order.
 
+use super::plot::{BOUND, GREY};
 use super::text;
-use crate::summary::{Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
+use crate::summary::{Measure, Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
 
 /// The whole page's material.
 pub(super) struct View<'a> {
     pub summary: &'a Summary,
-    /// Balancers in the order of the experiment; a position here is a colour everywhere.
-    pub balancers: Vec<&'a str>,
+    /// Balancers in the order of the experiment, each with its colour everywhere.
+    pub balancers: Vec<(&'a str, usize)>,
     pub panels: Vec<Panel<'a>>,
     pub detail: Detail,
 }
+
+/// More balancers than this cannot be told apart by colour: the best few are coloured, the rest is grey.
+const COLOURED_MAX: usize = 8;
+/// How many are coloured then.
+const BEST_FEW: usize = 6;
 
 /// How finely pictures are drawn, so that a sweep of hundreds of points still makes a page that opens.
 pub(super) struct Detail {
@@ -26,7 +32,8 @@ pub(super) struct Panel<'a> {
     pub variant: &'a str,
     pub load: Option<f64>,
     pub verdict: Option<&'a Verdict>,
-    /// Least mean slowdown first.
+    pub measure: Measure,
+    /// Best first; those not ranked and bounds last.
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -54,10 +61,21 @@ impl<'a> View<'a> {
                 keys.push(key);
             }
         }
+        let balancers = coloured(&balancers, &keys, summary);
         let panels = keys.into_iter().enumerate();
         let panels = panels.map(|(index, key)| Panel::new(index, key, summary, records, &balancers)).collect();
         let detail = Detail::for_points(summary.points.len());
         View { summary, balancers, panels, detail }
+    }
+
+    /// How many balancers there are, bounds left out.
+    pub(super) fn rivals(&self) -> usize {
+        self.balancers.iter().filter(|(_, colour)| *colour != BOUND).count()
+    }
+
+    /// Whether there are too many balancers to draw each in a colour.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.balancers.iter().any(|(_, colour)| *colour == GREY)
     }
 
     /// A value of the setting.
@@ -85,6 +103,40 @@ impl<'a> View<'a> {
     }
 }
 
+/// A colour for each balancer: its position while there are few; the best few, over all panels, while there are many.
+fn coloured<'a>(balancers: &[&'a str], keys: &[(&str, Option<f64>)], summary: &'a Summary) -> Vec<(&'a str, usize)> {
+    let is_bound = |name: &str| summary.points.iter().any(|point| point.balancer == name && point.is_bound);
+    let rivals: Vec<&str> = balancers.iter().copied().filter(|name| !is_bound(name)).collect();
+    let mut first: Vec<&str> = rivals.clone();
+    if rivals.len() > COLOURED_MAX {
+        let mut by_cost: Vec<(f64, &str)> = rivals.iter().map(|name| (cost(name, keys, summary), *name)).collect();
+        by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+        first = by_cost.into_iter().take(BEST_FEW).map(|(_, name)| name).collect();
+    }
+    let colour = |name: &str| match first.iter().position(|other| *other == name) {
+        Some(position) => position,
+        None if is_bound(name) => BOUND,
+        None => GREY,
+    };
+    balancers.iter().map(|name| (*name, colour(name))).collect()
+}
+
+/// Mean over panels of the logarithm of a balancer's cost; what it is not ranked in counts against it.
+fn cost(balancer: &str, keys: &[(&str, Option<f64>)], summary: &Summary) -> f64 {
+    const NOT_RANKED: f64 = 10.0;
+    let at = |(variant, load): &(&str, Option<f64>)| {
+        let mut points = summary.points.iter().filter(|point| point.variant == *variant && point.load == *load);
+        let Some(point) = points.find(|point| point.balancer == balancer) else { return NOT_RANKED };
+        let unranked = if point.rank == 0 { NOT_RANKED } else { 0.0 };
+        let value = match summary.measure {
+            Measure::Slowdown => ranked_by(point).mean,
+            Measure::Throughput => 1.0 / point.throughput_share.mean.max(f64::MIN_POSITIVE),
+        };
+        value.max(f64::MIN_POSITIVE).ln() + unranked
+    };
+    keys.iter().map(at).sum::<f64>() / keys.len().max(1) as f64
+}
+
 impl Detail {
     fn for_points(points: usize) -> Detail {
         match points {
@@ -101,16 +153,25 @@ impl<'a> Panel<'a> {
         (variant, load): (&'a str, Option<f64>),
         summary: &'a Summary,
         records: &'a [RunRecord],
-        balancers: &[&'a str],
+        balancers: &[(&'a str, usize)],
     ) -> Panel<'a> {
         let points = summary.points.iter().filter(|point| point.variant == variant && point.load == load);
         let mut entries: Vec<Entry<'a>> = points.map(|point| Entry::new(point, summary, records, balancers)).collect();
         let verdict = summary.verdicts.iter().find(|verdict| verdict.variant == variant && verdict.load == load);
         let best = verdict.map_or("", |verdict| verdict.best.as_str());
-        // The verdict knows who is not ranked for leaving flows unfinished; a mean of 0 means no flow at all.
-        let order = |entry: &Entry<'_>| (entry.balancer != best, entry.ranked_by().mean <= 0.0);
-        entries.sort_by(|a, b| order(a).cmp(&order(b)).then(a.ranked_by().mean.total_cmp(&b.ranked_by().mean)));
-        Panel { id: format!("p{}", index + 1), variant, load, verdict, entries }
+        // The verdict knows who is not ranked for leaving flows unfinished, also in results of before there were
+        // ranks; a mean of 0 means no flow at all.
+        let has_ranks = entries.iter().any(|entry| entry.point.rank > 0);
+        let order = |entry: &Entry<'_>| {
+            let rank = if has_ranks && entry.point.rank == 0 { u32::MAX } else { entry.point.rank };
+            (entry.point.is_bound, entry.balancer != best, rank, entry.ranked_by().mean <= 0.0)
+        };
+        let cost = |entry: &Entry<'_>| match summary.measure {
+            Measure::Slowdown => entry.ranked_by().mean,
+            Measure::Throughput => -entry.point.throughput_share.mean,
+        };
+        entries.sort_by(|a, b| order(a).cmp(&order(b)).then(cost(a).total_cmp(&cost(b))));
+        Panel { id: format!("p{}", index + 1), variant, load, verdict, measure: summary.measure, entries }
     }
 
     /// `Load 60 %, buffer=100KB`.
@@ -140,11 +201,38 @@ impl<'a> Panel<'a> {
         self.entries.iter().find(|entry| entry.balancer == best)
     }
 
-    /// Entries in the order of the experiment: for legends and figures.
+    /// Entries for figures, in the order of drawing: what is grey goes below.
     pub(super) fn by_colour(&self) -> Vec<&Entry<'a>> {
         let mut entries: Vec<&Entry<'a>> = self.entries.iter().collect();
+        entries.sort_by_key(|entry| (entry.colour < GREY, entry.colour));
+        entries
+    }
+
+    /// Entries for figures with room for a few, of packets: neither those in grey nor bounds, which send none.
+    pub(super) fn few(&self) -> Vec<&Entry<'a>> {
+        let mut entries: Vec<&Entry<'a>> = self.entries.iter().filter(|entry| entry.colour < GREY).collect();
         entries.sort_by_key(|entry| entry.colour);
         entries
+    }
+
+    /// Entries without bounds, best first.
+    pub(super) fn rivals(&self) -> Vec<&Entry<'a>> {
+        self.entries.iter().filter(|entry| !entry.point.is_bound).collect()
+    }
+
+    /// How many times worse than the best an entry is; `None` where there is nothing to divide.
+    pub(super) fn ratio(&self, entry: &Entry<'_>) -> Option<f64> {
+        let best = self.best()?;
+        let ratio = match self.measure {
+            Measure::Slowdown => entry.ranked_by().mean / best.ranked_by().mean,
+            Measure::Throughput => best.point.throughput_share.mean / entry.point.throughput_share.mean,
+        };
+        Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+    }
+
+    /// Whether shares of the optimum are known.
+    pub(super) fn has_optimum(&self) -> bool {
+        self.entries.iter().any(|entry| entry.point.share_of_optimum.is_some())
     }
 }
 
@@ -154,7 +242,12 @@ pub(super) fn ranked_by(point: &Point) -> &Stat {
 }
 
 impl<'a> Entry<'a> {
-    fn new(point: &'a Point, summary: &'a Summary, records: &'a [RunRecord], balancers: &[&'a str]) -> Entry<'a> {
+    fn new(
+        point: &'a Point,
+        summary: &'a Summary,
+        records: &'a [RunRecord],
+        balancers: &[(&'a str, usize)],
+    ) -> Entry<'a> {
         let here =
             |run: &RunSummary| run.variant == point.variant && run.load == point.load && run.balancer == point.balancer;
         let mut runs: Vec<&RunSummary> = summary.runs.iter().filter(|run| here(run)).collect();
@@ -164,7 +257,7 @@ impl<'a> Entry<'a> {
             found.map(|record| (&record.summary, &record.detail)).collect();
         // Records come in the order in which runs ended, which differs from time to time.
         details.sort_by_key(|(run, _)| run.seed);
-        let colour = balancers.iter().position(|name| *name == point.balancer).unwrap_or(0);
+        let colour = balancers.iter().find(|(name, _)| *name == point.balancer).map_or(GREY, |(_, colour)| *colour);
         Entry { balancer: &point.balancer, colour, point, runs, details }
     }
 

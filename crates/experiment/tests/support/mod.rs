@@ -82,13 +82,14 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         }
     }
     let runs: Vec<RunSummary> = records.iter().map(|record| record.summary.clone()).collect();
-    let (points, verdicts) = evaluate(&runs);
+    let (points, verdicts) = evaluate(&runs, Measure::Slowdown);
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let summary = Summary {
         schema: SCHEMA_VERSION,
         anabranch: "0.1.0".into(),
         experiment: recipe.name.into(),
         file: FILE.into(),
+        measure: Measure::Slowdown,
         setting: vec![
             pair("topology", "fat-tree:k=8: 128 hosts, 80 switches, 384 cables"),
             pair("traffic", "20000 flows: sizes web-search (mean 1711250 B), pattern random pairs, arrivals Poisson"),
@@ -173,6 +174,7 @@ fn record(
     };
     let summary = RunSummary {
         balancer: balancer.into(),
+        is_bound: balancer == "optimum",
         world: "sim".into(),
         seed,
         load,

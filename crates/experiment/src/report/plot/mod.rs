@@ -20,6 +20,11 @@ const RIGHT: f64 = 22.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 54.0;
 
+/// The colour of the many, where only the best few have one of their own.
+pub(super) const GREY: usize = 1000;
+/// The colour of bounds: dashed, so that none is taken for a balancer.
+pub(super) const BOUND: usize = 1001;
+
 /// What all pictures with axes have.
 pub(super) struct Axes<'a> {
     /// For those who cannot see it.
@@ -34,8 +39,10 @@ pub(super) struct Axes<'a> {
 
 /// A curve.
 pub(super) struct Curve {
-    /// Position of the balancer in the experiment: its colour.
+    /// Colour of the balancer.
     pub colour: usize,
+    /// Its name, shown on hovering where the colour does not tell.
+    pub name: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
     /// Low and high edge at each point; empty for none.
@@ -44,6 +51,13 @@ pub(super) struct Curve {
     pub stroke: Stroke,
     /// Text shown on hovering each point; empty for curves without point marks.
     pub hints: Vec<String>,
+}
+
+impl Curve {
+    /// A curve without band and marks.
+    pub fn new(colour: usize, name: &str, points: Vec<(f64, f64)>) -> Curve {
+        Curve { colour, name: name.to_owned(), points, band: Vec::new(), stroke: Stroke::Main, hints: Vec::new() }
+    }
 }
 
 /// Weight of a curve.
@@ -75,7 +89,13 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
         for curve in curves.iter().filter(|curve| curve.stroke == stroke) {
             let class = if stroke == Stroke::Thin { "thin" } else { "line" };
             let line = path(curve.points.iter().map(|point| place(*point)));
-            put!(out, r#"<path class="{class} {}" d="{line}"/>"#, colour_class(curve.colour));
+            let colour = colour_class(curve.colour);
+            if curve.colour >= GREY {
+                put!(out, r#"<path class="{class} {colour}" d="{line}"><title>{}</title></path>"#, esc(&curve.name));
+                // Marks of dozens of curves would hide those in colour.
+                continue;
+            }
+            put!(out, r#"<path class="{class} {colour}" d="{line}"/>"#);
             for (point, hint) in curve.points.iter().zip(&curve.hints) {
                 mark(&mut out, curve.colour, place(*point), hint);
             }
@@ -87,7 +107,7 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
 
 /// One balancer's values over the categories of [`grouped`].
 pub(super) struct Group {
-    /// Position of the balancer in the experiment.
+    /// Colour of the balancer.
     pub colour: usize,
     /// One per category; `None` where there is nothing to show.
     pub values: Vec<Option<Value>>,
@@ -128,8 +148,14 @@ pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], 
         let (x, y) = (left + width / 2.0, HEIGHT - BOTTOM + below);
         put!(out, r#"<text class="tx" x="{x:.1}" y="{y:.1}">{}</text>"#, esc(category));
     }
-    let slot = width * 0.8 / groups.len().max(1) as f64;
-    for (position, group) in groups.iter().enumerate() {
+    // All in grey share the first place.
+    let shared = usize::from(groups.iter().any(|group| group.colour == GREY));
+    let own = groups.iter().filter(|group| group.colour != GREY).count();
+    let slot = width * 0.8 / (own + shared).max(1) as f64;
+    let mut next = shared;
+    for group in groups {
+        let position = if group.colour == GREY { 0 } else { next };
+        next += usize::from(group.colour != GREY);
         for (index, value) in group.values.iter().enumerate() {
             let Some(value) = value else { continue };
             let x = LEFT + width * (index as f64 + 0.1) + slot * (position as f64 + 0.5);
@@ -190,6 +216,11 @@ fn mark(out: &mut String, colour: usize, (x, y): (f64, f64), hint: &str) {
 
 /// Outline of the mark of a balancer, centred on the origin.
 pub(super) fn mark_shape(colour: usize) -> &'static str {
+    match colour {
+        GREY => return "M-2.6 0a2.6 2.6 0 1 0 5.2 0a2.6 2.6 0 1 0 -5.2 0Z",
+        BOUND => return "M-6 -1.5h12v3h-12Z",
+        _ => {}
+    }
     match colour % 4 {
         0 => "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z",
         1 => "M-4.5 -4.5h9v9h-9Z",
@@ -198,14 +229,13 @@ pub(super) fn mark_shape(colour: usize) -> &'static str {
     }
 }
 
-/// Classes that give a balancer its colour, and its dash once the eight colours are used up.
+/// Class that gives a balancer its colour.
 pub(super) fn colour_class(colour: usize) -> String {
-    let dash = match colour / 8 {
-        0 => "",
-        1 => " d1",
-        _ => " d2",
-    };
-    format!("c{}{dash}", colour % 8)
+    match colour {
+        GREY => "grey".to_owned(),
+        BOUND => "bound".to_owned(),
+        _ => format!("c{}", colour % 8),
+    }
 }
 
 fn open(label: &str, height: f64) -> String {

@@ -1,0 +1,130 @@
+//! `anabranch matrix`: many experiments side by side.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use experiment::matrix::{Matrix, Part};
+use experiment::{Experiment, Override};
+
+use crate::failure::Failure;
+use crate::results::{self, RunArgs};
+
+/// Compare balancers over a folder of experiments
+///
+/// Every experiment is reduced to what its [table] section says represents it. Each has its results in a folder of its
+/// own; beside them matrix.json, matrix.csv, matrix.md and report.html hold balancers × scenarios. Runs that are there
+/// already are not done again, so an interrupted matrix goes on where it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  anabranch matrix experiments/canon --balancers ecmp,spray,hermes-rtt --seeds 2")]
+pub struct Args {
+    /// Folders of experiment files, or files
+    #[arg(value_name = "FOLDER|FILE.toml", default_value = "experiments/canon")]
+    paths: Vec<PathBuf>,
+    /// Number of seeds, instead of what the files say
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<String>,
+    /// Balancers, instead of what the files say
+    #[arg(long, value_name = "SPECS")]
+    balancers: Option<String>,
+    /// Set a key of every file, such as traffic.flows=500
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Run the experiments in full, whatever their [table] sections say
+    #[arg(long)]
+    whole: bool,
+    /// Folder for the results [default: results/NAME of the folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Runs at a time [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Print the table only
+    #[arg(long, short)]
+    quiet: bool,
+    /// Write a row per flow too (flows.parquet, flows.csv); adding balancers or seeds then repeats all runs
+    #[arg(long)]
+    flows: bool,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let overrides = overrides(args)?;
+    let load = if args.whole { Experiment::load } else { Experiment::load_for_matrix };
+    // All files are checked before the first one runs for minutes.
+    let files = files(&args.paths)?;
+    let experiments: Vec<Experiment> = files.iter().map(|file| load(file, &overrides)).collect::<Result<_, _>>()?;
+    refuse_same_names(&files, &experiments)?;
+    let name = name(&args.paths);
+    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
+    if !args.quiet {
+        let runs: usize = experiments.iter().map(Experiment::run_count).sum();
+        eprintln!("{name}: {} experiments, {runs} runs into {}", experiments.len(), out.display());
+    }
+    let run = RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: !args.flows, write_flow_lists: false };
+    let mut parts = Vec::with_capacity(experiments.len());
+    for experiment in &experiments {
+        let summary = results::execute(experiment, &out.join(&experiment.name), &run)?;
+        parts.push(Part::of(experiment, summary));
+    }
+    let matrix = Matrix::build(&name, &parts);
+    let report = matrix.write(&out)?;
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", results::matrix_table(&matrix))?;
+    if !args.quiet {
+        writeln!(stdout, "report: {}", report.display())?;
+    }
+    Ok(stdout.flush()?)
+}
+
+fn overrides(args: &Args) -> Result<Vec<Override>, Failure> {
+    let mut overrides = super::run::overrides(&args.set)?;
+    overrides.extend(args.seeds.as_ref().map(|seeds| super::run::seeds(seeds)));
+    overrides.extend(
+        args.balancers.as_ref().map(|specs| Override::text("balancers", specs, format!("--balancers {specs}"))),
+    );
+    Ok(overrides)
+}
+
+/// The experiment files of folders, in the order of their names, and files as they are given.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_file() {
+            files.push(path.clone());
+            continue;
+        }
+        if !path.is_dir() {
+            let failure = Failure::new(format!("there is no file or folder {}", path.display()));
+            return Err(failure.with_hint("name a folder of experiment files, or the files"));
+        }
+        let mut inside = super::list::experiment_files(path)?;
+        if inside.is_empty() {
+            let failure = Failure::new(format!("there is no experiment file in {}", path.display()));
+            return Err(failure.with_hint("name a folder with .toml files, or the files"));
+        }
+        files.append(&mut inside);
+    }
+    Ok(files)
+}
+
+/// The name of the one folder; `matrix` for anything else.
+fn name(paths: &[PathBuf]) -> String {
+    let folder = match paths {
+        [only] if only.is_dir() => only.canonicalize().ok(),
+        _ => None,
+    };
+    let name = folder.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.unwrap_or("matrix").to_owned()
+}
+
+/// Each experiment has a folder of its name.
+fn refuse_same_names(files: &[PathBuf], experiments: &[Experiment]) -> Result<(), Failure> {
+    for (ix, experiment) in experiments.iter().enumerate() {
+        if let Some(other) = experiments[..ix].iter().position(|other| other.name == experiment.name) {
+            let (one, two) = (files[other].display(), files[ix].display());
+            let failure = Failure::new(format!("{one} and {two} are both named `{}`", experiment.name));
+            return Err(failure.with_hint("give one of them another `name`: it is the folder of its results"));
+        }
+    }
+    Ok(())
+}

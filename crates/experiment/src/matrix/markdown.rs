@@ -1,0 +1,111 @@
+//! `matrix.md`: the table for people who read Markdown.
+
+use super::{Cell, Column, Matrix, Row};
+use crate::report::text;
+use crate::summary::{Measure, Stat};
+
+/// The table, with what its cells mean below it.
+pub(super) fn markdown(matrix: &Matrix) -> String {
+    let mut out = format!("# {}: balancers × scenarios\n\n", plain(&matrix.name));
+    let mut head = vec!["balancer".to_owned(), "vs best".to_owned()];
+    if matrix.has_optimum() {
+        head.push("share of the optimum".to_owned());
+    }
+    head.extend(matrix.columns.iter().map(|column| plain(&column.name())));
+    out += &line(&head);
+    out += &line(
+        &head.iter().enumerate().map(|(ix, _)| if ix == 0 { "---" } else { "---:" }.to_owned()).collect::<Vec<_>>(),
+    );
+    for row in &matrix.rows {
+        out += &line(&cells(matrix, row));
+    }
+    out + "\n" + &notes(matrix)
+}
+
+fn cells(matrix: &Matrix, row: &Row) -> Vec<String> {
+    let name = plain(&row.balancer.label);
+    let name = if row.balancer.is_bound { format!("*{name}* (bound)") } else { name };
+    let at_least = if row.unranked > 0 { "≥ " } else { "" };
+    let ratio = row.ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{at_least}{}×", text::number(ratio)));
+    let missing = matrix.columns.len() as u32 - row.scenarios;
+    let missing = if missing > 0 { format!(" ({missing} missing)") } else { String::new() };
+    let mut cells = vec![name, format!("{ratio}{missing}")];
+    if matrix.has_optimum() {
+        cells.push(row.share_of_optimum.map_or_else(|| "—".to_owned(), |share| spaced(&text::share(share))));
+    }
+    cells.extend(matrix.columns.iter().map(|column| match column.cell(&row.balancer.label) {
+        Some(found) => cell(column, found),
+        None => "—".to_owned(),
+    }));
+    cells
+}
+
+/// `**1.83 ± 0.04** / 5.20 ± 0.31 (12 of 400 flows unfinished)`.
+fn cell(column: &Column, cell: &Cell) -> String {
+    let bold = |text: String, is_best: bool| if is_best { format!("**{text}**") } else { text };
+    let is_throughput = column.measure == Measure::Throughput;
+    let at_least = if cell.unfinished() > 0 && !is_throughput { "≥ " } else { "" };
+    let mean = format!("{at_least}{}", value(&cell.mean, column.measure));
+    let mut out = bold(mean, cell.balancer == column.best);
+    if let Some(p99) = &cell.p99 {
+        let p99 = spaced(&text::with_interval(p99.mean, p99.ci95));
+        out += &format!(" / {}", bold(p99, cell.balancer == column.best_p99));
+    } else if !is_throughput {
+        out += " / —";
+    }
+    if cell.unfinished() > 0 {
+        out += &format!(" ({} of {} flows unfinished)", cell.unfinished(), cell.flows_started);
+    }
+    out
+}
+
+fn value(stat: &Stat, measure: Measure) -> String {
+    match measure {
+        Measure::Slowdown if stat.mean <= 0.0 => "—".to_owned(),
+        Measure::Slowdown => spaced(&text::with_interval(stat.mean, stat.ci95)),
+        Measure::Throughput => format!("{} %", spaced(&text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))),
+    }
+}
+
+fn notes(matrix: &Matrix) -> String {
+    let mut notes = String::from(
+        "Cells: mean slowdown / 99th percentile slowdown, ± half the width of the 95 % interval over seeds; of throughput \
+         experiments the share of the host links. Bold: best of the column. ≥: flows were left unfinished and count with \
+         what they had reached. vs best: geometric mean over scenarios of how many times worse than the best.\n",
+    );
+    if matrix.has_optimum() {
+        notes += "Share of the optimum: geometric mean over scenarios; a bound is no balancer and wins nothing.\n";
+    }
+    notes += "\n";
+    for column in &matrix.columns {
+        let seeds = text::plural(u64::from(column.seeds), "seed");
+        notes += &format!(
+            "- {} ({}, {seeds}): {}\n",
+            plain(&column.name()),
+            plain(&column.experiment),
+            plain(&column.sentence)
+        );
+    }
+    notes
+}
+
+fn line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Text that is no markup in a table.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '|' | '*' | '_' | '`' | '[' | ']' | '<' | '\\' => out.extend(['\\', character]),
+            '\n' | '\r' => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn spaced(text: &str) -> String {
+    text.replace('\u{a0}', " ")
+}

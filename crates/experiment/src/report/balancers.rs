@@ -1,0 +1,181 @@
+//! What each balancer is, and what it costs at each point: one block per balancer, closed until asked for.
+
+use super::figures::swatch;
+use super::tables::share_with_interval;
+use super::text::{self, bytes, count_text, esc, micros, put, share, with_interval};
+use super::view::View;
+use crate::about::About;
+use crate::cost::Cost;
+use crate::summary::Stat;
+
+/// One line of a balancer's table: how it did at one point.
+pub(super) struct Place<'a> {
+    /// The point in words.
+    pub name: String,
+    /// What is ranked by, as text.
+    pub mean: String,
+    /// 99th percentile slowdown; `None` where there is none.
+    pub p99: Option<&'a Stat>,
+    /// Compared with the best, such as `1.12×`.
+    pub versus: String,
+    /// Share of the optimum, if known.
+    pub share_of_optimum: Option<&'a Stat>,
+    /// As in the results; 0 is not ranked.
+    pub rank: u32,
+    pub flows_started: u64,
+    pub cost: Cost,
+}
+
+/// The blocks of a report of one experiment.
+pub(super) fn of_experiment(view: &View<'_>) -> String {
+    let mut out = String::from("<section id=\"balancers\"><h2>The balancers</h2>\n");
+    for (index, (label, colour)) in view.balancers.iter().enumerate() {
+        let runs = view.summary.runs.iter().find(|run| run.balancer == *label);
+        let (parameters, is_bound) = runs.map_or((&[][..], false), |run| (run.parameters.as_slice(), run.is_bound));
+        let about = About { is_bound, ..About::of(label, parameters) };
+        let mut places = Vec::new();
+        for panel in &view.panels {
+            let Some(entry) = panel.entries.iter().find(|entry| entry.balancer == *label) else { continue };
+            places.push(Place {
+                name: panel.title(),
+                mean: super::tables::headline_value(panel, entry),
+                p99: Some(&entry.point.slowdown_p99).filter(|stat| stat.mean > 0.0),
+                versus: panel.ratio(entry).map_or_else(|| "—".to_owned(), times),
+                share_of_optimum: entry.point.share_of_optimum.as_ref(),
+                rank: entry.point.rank,
+                flows_started: entry.point.flows_started,
+                cost: Cost::of(&entry.runs),
+            });
+        }
+        let is_open = view.balancers.len() == 1;
+        out.push_str(&block(&format!("b{}", index + 1), &about, &swatch(*colour), "Point", &places, is_open));
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+/// `1.12×`.
+pub(super) fn times(ratio: f64) -> String {
+    format!("{}×", text::number(ratio))
+}
+
+/// The block of one balancer. `swatch` is markup.
+pub(super) fn block(
+    id: &str,
+    about: &About,
+    swatch: &str,
+    points: &str,
+    places: &[Place<'_>],
+    is_open: bool,
+) -> String {
+    let open = if is_open { " open=\"open\"" } else { "" };
+    let title =
+        if about.title == about.label { String::new() } else { format!(" <small>{}</small>", esc(&about.title)) };
+    let badge = if about.is_bound { "<span class=\"badge none\">bound</span>" } else { "" };
+    let mut out = format!(
+        "<details class=\"about\" id=\"{id}\"{open}><summary>{swatch}{}{title}{badge}</summary>\n",
+        esc(&about.label)
+    );
+    match about.summary.is_empty() {
+        true => out.push_str("<p>This version of the program does not know it.</p>\n"),
+        false => put!(out, "<p>{}</p>\n", esc(&about.summary)),
+    }
+    out.push_str("<dl class=\"facts\">");
+    for (name, value) in [("Source", &about.source), ("Reacts to", &about.senses)] {
+        if !value.is_empty() {
+            put!(out, "<dt>{name}</dt><dd>{}</dd>", esc(value));
+        }
+    }
+    for setting in &about.parameters {
+        let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", esc(&setting.unit)) };
+        let meaning = if setting.meaning.is_empty() { String::new() } else { esc(&setting.meaning) };
+        put!(out, "<dt>{} = {}{unit}</dt><dd>{meaning}</dd>", esc(&setting.name), esc(&setting.value));
+    }
+    out.push_str("</dl>\n");
+    out.push_str(&table(about, points, places));
+    out.push_str("</details>\n");
+    out
+}
+
+fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
+    let has_optimum = places.iter().any(|place| place.share_of_optimum.is_some());
+    let label = format!("{} at each point", esc(&about.label));
+    let mut out = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
+    );
+    put!(out, "<thead><tr><th scope=\"col\">{points}</th>");
+    let mut headings = vec!["Rank", "Mean", "p99 slowdown", "vs best"];
+    if has_optimum {
+        headings.push("Share of optimum");
+    }
+    headings.extend([
+        "Reordered",
+        "Extent, packets",
+        "Held by hosts, packets",
+        "Path changes per flow",
+        "Control packets",
+        "Control bytes",
+        "Retransmitted",
+        "Time-outs",
+        "Unfinished flows",
+    ]);
+    for heading in headings {
+        put!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for place in places {
+        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&place.name));
+        let p99 = place.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
+        let rank = if place.rank == 0 { "—".to_owned() } else { place.rank.to_string() };
+        let mut cells = vec![rank, place.mean.clone(), p99, place.versus.clone()];
+        if has_optimum {
+            cells.push(place.share_of_optimum.map_or_else(|| "—".to_owned(), share_with_interval));
+        }
+        match about.is_bound {
+            // A bound has no packets that could be reordered or lost.
+            true => cells.extend(std::iter::repeat_n("—".to_owned(), 8)),
+            false => cells.extend(costs(&place.cost)),
+        }
+        cells.push(unfinished(place));
+        for cell in cells {
+            let class = if cell == "0" || cell == "—" { " class=\"zero\"" } else { "" };
+            put!(out, "<td{class}>{}</td>", esc(&cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// Reordered, extent, held, path changes, control packets and bytes, retransmitted, time-outs.
+fn costs(cost: &Cost) -> [String; 8] {
+    let held = match (cost.resequencing, cost.held_max) {
+        (false, _) => "off".to_owned(),
+        (true, 0) => "0".to_owned(),
+        (true, most) => format!("{}, mean {}", count_text(most.into()), micros(cost.hold_mean_us)),
+    };
+    let control = match cost.control_bytes {
+        0 => "0".to_owned(),
+        sent => format!("{}, {} of data", bytes(sent as f64), share(cost.control_share)),
+    };
+    [
+        share(cost.reordered),
+        count_text(cost.reorder_extent_max.into()),
+        held,
+        if cost.path_changes_per_flow == 0.0 { "0".to_owned() } else { text::number(cost.path_changes_per_flow) },
+        count_text(cost.control_packets),
+        control,
+        share(cost.retransmitted),
+        count_text(cost.timeouts),
+    ]
+}
+
+fn unfinished(place: &Place<'_>) -> String {
+    match (place.cost.unfinished, place.cost.failed) {
+        (0, _) => "0".to_owned(),
+        (open, 0) => format!("{} of {}", count_text(open), count_text(place.flows_started)),
+        (open, failed) => {
+            format!("{} of {}, {} gave up", count_text(open), count_text(place.flows_started), count_text(failed))
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The report of a matrix: balancers × scenarios as a table in one hue, then every scenario and every balancer.
+
+use super::balancers::{Place, block, times};
+use super::tables::{pairs, share_with_interval};
+use super::text::{count_text, esc, join_few, number, plural, put, share, with_interval};
+use super::{GLOSSARY, document_end, document_head};
+use crate::matrix::{Cell, Column, Matrix, Row};
+use crate::summary::{Measure, Stat};
+
+/// Upper ends of the steps of the colour scale, in times the best; the last step is open.
+const STEPS: [f64; 7] = [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
+
+/// The report page of a matrix: one file that loads nothing; scenarios are linked in the folders beside it.
+pub fn matrix_html(matrix: &Matrix) -> String {
+    let mut out = String::with_capacity(1 << 18);
+    document_head(&mut out, &matrix.name);
+    head(&mut out, matrix);
+    out.push_str("<main>\n");
+    answer(&mut out, matrix);
+    table_section(&mut out, matrix);
+    scenarios(&mut out, matrix);
+    balancers(&mut out, matrix);
+    repeat(&mut out, matrix);
+    out.push_str(GLOSSARY);
+    document_end(&mut out, &matrix.anabranch, "matrix.json");
+    out
+}
+
+fn head(out: &mut String, matrix: &Matrix) {
+    out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Load balancers × scenarios</p>\n");
+    put!(out, "<h1>{}</h1>\n<ul class=\"meta\">", esc(&matrix.name));
+    let bounds = matrix.rows.iter().filter(|row| row.balancer.is_bound).count() as u64;
+    let runs: u64 = matrix.columns.iter().flat_map(|column| &column.cells).map(|cell| u64::from(cell.seeds)).sum();
+    let flows: u64 = matrix.columns.iter().flat_map(|column| &column.cells).map(|cell| cell.flows_started).sum();
+    for (count, noun) in [
+        (matrix.rows.len() as u64 - bounds, "balancer"),
+        (bounds, "bound"),
+        (matrix.columns.len() as u64, "scenario"),
+        (runs, "run"),
+        (flows, "flow"),
+    ] {
+        let words = plural(count, noun);
+        let (figure, noun) = words.split_once(' ').unwrap_or((&words, ""));
+        if count > 0 {
+            put!(out, "<li><b>{figure}</b> {noun}</li>");
+        }
+    }
+    put!(out, "<li>anabranch <b>{}</b></li></ul>\n", esc(&matrix.anabranch));
+    let warned: Vec<&Column> = matrix.columns.iter().filter(|column| !column.warnings.is_empty()).collect();
+    if !warned.is_empty() {
+        out.push_str("<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>");
+        let mut said: Vec<(&str, &str)> = Vec::new();
+        for column in warned {
+            for warning in &column.warnings {
+                if !said.contains(&(&column.experiment, warning)) {
+                    said.push((&column.experiment, warning));
+                    put!(out, "<li>{}: {}</li>", esc(&column.title), esc(warning));
+                }
+            }
+        }
+        out.push_str("</ul></div>\n");
+    }
+    out.push_str("</header>\n");
+}
+
+/// Who does best over all, in large type; geometric means have no interval, so nobody is said to win.
+fn answer(out: &mut String, matrix: &Matrix) {
+    out.push_str("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
+    let all = matrix.columns.len() as u32;
+    let is_everywhere = |row: &&Row| !row.balancer.is_bound && row.scenarios == all && row.ratio.is_some();
+    let rows: Vec<&Row> = matrix.rows.iter().filter(is_everywhere).collect();
+    let lead = match rows.first() {
+        Some(row) => format!(
+            "Over {} {} comes closest to the best: {} on geometric mean, {}.",
+            plural(u64::from(all), "scenario"),
+            row.balancer.label,
+            overall(row),
+            standing(row)
+        ),
+        None => "No balancer has results in every scenario: see the table.".to_owned(),
+    };
+    put!(out, "<article class=\"verdict\"><p class=\"sentence\">{}</p>", esc(&lead));
+    let next = rows.iter().skip(1).take(3);
+    let next: Vec<String> =
+        next.map(|row| format!("{} ({}, {})", row.balancer.label, overall(row), standing(row))).collect();
+    if !next.is_empty() {
+        put!(out, "<p class=\"rest\">Then {}.</p>", esc(&super::text::join(&next)));
+    }
+    // The first of those with most: rows come best first.
+    let most = rows.iter().rev().max_by_key(|row| row.best_or_tied);
+    if let Some(most) = most.filter(|most| rows[0].best_or_tied < most.best_or_tied) {
+        let words = format!("{} is {}, more often than any before it.", most.balancer.label, standing(most));
+        put!(out, "<p class=\"rest\">{}</p>", esc(&words));
+    }
+    caveats(out, matrix, all);
+    out.push_str("</article>\n</section>\n");
+}
+
+/// `1.12×`, or `at least 1.12×`.
+fn overall(row: &Row) -> String {
+    let at_least = if row.unranked > 0 { "at least " } else { "" };
+    row.ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{at_least}{}", times(ratio)))
+}
+
+fn standing(row: &Row) -> String {
+    let unranked = if row.unranked > 0 { format!(", not ranked in {}", row.unranked) } else { String::new() };
+    format!("best or tied in {}{unranked}", row.best_or_tied)
+}
+
+/// What must be known before the answer is repeated elsewhere.
+fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
+    let mut caveats: Vec<(&str, String)> = Vec::new();
+    let rivals = || matrix.rows.iter().filter(|row| !row.balancer.is_bound);
+    let unranked: Vec<String> = rivals()
+        .filter(|row| row.unranked > 0)
+        .map(|row| format!("{} ({})", row.balancer.label, plural(u64::from(row.unranked), "scenario")))
+        .collect();
+    if !unranked.is_empty() {
+        let text = format!(
+            "Not ranked somewhere, because more flows were left unfinished than by others: {}. Unfinished flows count with what they had reached, so the overall figure is a lower bound that depends on when runs stop.",
+            join_few(&unranked)
+        );
+        caveats.push(("unfinished", text));
+    }
+    let missing: Vec<String> = rivals()
+        .filter(|row| row.scenarios < all)
+        .map(|row| format!("{} ({} of {all})", row.balancer.label, row.scenarios))
+        .collect();
+    if !missing.is_empty() {
+        caveats.push(("noise", format!("Not in every scenario, and set after the others: {}.", join_few(&missing))));
+    }
+    let few = matrix.columns.iter().map(|column| column.seeds).min().unwrap_or(0);
+    if few == 1 {
+        caveats.push((
+            "noise",
+            "Some scenarios have one seed only: there is no interval, and a difference may be chance.".to_owned(),
+        ));
+    }
+    if caveats.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"caveats\">");
+    for (class, text) in caveats {
+        put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
+    }
+    out.push_str("</ul>");
+}
+
+/// The heat map: a table whose numbers stand for themselves, coloured by how far they are from the best of the column.
+fn table_section(out: &mut String, matrix: &Matrix) {
+    out.push_str("<section class=\"matrix\" id=\"matrix\">\n<h2>Every balancer in every scenario</h2>\n");
+    out.push_str("<p>Slowdown, in throughput scenarios the share of the host links; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈ cannot be told apart from it; hatched: not ranked for flows left unfinished, which count with what they had reached (≥).</p>\n");
+    out.push_str("<input type=\"radio\" name=\"quantity\" id=\"by-mean\" value=\"mean\" checked=\"checked\"/><label for=\"by-mean\">Mean</label>\n<input type=\"radio\" name=\"quantity\" id=\"by-p99\" value=\"p99\"/><label for=\"by-p99\">99th percentile</label>\n");
+    legend(out);
+    out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Balancers and scenarios\"><table class=\"heat sortable\">\n<thead><tr><th scope=\"col\">Balancer</th>");
+    out.push_str("<th scope=\"col\" title=\"Geometric mean over scenarios of how many times worse than the best\">Overall, × best</th>");
+    if matrix.has_optimum() {
+        out.push_str("<th scope=\"col\" title=\"Geometric mean over scenarios\">Share of optimum</th>");
+    }
+    for column in &matrix.columns {
+        let point =
+            if column.point.is_empty() { String::new() } else { format!(" <small>{}</small>", esc(&column.point)) };
+        put!(out, "<th scope=\"col\" title=\"{}\">{}{point}</th>", esc(&column.question), esc(&column.title));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for (index, row) in matrix.rows.iter().enumerate() {
+        if row.balancer.is_bound && (index == 0 || !matrix.rows[index - 1].balancer.is_bound) {
+            out.push_str("</tbody>\n<tbody class=\"bounds\">\n");
+        }
+        table_row(out, matrix, index, row);
+    }
+    out.push_str("</tbody></table></div>\n<output class=\"detail\" id=\"detail\">Point at a number, or tap it, for what stands behind it.</output>\n</section>\n");
+}
+
+fn legend(out: &mut String) {
+    out.push_str("<ul class=\"steps\" aria-label=\"Colour scale, in times the best\">");
+    for step in 0..=STEPS.len() {
+        let words = match step {
+            0 => format!("≤\u{a0}{}×", STEPS[0]),
+            step if step < STEPS.len() => format!("{}×", STEPS[step]),
+            _ => format!(">\u{a0}{}×", STEPS[STEPS.len() - 1]),
+        };
+        put!(out, "<li class=\"h{step}\">{}</li>", esc(&words));
+    }
+    out.push_str("</ul>\n");
+}
+
+fn table_row(out: &mut String, matrix: &Matrix, index: usize, row: &Row) {
+    let badge = if row.balancer.is_bound { "<span class=\"badge none\">bound</span>" } else { "" };
+    put!(out, "<tr><th scope=\"row\"><a href=\"#b{}\">{}</a>{badge}</th>", index + 1, breakable(&row.balancer.label));
+    let missing = matrix.columns.len() as u32 - row.scenarios;
+    let note = if missing > 0 { format!("<i>{missing} missing</i>") } else { String::new() };
+    let text = |ratio: Option<f64>| ratio.map_or_else(|| "—".to_owned(), |ratio| number(ratio) + "×");
+    let at_least = if row.unranked > 0 { "≥\u{a0}" } else { "" };
+    let (mean, p99) = (row.ratio, row.ratio_p99);
+    put!(
+        out,
+        "<td{} data-v=\"{}\" data-p=\"{}\"><span class=\"m\">{at_least}{}</span><span class=\"p\">{}</span>{note}</td>",
+        classes(row.balancer.is_bound, mean, p99, &[]),
+        sort_key(mean),
+        sort_key(p99),
+        text(mean),
+        text(p99)
+    );
+    if matrix.has_optimum() {
+        let value = row.share_of_optimum.unwrap_or(0.0);
+        let words = row.share_of_optimum.map_or_else(|| "—".to_owned(), share);
+        put!(out, "<td data-v=\"{}\">{words}</td>", -value);
+    }
+    for column in &matrix.columns {
+        match column.cell(&row.balancer.label) {
+            Some(found) => cell(out, row, column, found),
+            None => out.push_str("<td class=\"none\" data-v=\"Infinity\" title=\"not run here\">—</td>"),
+        }
+    }
+    out.push_str("</tr>\n");
+}
+
+/// A label that may be broken after the signs between its parts.
+fn breakable(label: &str) -> String {
+    let mut out = String::new();
+    for part in label.split_inclusive([':', ',', '=']) {
+        out.push_str(&esc(part));
+        out.push_str("<wbr/>");
+    }
+    out.trim_end_matches("<wbr/>").to_owned()
+}
+
+fn sort_key(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "Infinity".to_owned(), |ratio| ratio.to_string())
+}
+
+/// Classes of a cell: colour steps by mean (`h`) and p99 (`q`); bounds have none.
+fn classes(is_bound: bool, mean: Option<f64>, p99: Option<f64>, more: &[&str]) -> String {
+    let step = |ratio: f64| STEPS.iter().position(|end| ratio <= *end).unwrap_or(STEPS.len());
+    let mut classes: Vec<String> = more.iter().map(|class| (*class).to_owned()).collect();
+    if !is_bound {
+        classes.extend(mean.map(|ratio| format!("h{}", step(ratio))));
+        classes.extend(p99.map(|ratio| format!("q{}", step(ratio))));
+    }
+    if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
+}
+
+fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
+    let is_bound = row.balancer.is_bound;
+    let is_tied = column.tied.contains(&cell.balancer);
+    let mut more = Vec::new();
+    if column.best == cell.balancer {
+        more.push("top-m");
+    }
+    if column.best_p99 == cell.balancer {
+        more.push("top-p");
+    }
+    if cell.rank == 0 && !is_bound {
+        more.push("open");
+    }
+    // Throughput is the same whichever quantity is chosen.
+    let (p99, ratio_p99) = match column.measure {
+        Measure::Throughput => (None, cell.ratio),
+        Measure::Slowdown => (cell.p99.as_ref(), cell.ratio_p99),
+    };
+    let at_least = if cell.unfinished() > 0 && column.measure == Measure::Slowdown { "≥\u{a0}" } else { "" };
+    let tied = if is_tied { "≈\u{a0}" } else { "" };
+    let mean = stacked(&cell.mean, column.measure);
+    let tail = match (p99, column.measure) {
+        (Some(p99), _) => stacked(p99, Measure::Slowdown),
+        (None, Measure::Throughput) => mean.clone(),
+        (None, Measure::Slowdown) => "—".to_owned(),
+    };
+    put!(
+        out,
+        "<td{} data-v=\"{}\" data-p=\"{}\" title=\"{}\"><span class=\"m\">{tied}{at_least}{mean}</span><span class=\"p\">{tail}</span></td>",
+        classes(is_bound, cell.ratio, ratio_p99, &more),
+        sort_key(cell.ratio),
+        sort_key(ratio_p99),
+        esc(&detail(column, cell, is_bound))
+    );
+}
+
+/// The mean over its interval, on two lines.
+fn stacked(stat: &Stat, measure: Measure) -> String {
+    let scale = if measure == Measure::Throughput { 100.0 } else { 1.0 };
+    if stat.mean <= 0.0 {
+        return "—".to_owned();
+    }
+    let words = with_interval(stat.mean * scale, stat.ci95 * scale);
+    let unit = if measure == Measure::Throughput { "\u{a0}%" } else { "" };
+    match words.split_once("\u{a0}±\u{a0}") {
+        Some((mean, interval)) => format!("{mean}{unit}<i>±\u{a0}{interval}</i>"),
+        None => format!("{words}{unit}"),
+    }
+}
+
+/// Everything about a cell in a sentence or two.
+fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
+    let mut parts = Vec::new();
+    let versus = |ratio: Option<f64>, best: &str| match ratio {
+        Some(ratio) if best != cell.balancer && !best.is_empty() => format!(" ({} {best})", times(ratio)),
+        _ => String::new(),
+    };
+    let of_best = versus(cell.ratio, &column.best);
+    parts.push(match column.measure {
+        Measure::Slowdown => {
+            let at_least = if cell.unfinished() > 0 { "at least " } else { "" };
+            format!("mean slowdown {at_least}{}{of_best}", with_interval(cell.mean.mean, cell.mean.ci95))
+        }
+        Measure::Throughput => format!("throughput {} of the host links{of_best}", share_with_interval(&cell.mean)),
+    });
+    if let Some(p99) = &cell.p99 {
+        let of_best = versus(cell.ratio_p99, &column.best_p99);
+        parts.push(format!("p99 {}{of_best}", with_interval(p99.mean, p99.ci95)));
+    }
+    if let Some(optimum) = &cell.share_of_optimum {
+        parts.push(format!("{} of the optimum", share_with_interval(optimum)));
+    }
+    parts.push(match (is_bound, cell.rank) {
+        (true, _) => "a bound, not ranked".to_owned(),
+        (false, 0) => "not ranked".to_owned(),
+        (false, rank) => format!("rank {rank}"),
+    });
+    if cell.unfinished() > 0 {
+        parts.push(format!("{} of {} unfinished", count_text(cell.unfinished()), plural(cell.flows_started, "flow")));
+    }
+    if !is_bound {
+        parts.push(format!("reordered {}", share(cell.cost.reordered)));
+        parts.push(format!("retransmitted {}", share(cell.cost.retransmitted)));
+        parts.push(format!("control bytes {} of data", share(cell.cost.control_share)));
+    }
+    parts.push(plural(u64::from(cell.seeds), "seed"));
+    format!("{} in {}: {}.", cell.balancer, column.name(), parts.join("; "))
+}
+
+fn scenarios(out: &mut String, matrix: &Matrix) {
+    out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Scenarios\"><table class=\"claims scenarios\">\n<thead><tr>");
+    for heading in ["Scenario", "What it asks", "What came out", "Full report"] {
+        put!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for column in &matrix.columns {
+        put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&column.name()), esc(&column.question));
+        put!(out, "<td>{}</td>", esc(&column.sentence.replace(" %", "\u{a0}%")));
+        let link = format!("{}/report.html", link_part(&column.folder));
+        put!(out, "<td><a href=\"{link}\">{}</a></td></tr>\n", esc(&column.experiment));
+    }
+    out.push_str("</tbody></table></div>\n");
+    let mut done: Vec<&str> = Vec::new();
+    for column in &matrix.columns {
+        if done.contains(&column.experiment.as_str()) {
+            continue;
+        }
+        done.push(&column.experiment);
+        let is_shown = |key: &str| !matches!(key, "title" | "question");
+        let rows: Vec<(String, String)> = column.setting.iter().filter(|(key, _)| is_shown(key)).cloned().collect();
+        put!(
+            out,
+            "<details><summary>Setting of {}</summary>\n{}</details>\n",
+            esc(&column.title),
+            pairs("Common to all runs", &rows)
+        );
+    }
+    out.push_str("</section>\n");
+}
+
+/// A folder name in a link: experiment names hold no more than letters, digits and a few signs, but may be in any script.
+fn link_part(name: &str) -> String {
+    let mut out = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte as char),
+            other => put!(out, "%{other:02X}"),
+        }
+    }
+    out
+}
+
+fn balancers(out: &mut String, matrix: &Matrix) {
+    out.push_str("<section id=\"balancers\"><h2>The balancers</h2>\n");
+    for (index, row) in matrix.rows.iter().enumerate() {
+        let places: Vec<Place<'_>> = matrix
+            .columns
+            .iter()
+            .filter_map(|column| Some((column, column.cell(&row.balancer.label)?)))
+            .map(|(column, cell)| place(column, cell))
+            .collect();
+        out.push_str(&block(&format!("b{}", index + 1), &row.balancer, "", "Scenario", &places, false));
+    }
+    out.push_str("</section>\n");
+}
+
+fn place<'a>(column: &Column, cell: &'a Cell) -> Place<'a> {
+    let at_least = if cell.unfinished() > 0 { "≥\u{a0}" } else { "" };
+    Place {
+        name: column.name(),
+        mean: match column.measure {
+            Measure::Slowdown if cell.mean.mean <= 0.0 => "—".to_owned(),
+            Measure::Slowdown => format!("{at_least}{}", with_interval(cell.mean.mean, cell.mean.ci95)),
+            Measure::Throughput => share_with_interval(&cell.mean),
+        },
+        p99: cell.p99.as_ref(),
+        versus: cell.ratio.map_or_else(|| "—".to_owned(), times),
+        share_of_optimum: cell.share_of_optimum.as_ref(),
+        rank: cell.rank,
+        flows_started: cell.flows_started,
+        cost: cell.cost.clone(),
+    }
+}
+
+fn repeat(out: &mut String, matrix: &Matrix) {
+    let version = esc(&matrix.anabranch);
+    out.push_str("<section id=\"repeat\"><h2>How to repeat this</h2>\n");
+    put!(
+        out,
+        "<p>Take anabranch <b>{version}</b> and run <code>anabranch matrix FOLDER/*/experiment.toml</code> on the folder of this page: every scenario's folder holds its experiment file, as it was run. The same files give the same page, to the byte, on any number of cores.</p>\n</section>\n"
+    );
+}
