@@ -3,11 +3,13 @@
 //! A balancer sees facts of the network in the field's terms. It never sees a socket, an OpenFlow message,
 //! a clock or an event queue; time, randomness and state reach it through its arguments.
 
+pub mod bounds;
 pub mod dataplane;
 pub mod hash;
 pub mod params;
 pub mod registry;
 
+pub use bounds::Bound;
 pub use dataplane::{
     Arrival, Commands, Connection, Control, ControlArrival, Coupling, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv,
     HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs, PacketView,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::bounds::{self, Bound};
 use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
 use crate::params::{Param, Params};
 
@@ -54,6 +55,8 @@ pub enum Build {
     Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
     /// One instance for all hosts; it decides the entropy value of each data packet, and switches hash it (plain ECMP).
     Host(fn(&HostEnv, &Params) -> Box<dyn HostBalancer>),
+    /// No instances: the simulator computes this bound instead of sending packets.
+    Bound(Bound),
 }
 
 /// A balancer: what it is, what it takes, and how to make one.
@@ -91,7 +94,14 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Every dataplane balancer. **A new one is its file and its line here.**
+impl Entry {
+    /// Whether it is a bound to compare against rather than a balancer: it moves no packets.
+    pub fn is_bound(&self) -> bool {
+        matches!(self.build, Build::Bound(_))
+    }
+}
+
+/// Every dataplane balancer, and the bounds to hold them against. **A new one is its file and its line here.**
 pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spt::ENTRY,
     &dataplane::ecmp::ENTRY,
@@ -120,6 +130,8 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::plb::ENTRY,
     &dataplane::reps::ENTRY,
     &dataplane::ue_spray::ENTRY,
+    &bounds::optimum::ENTRY,
+    &bounds::fastpass::ENTRY,
 ];
 
 /// A balancer chosen by name with all its parameters set.

@@ -9,7 +9,7 @@ pub const OPTIMUM: &str = "optimum";
 
 /// Whether an entry is a bound and no balancer.
 pub(crate) fn is_bound(entry: &Entry) -> bool {
-    entry.name == OPTIMUM
+    entry.is_bound()
 }
 
 /// The registry's name in the label of a balancer: `ecmp` of `ecmp:hash=threshold`.

@@ -170,7 +170,7 @@ impl Starts {
     }
 
     /// When the next flow begins.
-    fn next(&self, list: &FlowList) -> Option<u64> {
+    pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
         let timed = self.timed.get(self.cursor).map(|id| match list.flows[*id as usize].start {
             Start::At(at) => at.as_ps(),
             Start::After { .. } => NEVER,
@@ -180,7 +180,7 @@ impl Starts {
     }
 
     /// Takes a flow that begins by `now`.
-    fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
+    pub(crate) fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
         if let Some(std::cmp::Reverse((at, id))) = self.due.peek().copied()
             && at <= now
         {
@@ -510,7 +510,8 @@ impl Engine<'_> {
 
     fn on_sample(&mut self) {
         if let Some(sampler) = &mut self.sampler {
-            let next = sampler.sample(&self.network.ports);
+            let ports = &self.network.ports;
+            let next = sampler.sample(|link| ports[link as usize].carried_bytes);
             self.network.events.push(next, SAMPLE);
         }
     }

@@ -157,6 +157,7 @@ impl Fabric {
         let fallback = Spec::parse("ecmp").expect("ecmp is registered");
         let (switch_build, switch_params) = match (spec.entry.build, fallback.entry.build) {
             (Build::Switch(build), _) => (build, &spec.params),
+            (Build::Bound(_), _) => unreachable!("bounds are computed without a fabric"),
             (_, Build::Switch(build)) => (build, &fallback.params),
             _ => unreachable!("ecmp is a switch mechanism"),
         };

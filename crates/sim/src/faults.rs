@@ -122,6 +122,30 @@ impl Faults {
         (slowed, alive)
     }
 
+    /// When links really change rate, die or return, whether or not routing has noticed: what bounds go by.
+    pub(crate) fn change_times(&self) -> Vec<u64> {
+        let changes =
+            |(_, phase, ix): &&(u64, Phase, usize)| *phase != Phase::Noticed && is_visible(&self.failures[*ix].kind);
+        let mut times: Vec<u64> = self.timetable.iter().filter(changes).map(|(at, _, _)| *at).collect();
+        times.dedup();
+        times
+    }
+
+    /// The rate of every directed link as it is at `now`, bits per second; 0 for those that are down.
+    pub(crate) fn rates(&self, topology: &Topology, now: u64) -> Vec<u64> {
+        let link = |(ix, link): (usize, &net::Link)| {
+            let fraction = self.rate_fraction(LinkIx(ix as u32), now, false);
+            ((link.rate.as_bps() as f64 * fraction) as u64).max(1)
+        };
+        let mut rates: Vec<u64> = topology.links().iter().enumerate().map(link).collect();
+        for failure in self.failures.iter().filter(|failure| is_active(failure, now, false)) {
+            for link in dead_links(topology, &failure.kind) {
+                rates[link.ix()] = 0;
+            }
+        }
+        rates
+    }
+
     fn is_dead(&self, topology: &Topology, link: LinkIx, now: u64) -> bool {
         let covers = |failure: &&Failure| dead_links(topology, &failure.kind).contains(&link);
         self.failures.iter().filter(covers).any(|failure| is_active(failure, now, false))

@@ -3,6 +3,7 @@
 //! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
 //! same outcome, to the bit.
 
+pub mod bounds;
 mod edges;
 mod engine;
 mod fabric;
@@ -79,6 +80,9 @@ pub enum SimError {
 /// Impossible configuration, interruption, or (a defect) books that do not balance.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     setup::check(scenario)?;
+    if let balance::Build::Bound(bound) = scenario.balancer.entry.build {
+        return bounds::run(scenario, bound, progress);
+    }
     let mut engine = setup::engine(scenario);
     engine.run(progress)?;
     setup::outcome(engine)

@@ -2,7 +2,6 @@
 
 use net::{LinkIx, Time, Topology};
 
-use crate::network::Port;
 use crate::outcome::Series;
 use crate::scenario::ProbeConfig;
 
@@ -44,9 +43,9 @@ impl Sampler {
         self.next
     }
 
-    /// Ends the current bin; answers when the next one ends.
-    pub(crate) fn sample(&mut self, ports: &[Port]) -> u64 {
-        self.take(ports);
+    /// Ends the current bin; answers when the next one ends. `carried` tells the bytes a link has carried so far.
+    pub(crate) fn sample(&mut self, carried: impl Fn(u32) -> u64) -> u64 {
+        self.take(carried);
         if !self.is_fixed && self.bins == self.max_bins {
             self.merge();
         }
@@ -54,9 +53,9 @@ impl Sampler {
         self.next
     }
 
-    fn take(&mut self, ports: &[Port]) {
+    fn take(&mut self, carried: impl Fn(u32) -> u64) {
         for (link, last) in self.links.iter().zip(&mut self.last) {
-            let carried = ports[*link as usize].carried_bytes;
+            let carried = carried(*link);
             self.bytes.push(carried - *last);
             *last = carried;
         }
@@ -78,9 +77,9 @@ impl Sampler {
     }
 
     /// Ends the last, perhaps partial bin at `now` and answers everything, link-major.
-    pub(crate) fn finish(mut self, ports: &[Port], now: u64) -> Series {
+    pub(crate) fn finish(mut self, carried: impl Fn(u32) -> u64, now: u64) -> Series {
         if now + self.bin > self.next {
-            self.take(ports);
+            self.take(carried);
         }
         let width = self.links.len();
         let bytes = (0..width).flat_map(|link| (0..self.bins).map(move |bin| (link, bin)));

@@ -258,7 +258,7 @@ fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
     rates
 }
 
-fn unstarted() -> FlowRecord {
+pub(crate) fn unstarted() -> FlowRecord {
     FlowRecord {
         end: FlowEnd::NotStarted,
         started: Time::ZERO,
@@ -379,12 +379,13 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         max_bytes: seen.max(),
         marked: seen.above_mark,
     });
+    let carried = |link: u32| network.ports[link as usize].carried_bytes;
     Ok(Outcome {
         end: Time::from_ps(now),
         books,
         links,
         queues: queues.collect(),
-        series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(&engine.network.ports, now)),
+        series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
         resequencing: engine.resequencing,
         control: engine.control,
         max_window_packets: engine.rules.tcp.max_window,

@@ -1,0 +1,228 @@
+//! Bounds to hold balancers against: what a network could carry at best, computed without sending packets.
+//!
+//! | bound | answers | is |
+//! | --- | --- | --- |
+//! | [`optimum`] | a run's completion times | a fluid limited by cuts of the network alone |
+//! | [`fastpass`] | a run's completion times | a timeslot and a path for every packet |
+//! | [`cuts`] | static rates | max-min fair within host links, or within all cuts |
+//!
+//! A bound knows of failures the moment they happen and forgets nothing sent before; silent faults do not concern
+//! it. Of the transport only the packet format matters to it. A flow whose hosts stay cut off is *running* when the
+//! run ends: a bound never gives up.
+
+pub mod cuts;
+pub mod fastpass;
+pub mod fill;
+pub mod optimum;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use balance::Bound;
+use net::{Routes, Time};
+
+use crate::engine::Starts;
+use crate::faults::Faults;
+use crate::flows::NEVER;
+use crate::ideal::Ideals;
+use crate::outcome::{
+    Books, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, ResequencingRecord, Series,
+};
+use crate::scenario::Scenario;
+use crate::{Progress, SimError, setup};
+
+/// Events between two looks at the caller's wish to stop: a few milliseconds of work.
+const EVENTS_PER_REPORT: u64 = 1 << 10;
+
+/// Computes a bound for a checked scenario.
+pub(crate) fn run(
+    scenario: &Scenario<'_>,
+    bound: Bound,
+    progress: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Outcome, SimError> {
+    match bound {
+        Bound::FluidOptimum => optimum::run(scenario, progress),
+        Bound::Fastpass => fastpass::run(scenario, progress),
+    }
+}
+
+/// Flows from their start to their record, the same for every bound.
+pub(crate) struct Ledger<'a> {
+    scenario: &'a Scenario<'a>,
+    starts: Starts,
+    records: Vec<FlowRecord>,
+    ideals: Ideals,
+    /// Flows of which everything has been sent, by when the last byte arrives.
+    ending: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Times of capacity changes still to come, latest first.
+    changes: Vec<u64>,
+    faults: Faults,
+    until: u64,
+    now: u64,
+    events: u64,
+    active: u64,
+    peak: u64,
+    done: u64,
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(scenario: &'a Scenario<'a>, routes: Rc<Routes>) -> Ledger<'a> {
+        let faults = Faults::new(&scenario.config.failures);
+        let mut changes = faults.change_times();
+        changes.reverse();
+        Ledger {
+            scenario,
+            starts: Starts::new(scenario.flows),
+            records: vec![setup::unstarted(); scenario.flows.flows.len()],
+            ideals: Ideals::new(routes, &scenario.config.transport),
+            ending: BinaryHeap::new(),
+            changes,
+            faults,
+            until: scenario.config.stop.until.map_or(NEVER, Time::as_ps),
+            now: 0,
+            events: 0,
+            active: 0,
+            peak: 0,
+            done: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// When the ledger itself has something to do: a start, an arrival of a last byte, a change of capacities.
+    pub(crate) fn next_event(&self) -> u64 {
+        let start = self.starts.next(self.scenario.flows).unwrap_or(NEVER);
+        let end = self.ending.peek().map_or(NEVER, |Reverse((at, _))| *at);
+        start.min(end).min(self.next_change())
+    }
+
+    pub(crate) fn next_change(&self) -> u64 {
+        self.changes.last().copied().unwrap_or(NEVER)
+    }
+
+    /// Whether flows have begun and not ended, or will begin.
+    pub(crate) fn is_open(&self) -> bool {
+        self.active > 0 || self.starts.next(self.scenario.flows).is_some()
+    }
+
+    /// Moves time on; false if `at` lies beyond the end of the run, which is then reached.
+    pub(crate) fn advance(&mut self, at: u64) -> bool {
+        debug_assert!(at >= self.now, "time runs forward");
+        self.events += 1;
+        if at > self.until {
+            self.now = self.until;
+            return false;
+        }
+        self.now = at;
+        true
+    }
+
+    /// The rates now, bits per second, if they changed since last asked.
+    pub(crate) fn changed_rates(&mut self) -> Option<Vec<u64>> {
+        let mut has_changed = false;
+        while self.next_change() <= self.now {
+            self.changes.pop();
+            has_changed = true;
+        }
+        has_changed.then(|| self.faults.rates(self.scenario.topology, self.now))
+    }
+
+    /// Takes a flow that begins by now and opens its record.
+    pub(crate) fn begin(&mut self) -> Option<u32> {
+        let id = self.starts.take(self.scenario.flows, self.now)?;
+        let flow = &self.scenario.flows.flows[id as usize];
+        let ideal = self.ideals.fct(self.scenario.topology, flow.src, flow.dst, flow.size_bytes);
+        let record = &mut self.records[id as usize];
+        record.end = FlowEnd::Running;
+        record.started = Time::from_ps(self.now);
+        record.ideal = Time::from_ps(ideal);
+        self.active += 1;
+        self.peak = self.peak.max(self.active);
+        Some(id)
+    }
+
+    pub(crate) fn record(&mut self, id: u32) -> &mut FlowRecord {
+        &mut self.records[id as usize]
+    }
+
+    /// Everything of a flow has been sent; its last byte arrives at `at`, and never before its ideal allows.
+    pub(crate) fn arrives(&mut self, id: u32, at: u64) {
+        let record = &self.records[id as usize];
+        let earliest = record.started.saturating_add(record.ideal).as_ps();
+        self.ending.push(Reverse((at.max(earliest).max(self.now), id)));
+    }
+
+    /// Flows sent and not yet arrived: when they will have, and which.
+    pub(crate) fn on_the_way(&self) -> Vec<(u64, u32)> {
+        self.ending.iter().map(|Reverse(end)| *end).collect()
+    }
+
+    /// Closes the flows that have arrived by now; those waiting for them become due.
+    pub(crate) fn close_arrived(&mut self) {
+        while let Some(Reverse((at, id))) = self.ending.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+            self.ending.pop();
+            let record = &mut self.records[id as usize];
+            record.end = FlowEnd::Completed;
+            record.fct = Time::from_ps(at).saturating_sub(record.started);
+            record.delivered_bytes = self.scenario.flows.flows[id as usize].size_bytes;
+            self.active -= 1;
+            self.done += 1;
+            let _ = self.starts.trigger(self.scenario.flows, id, self.now);
+        }
+    }
+
+    /// Tells how far the run is, now and then.
+    pub(crate) fn report(&self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
+        if !self.events.is_multiple_of(EVENTS_PER_REPORT) {
+            return Ok(());
+        }
+        let go_on = progress(&Progress {
+            now: Time::from_ps(self.now),
+            flows_done: self.done,
+            flows_listed: self.records.len() as u64,
+            events: self.events,
+        });
+        if go_on { Ok(()) } else { Err(SimError::Interrupted) }
+    }
+
+    /// Nothing more can happen, although flows are open: they wait out the run, if it has an end.
+    pub(crate) fn starve(&mut self) {
+        if self.until != NEVER {
+            self.now = self.until;
+        }
+    }
+
+    /// Closes the books.
+    pub(crate) fn outcome(mut self, link_bytes: Vec<u64>, series: Series) -> Result<Outcome, SimError> {
+        let now = Time::from_ps(self.now);
+        for record in self.records.iter_mut().filter(|record| record.end == FlowEnd::Running) {
+            record.fct = now.saturating_sub(record.started);
+        }
+        let count = |end: FlowEnd| self.records.iter().filter(|record| record.end == end).count() as u64;
+        let listed = self.records.len() as u64;
+        let books = Books {
+            flows_listed: listed,
+            flows_started: listed - count(FlowEnd::NotStarted),
+            flows_completed: count(FlowEnd::Completed),
+            flows_failed: 0,
+            flows_running: count(FlowEnd::Running),
+            ..Books::default()
+        };
+        books.check().map_err(SimError::Books)?;
+        Ok(Outcome {
+            end: now,
+            books,
+            links: link_bytes.into_iter().map(|bytes| LinkRecord { bytes, ..LinkRecord::default() }).collect(),
+            queues: Vec::new(),
+            series,
+            resequencing: ResequencingRecord::default(),
+            control: ControlRecord::default(),
+            max_window_packets: 0,
+            engine: EngineRecord { events: self.events, packet_hops: 0, peak_packets: 0, peak_flows: self.peak },
+            flows: self.records,
+        })
+    }
+}
