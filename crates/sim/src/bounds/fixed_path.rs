@@ -1,0 +1,85 @@
+//! Max-min fair rates of flows whose paths are given: the steady state of ideal TCP (mechanisms.md P29
+//! `fixed-path`), an oracle for the throughput of simulators and balancers.
+
+use net::{LinkIx, Topology};
+
+use super::fill::{Filler, Users};
+
+/// The rate of every path, in the unit of `capacity`, which is indexed by the numbers in the paths.
+///
+/// A multipath flow is several paths; its rate is their sum. A path without links gets an infinite rate.
+///
+/// # Panics
+/// If a path names a link beyond `capacity`.
+pub fn max_min(capacity: &[f64], paths: &[Vec<u32>]) -> Vec<f64> {
+    let mut rates = Vec::new();
+    Filler::default().max_min(capacity, &users(paths), &mut rates);
+    rates
+}
+
+/// [`max_min`] over the links of a topology, bits per second.
+pub fn rates(topology: &Topology, paths: &[Vec<LinkIx>]) -> Vec<f64> {
+    let capacity: Vec<f64> = topology.links().iter().map(|link| link.rate.as_bps_f64()).collect();
+    let paths: Vec<Vec<u32>> = paths.iter().map(|path| path.iter().map(|link| link.0).collect()).collect();
+    max_min(&capacity, &paths)
+}
+
+/// Who goes first while flows share links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// Nobody: max-min fair.
+    Fair,
+    /// The path with the least size, greedily; of equal ones the first.
+    ShortestFirst,
+    /// The path with the greatest size, greedily; of equal ones the last.
+    LongestFirst,
+}
+
+/// When each path has carried its size, if all start at time 0: sizes over capacities gives the unit of time.
+/// Infinite for a path that never gets a rate.
+///
+/// # Panics
+/// If a path names a link beyond `capacity`.
+pub fn finish_times(capacity: &[f64], paths: &[Vec<u32>], sizes: &[f64], service: Service) -> Vec<f64> {
+    let mut filler = Filler::default();
+    let mut left = sizes.to_vec();
+    let mut finished = vec![f64::INFINITY; sizes.len()];
+    let mut open: Vec<usize> = (0..sizes.len()).collect();
+    let (mut now, mut rates) = (0.0, Vec::new());
+    while !open.is_empty() {
+        let mut users = Users::new();
+        open.iter().for_each(|path| users.push(paths[*path].iter().copied()));
+        let mut order: Vec<u32> = (0..open.len() as u32).collect();
+        order.sort_by(|a, b| sizes[open[*a as usize]].total_cmp(&sizes[open[*b as usize]]));
+        if service == Service::LongestFirst {
+            order.reverse();
+        }
+        match service {
+            Service::Fair => filler.max_min(capacity, &users, &mut rates),
+            _ => filler.greedy(capacity, &users, &order, &mut rates),
+        }
+        let time_left =
+            |(at, path): (usize, &usize)| if rates[at] > 0.0 { left[*path] / rates[at] } else { f64::INFINITY };
+        let step = open.iter().enumerate().map(time_left).fold(f64::INFINITY, f64::min);
+        if step.is_infinite() {
+            break;
+        }
+        now += step;
+        for (path, rate) in open.iter().zip(&rates) {
+            // The next to finish does so now, whatever rounding says.
+            let is_over = *rate > 0.0 && left[*path] / rate <= step * (1.0 + 1e-12);
+            left[*path] = if is_over { 0.0 } else { left[*path] - rate * step };
+            if is_over {
+                finished[*path] = now;
+            }
+        }
+        open.retain(|path| finished[*path].is_infinite());
+    }
+    finished
+}
+
+fn users(paths: &[Vec<u32>]) -> Users {
+    let mut users = Users::new();
+    paths.iter().for_each(|path| users.push(path.iter().copied()));
+    users
+}
