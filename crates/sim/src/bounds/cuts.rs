@@ -4,7 +4,7 @@
 //! part of the network below each tier: the pods of a fat-tree. Traffic from inside such a set to outside must cross
 //! the links that leave it, so the rates of any routing, however finely split, stay within all of them together. In
 //! a leaf-spine whose leaves have equal links to every spine they are also enough: an even split meets them exactly.
-//! With failures, or in other networks, they may promise more than any routing can do; a multicommodity flow is then closer.
+//! With failures, or in other networks, they may promise more than any routing can do; [`super::mcf`] is then closer.
 
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Tier, Topology};
 

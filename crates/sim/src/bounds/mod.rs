@@ -5,6 +5,7 @@
 //! | [`optimum`] | a run's completion times | a fluid limited by cuts of the network alone |
 //! | [`fastpass`] | a run's completion times | a timeslot and a path for every packet |
 //! | [`cuts`] | static rates | max-min fair within host links, or within all cuts |
+//! | [`mcf`] | a static common share | the best splitting over any paths, with a certificate |
 //! | [`fixed_path`] | static rates, completion times | max-min fair where paths are given |
 //!
 //! A bound knows of failures the moment they happen and forgets nothing sent before; silent faults do not concern
@@ -15,6 +16,7 @@ pub mod cuts;
 pub mod fastpass;
 pub mod fill;
 pub mod fixed_path;
+pub mod mcf;
 pub mod optimum;
 
 use std::cmp::Reverse;
