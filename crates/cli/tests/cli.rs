@@ -383,6 +383,7 @@ fn mistakes_in_a_matrix_say_what_to_do() {
     refused(path, &["matrix", "canon", "--balancers", "ecpm"], &["--balancers ecpm", "did you mean `ecmp`?"]);
     fs::write(path.join("canon/4.toml"), format!("{FILE}[table]\nload = 1\n")).unwrap();
     refused(path, &["matrix", "canon"], &["table.load: there is no such key", "canon/4.toml:11:1", "`loads`"]);
+}
 
 #[test]
 fn bounds_are_printed_and_mistakes_explained() {
