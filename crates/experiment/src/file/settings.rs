@@ -7,7 +7,7 @@ use sim::{
 };
 
 use super::document::Data;
-use super::error::{FileError, nearest_hint};
+use super::error::FileError;
 use super::section::Section;
 
 /// Reads everything of a run that is neither network nor traffic.
@@ -286,9 +286,9 @@ fn node(section: &Section<'_>, key: &str, topology: &Topology, name: &str) -> Re
     found.map(|ix| NodeIx(ix as u32)).ok_or_else(|| {
         let switches = topology.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         let names: Vec<&str> = switches.map(|node| node.name.as_str()).collect();
-        let hint = match nearest_hint(name, &names) {
-            hint if hint.starts_with("did you mean") => hint,
-            _ => format!("its switches are {}", few(&names)),
+        let hint = match net::words::nearest(name, names.iter().copied()) {
+            Some(word) => format!("did you mean `{word}`?"),
+            None => format!("its switches are {}", few(&names)),
         };
         section.error(key, format!("topology `{}` has no node `{name}`", topology.name())).with_hint(hint)
     })
