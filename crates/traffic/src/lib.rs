@@ -35,6 +35,7 @@ pub mod sizes;
 pub mod spec;
 #[cfg(test)]
 mod testing;
+pub mod triggers;
 pub mod workloads;
 
 pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNormalTime, OnOff};
@@ -49,4 +50,5 @@ pub use patterns::{IncastTarget, PATTERNS, Pattern, PatternError, PatternInfo, P
 pub use samplers::{LogNormal, Pareto};
 pub use sizes::{Interpolation, SizeDistribution, SizeError};
 pub use spec::{Parameter, SpecError};
+pub use triggers::Triggers;
 pub use workloads::{NOT_SHIPPED, PARAMETRIC, WORKLOADS, Workload, WorkloadError, parse_workload};
