@@ -35,6 +35,7 @@ mod settings;
 mod sweep;
 mod table;
 mod traffic_plan;
+mod traffic_sources;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -334,3 +334,69 @@ fn what_is_ranked_by_follows_the_transport_unless_said() {
     let said = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("measure", "slowdown")];
     assert_eq!(measure(&said), Measure::Slowdown);
 }
+
+const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n\
+    all_reduce,tp_group,2,1000\nall_gather,dp_group,2,4000\nall_reduce,tp_group,2,1000\n";
+
+/// The good experiment with another traffic section, in a folder with a trace and a matrix.
+fn with_traffic(traffic: &str) -> Result<Experiment, FileError> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.csv"), TRACE).unwrap();
+    std::fs::write(folder.path().join("m.csv"), "time_s,leaf0>leaf1,leaf1>up\n0,80,8\n1,8,80\n").unwrap();
+    let from = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
+    Experiment::parse("bad.toml", &GOOD.replace(from, traffic), "stem", folder.path(), &[])
+}
+
+#[test]
+fn collectives_traces_and_matrices_are_traffic() {
+    let flows = |experiment: &Experiment, seed| {
+        let variant = &experiment.variants[0];
+        variant.traffic.flows(&variant.topology, None, seed).unwrap()
+    };
+    let ring = with_traffic("collective = [\"ring-all-reduce:size=4KB\"]\nplacement = \"shuffled\"\n").unwrap();
+    assert_eq!((ring.run_count(), flows(&ring, 1).total_bytes()), (4, 2 * 3 * 4000));
+    assert_ne!(flows(&ring, 1).flows, flows(&ring, 2).flows);
+    let trace = with_traffic("trace = \"t.csv\"\ncollectives = 2\n").unwrap();
+    assert_eq!(flows(&trace, 1).total_bytes(), 2 * 2 * 1000 + 2 * 4000);
+    assert_eq!(trace.inputs.len(), 1);
+    assert!(trace.file.contains("trace = \"inputs/t.csv\""), "{}", trace.file);
+    assert!(trace.warnings[0].contains("the last 1 collectives of the trace (4000 B"), "{:?}", trace.warnings);
+    let matrix = "matrix = \"m.csv\"\nworkload = \"fixed:size=10KB\"\nrate_scale = 0.1\nnames = [\"up=leaf0\"]\n";
+    let matrix = with_traffic(matrix).unwrap();
+    assert_ne!(flows(&matrix, 1), flows(&matrix, 2));
+    assert!(flows(&matrix, 1).flows.iter().all(|flow| flow.src.0 / 2 != flow.dst.0 / 2));
+    for experiment in [ring, trace, matrix] {
+        let words = experiment.setting();
+        assert!(words.iter().any(|(name, text)| name == "traffic" && !text.is_empty()));
+    }
+}
+
+#[test]
+fn mistakes_in_sources_of_traffic_name_the_key() {
+    for (traffic, message) in [
+        (
+            "collective = \"ring\"\n",
+            "traffic.collective: there is no collective called `ring`; did you mean `ring-all-",
+        ),
+        ("collective = []\n", "traffic.collective: is an empty list"),
+        ("collective = [3]\n", "traffic.collective: must be text in quotes, not a number"),
+        ("collective = \"all-to-all:size=1KB\"\nranks = 9\n", "traffic.ranks: 9 ranks on 4 hosts"),
+        ("collective = \"all-to-all:size=1KB,group_size=3\"\n", "traffic.collective: 4 ranks cannot be divided"),
+        ("collective = \"all-to-all:size=1KB\"\nload = 0.5\n", "traffic.load: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\ntrace = \"t.csv\"\n", "traffic.trace: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\norder = \"group\"\n", "traffic.order: cannot go with `collective`"),
+        ("workload = \"web-search\"\nranks = 4\n", "traffic.ranks: belongs to `collective`, `trace` only"),
+        ("trace = \"gone.csv\"\n", "traffic.trace: cannot read gone.csv"),
+        ("trace = \"m.csv\"\n", "traffic.trace: is not usable: m.csv:1: `time_s,leaf0>leaf1,leaf1>up` is unknown"),
+        ("trace = \"t.csv\"\nmax_bytes = \"3KB\"\n", "traffic.max_bytes: the first collective alone sends 4000 B"),
+        ("trace = \"t.csv\"\norder = \"programm\"\n", "traffic.order: `programm` is not possible"),
+        ("matrix = \"m.csv\"\n", "traffic.workload: is missing"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: topology `leaf-spine"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up\"]\n", "traffic.names: `up` is not of the form"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
+        ("matrix = \"t.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: is not usable: t.csv:1: `time_s` as the"),
+    ] {
+        let error = with_traffic(traffic).expect_err(traffic).to_string();
+        assert!(error.contains(message), "{traffic}: {error}");
+    }
+}

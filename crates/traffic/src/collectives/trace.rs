@@ -97,16 +97,28 @@ impl TrainingTrace {
                 None => before.push((*layout, done)),
             }
         }
-        let description = format!(
-            "training trace {}, {kept} of {} collectives on {} ranks, {}, sizes x {}, times x {}",
+        let description = format!("{}; {kept} collectives on {} ranks", self.describe(options), hosts.len());
+        Ok((FlowList { flows: writer.flows, description }, warnings))
+    }
+
+    /// In words, for reports.
+    pub fn describe(&self, options: &TrainingOptions) -> String {
+        let mut words = format!(
+            "training trace {} of {} collectives, in the order of {}, {}, sizes x {}, computation x {}",
             self.file,
             self.operations.len(),
-            hosts.len(),
-            ranks.placement,
+            if options.order == TraceOrder::Program { "the program" } else { "each group" },
+            options.ranks.placement,
             options.size_scale,
             options.time_scale
         );
-        Ok((FlowList { flows: writer.flows, description }, warnings))
+        if let Some(first) = options.first {
+            words += &format!(", the first {first}");
+        }
+        if let Some(bytes) = options.max_bytes {
+            words += &format!(", up to {bytes} B");
+        }
+        words
     }
 
     /// Size of the largest tensor-parallel groups.
