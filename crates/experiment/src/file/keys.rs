@@ -104,12 +104,13 @@ pub const KEYS: &[Key] = &[
     key("switch", "pause_above", "size", "40KB", "with pfc: bytes of a class buffered from one link above which its sender is paused"),
     key("switch", "resume_below", "size", "half of pause_above", "with pfc: bytes at which it may go on"),
 
-    key("failure", "kind", "text", "required", "link-down, link-rate, random-drop, blackhole or switch-down"),
+    key("failure", "kind", "text", "required", "link-down, link-rate, random-drop, blackhole or switch-down; a failure can also be one text, such as failure = [\"link-down:leaf0->spine1,at=1ms\"]"),
     key("failure", "at", "time", "0s", "when it begins"),
     key("failure", "until", "time", "never", "when it is over"),
     key("failure", "detection", "time", "10ms", "how long routing takes to notice the beginning and the end"),
-    key("failure", "link", "text", "required by link-down, link-rate, random-drop", "`leaf0 -> spine1`; for parallel links `leaf0 -> spine1 #2`"),
-    key("failure", "switch", "text", "required by blackhole, switch-down", "name of the switch"),
+    key("failure", "link", "text", "required by link-down, link-rate; by random-drop, or switch", "`leaf0 -> spine1` (for parallel links `leaf0 -> spine1 #2`); `any` link between switches; or a share such as `20%` of the cables between the two lowest tiers of switches"),
+    key("failure", "switch", "text", "required by blackhole, switch-down; by random-drop, or link", "name of the switch, through which a random drop loses in every direction; `any` or a share such as `20%` of the highest tier"),
+    key("failure", "pick", "count", "1 for the first failure, 2 for the second, …", "draws `any` and shares: the same links and switches for every balancer and seed"),
     key("failure", "fraction", "number", "required by link-rate, blackhole", "of the rate that is left; of the pairs that are lost"),
     key("failure", "probability", "number", "required by random-drop", "of losing a packet"),
 
