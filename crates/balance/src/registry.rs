@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bounds::{self, Bound};
+use net::words;
+
 use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
 use crate::params::{Param, Params};
 
@@ -149,22 +151,22 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such balancer.
-    #[error("there is no balancer `{name}`{}", hint(.nearest))]
+    #[error("there is no balancer `{name}`; {hint}")]
     UnknownBalancer {
         /// What was asked for.
         name: String,
-        /// The most similar name.
-        nearest: Option<&'static str>,
+        /// The most similar name, or all of them.
+        hint: String,
     },
     /// No such parameter.
-    #[error("balancer `{balancer}` has no parameter `{name}`{}", hint(.nearest))]
+    #[error("balancer `{balancer}` has no parameter `{name}`; {hint}")]
     UnknownParameter {
         /// The balancer.
         balancer: &'static str,
         /// What was asked for.
         name: String,
-        /// The most similar name.
-        nearest: Option<&'static str>,
+        /// The most similar name, or all of them.
+        hint: String,
     },
     /// A value outside what the parameter takes.
     #[error("balancer `{balancer}`: {name} = `{value}` is not possible: {allowed}")]
@@ -183,19 +185,6 @@ pub enum SpecError {
     Form(String),
 }
 
-fn hint(nearest: &Option<&'static str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
-}
-
-/// The candidate most like `name`, if any is near.
-pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    candidates
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 /// Finds a balancer by name.
 ///
 /// # Errors
@@ -203,7 +192,7 @@ pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
     DATAPLANE.iter().copied().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
         name: name.to_owned(),
-        nearest: nearest(name, DATAPLANE.iter().map(|entry| entry.name)),
+        hint: words::hint(name, DATAPLANE.iter().map(|entry| entry.name)),
     })
 }
 
@@ -218,7 +207,7 @@ impl Spec {
             let param = entry.params.iter().find(|p| p.name == key).ok_or_else(|| SpecError::UnknownParameter {
                 balancer: entry.name,
                 name: key.clone(),
-                nearest: nearest(key, entry.params.iter().map(|p| p.name)),
+                hint: words::hint(key, entry.params.iter().map(|p| p.name)),
             })?;
             param.check(value).map_err(|allowed| SpecError::Value {
                 balancer: entry.name,
@@ -294,6 +283,8 @@ mod tests {
         let message = |text| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(message("ecpm"), "there is no balancer `ecpm`; did you mean `ecmp`?");
         assert_eq!(message("ecmp:seed=none"), "balancer `ecmp` has no parameter `seed`; did you mean `seeds`?");
+        assert!(message("xyzzy").starts_with("there is no balancer `xyzzy`; there are: "));
+        assert_eq!(message("spray:x=1"), "balancer `spray` has no parameter `x`; there are none");
         assert!(message("ecmp:seeds=maybe").contains("it is one of per-switch, none"));
         assert!(message("ecmp:seeds").contains("write `name`"));
     }

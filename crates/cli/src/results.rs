@@ -123,26 +123,43 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     } else {
         points.sort_by_key(|point| point.is_bound);
     }
-    let has_optimum = points.iter().any(|point| point.share_of_optimum.is_some());
+    let shown = Shown {
+        measure,
+        is_long,
+        has_optimum: points.iter().any(|point| point.share_of_optimum.is_some()),
+        // Jobs, coflows and collectives are over with their last flow.
+        has_groups: points.iter().any(|point| !is_absent(&point.group_mean_us)),
+    };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let headings = ["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB", "flows done", "drops", "vs best"];
     let mut header = vec![if is_long { "rank" } else { "" }, "balancer"];
     if measure == Measure::Throughput {
         header.push("throughput");
     }
-    header.extend(headings);
-    if has_optimum {
+    header.extend(["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"]);
+    header.extend(shown.has_groups.then_some("group time"));
+    header.extend(["flows done", "drops", "vs best"]);
+    if shown.has_optimum {
         header.push("of optimum");
     }
     table.set_header(header);
     for point in points {
-        table.add_row(row(point, verdict, measure, is_long, has_optimum));
+        table.add_row(row(point, verdict, shown));
     }
     table
 }
 
-fn row(point: &Point, verdict: &Verdict, measure: Measure, is_long: bool, has_optimum: bool) -> Vec<Cell> {
+/// What a table shows beside the columns it always has.
+#[derive(Clone, Copy)]
+struct Shown {
+    measure: Measure,
+    is_long: bool,
+    has_optimum: bool,
+    has_groups: bool,
+}
+
+fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
+    let Shown { measure, is_long, has_optimum, has_groups } = shown;
     let best = point.balancer == verdict.best;
     let mark = match () {
         () if best => "★",
@@ -165,10 +182,9 @@ fn row(point: &Point, verdict: &Verdict, measure: Measure, is_long: bool, has_op
         number(&point.slowdown_p99),
         time(&point.small_fct_mean_us),
         time(&point.large_fct_mean_us),
-        flows_done(point),
-        share(&point.drop_share),
-        versus(point, best),
     ]);
+    numbers.extend(has_groups.then(|| time(&point.group_mean_us)));
+    numbers.extend([flows_done(point), share(&point.drop_share), versus(point, best)]);
     if has_optimum {
         numbers.push(point.share_of_optimum.as_ref().map_or_else(|| "–".to_owned(), share_spread));
     }

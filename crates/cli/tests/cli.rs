@@ -126,6 +126,12 @@ fn mistakes_in_options_name_the_option() {
         &["run", "small.toml", "--set", "trafic.load=1"],
         &["--set trafic.load=1", "did you mean `traffic`?"],
     );
+    refused(
+        path,
+        &["compare", "--failure", "link-down:any", "--failure", "switch-down:core9"],
+        &["--failure switch-down:core9", "failure.1.switch", "did you mean `core"],
+    );
+    refused(path, &["compare", "--failure", "link-dwn:any"], &["--failure link-dwn:any", "did you mean `link-down`?"]);
     refused(path, &["run", "small.toml", "--set", "seeds"], &["there is no `=`", "hint: "]);
     refused(path, &["run", "gone.toml"], &["cannot read the experiment file", "gone.toml"]);
     refused(path, &["run", "small.toml", "--world", "mars"], &["--world"]);
@@ -273,7 +279,17 @@ fn lists_and_topologies_are_json_if_asked() {
     let folder = folder();
     fs::create_dir(folder.path().join("experiments")).unwrap();
     fs::copy(folder.path().join("small.toml"), folder.path().join("experiments/small.toml")).unwrap();
-    for what in ["balancers", "topologies", "workloads", "patterns", "arrivals", "transports", "experiments", "keys"] {
+    for what in [
+        "balancers",
+        "topologies",
+        "workloads",
+        "patterns",
+        "arrivals",
+        "collectives",
+        "transports",
+        "experiments",
+        "keys",
+    ] {
         let (code, stdout, stderr) = outcome(folder.path(), &["list", what, "--json"]);
         assert_eq!(code, 0, "{stderr}");
         let items: serde_json::Value = serde_json::from_str(&stdout).unwrap();
@@ -426,4 +442,70 @@ fn bounds_stand_beside_balancers_in_a_comparison() {
         assert_eq!(run["packets"]["sent"].as_u64().unwrap() > 0, is_ecmp);
         assert!(run["slowdown_min"].as_f64().unwrap() >= 1.0);
     }
+}
+
+/// A small comparison with this failure; its summary.
+fn compared_with(folder: &Path, failures: &[&str], out: &str) -> serde_json::Value {
+    let mut args = vec!["compare", "--topology", "leaf-spine:leaves=4,spines=4,hosts_per_leaf=2", "--flows", "60"];
+    args.extend(["--seeds", "2", "--balancers", "ecmp,spray", "--workload", "fixed:size=200KB", "--out", out]);
+    for failure in failures {
+        args.extend(["--failure", *failure]);
+    }
+    let (code, _, stderr) = outcome(folder, &args);
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&fs::read_to_string(folder.join(out).join("summary.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn failures_of_the_command_line_happen_and_can_be_repeated_from_the_results() {
+    let folder = folder();
+    let failures = ["random-drop:switch=spine0,probability=0.02", "link-rate:20%,fraction=0.2"];
+    let summary = compared_with(folder.path(), &failures, "out");
+    let setting = summary["setting"].to_string();
+    // 20 % of 16 cables.
+    assert!(
+        setting.contains("spine0: loses 0.02 of its packets") && setting.contains(": at 0.2 of its rate"),
+        "{setting}"
+    );
+    for run in summary["runs"].as_array().unwrap() {
+        assert!(run["packets"]["dropped"]["random"].as_u64().unwrap() > 0, "{run}");
+    }
+    let (code, _, stderr) = outcome(folder.path(), &["run", "out/experiment.toml", "--out", "again"]);
+    assert_eq!(code, 0, "{stderr}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("out/points.csv"), read("again/points.csv"));
+    let intact = compared_with(folder.path(), &[], "intact");
+    assert_eq!(intact["runs"][0]["packets"]["dropped"]["random"], 0);
+}
+
+#[test]
+fn collectives_run_from_a_file_and_have_completion_times() {
+    let folder = folder();
+    let traffic = "workload = \"web-search\"\nload = [0.3, 0.6]\nflows = 30\n";
+    let ring = "collective = \"ring-all-reduce:size=80KB,repeat=3\"\nplacement = \"strided\"\n";
+    fs::write(folder.path().join("ring.toml"), FILE.replace(traffic, ring)).unwrap();
+    let args = ["run", "ring.toml", "--out", "out", "--write-flow-lists", "--seeds", "1"];
+    let (code, stdout, stderr) = outcome(folder.path(), &args);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("group time"), "{stdout}");
+    let text = fs::read_to_string(folder.path().join("out/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for run in summary["runs"].as_array().unwrap() {
+        let groups = &run["groups"];
+        assert_eq!((groups["time_us"]["count"].as_u64(), groups["unfinished"].as_u64()), (Some(3), Some(0)));
+        // Six steps of 20 KB at 10 Gb/s take 96 us and more; three in a row end with the run.
+        let mean = groups["time_us"]["mean"].as_f64().unwrap();
+        assert!(mean > 96.0 && run["end_us"].as_f64().unwrap() >= 3.0 * mean - 1.0, "{groups}");
+        assert_eq!(run["flows"]["completed"], 3 * 24);
+    }
+    // The list that was sent gives the same again.
+    let lists: Vec<_> = fs::read_dir(folder.path().join("out/flow-lists")).unwrap().collect();
+    let list = lists[0].as_ref().unwrap().path();
+    let replay = format!("flow_list = \"{}\"\n", list.display());
+    fs::write(folder.path().join("replay.toml"), FILE.replace(traffic, &replay)).unwrap();
+    let (code, _, stderr) = outcome(folder.path(), &["run", "replay.toml", "--out", "again", "--seeds", "1"]);
+    assert_eq!(code, 0, "{stderr}");
+    let text = fs::read_to_string(folder.path().join("again/summary.json")).unwrap();
+    let again: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(again["runs"][0]["groups"], summary["runs"][0]["groups"]);
 }

@@ -64,35 +64,44 @@ pub enum Metric {
     SlowdownMean,
     /// Least slowdown of any flow, and of any run where several are put together.
     SlowdownMin,
+    /// Mean completion time of groups of flows, such as collectives.
+    GroupMean,
+    /// Longest completion time of any group.
+    GroupMax,
     /// Flows completed / flows started.
     CompletedShare,
 }
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 7] = [
+    pub const ALL: [Metric; 9] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP99,
         Metric::SmallFctMean,
         Metric::SlowdownMean,
         Metric::SlowdownMin,
+        Metric::GroupMean,
+        Metric::GroupMax,
         Metric::CompletedShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 7] = [
+    pub const NAMES: [&str; 9] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p99_us",
         "small_fct_mean_us",
         "slowdown_mean",
         "slowdown_min",
+        "group_mean_us",
+        "group_max_us",
         "completed_share",
     ];
 
     /// Its value in a run; `None` where no flow completed that it could be taken from.
     pub fn of(self, run: &RunSummary) -> Option<f64> {
         let completed = |value: f64| (run.fct_us.count > 0).then_some(value);
+        let grouped = |value: f64| (run.groups.time_us.count > 0).then_some(value);
         match self {
             Metric::FctMean => completed(run.fct_us.mean),
             Metric::FctP50 => completed(run.fct_us.p50),
@@ -100,6 +109,8 @@ impl Metric {
             Metric::SmallFctMean => small_fct_mean_us(run),
             Metric::SlowdownMean => completed(run.slowdown.mean),
             Metric::SlowdownMin => completed(run.slowdown_min),
+            Metric::GroupMean => grouped(run.groups.time_us.mean),
+            Metric::GroupMax => grouped(run.groups.time_us.max),
             Metric::CompletedShare => {
                 (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
             }

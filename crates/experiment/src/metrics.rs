@@ -1,5 +1,6 @@
 //! From the outcome of a run to its summary and the detail the report draws (mechanisms.md §7).
 
+mod groups;
 mod load;
 
 use net::{NodeKind, Topology};
@@ -72,6 +73,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
         slowdown_bound_mean: slowdown_bound(outcome),
         throughput_share: throughput_share(run.topology, outcome),
+        groups: groups::group_times(run.flows, outcome),
         fairness: fairness(run.flows, outcome),
         core: load::core_balance(run.topology, outcome),
         reordering: reordering(outcome),

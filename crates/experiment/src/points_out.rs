@@ -5,7 +5,7 @@ use crate::summary::{Point, Stat};
 /// A column and what it shows.
 type Column = (&'static str, fn(&Point) -> &Stat);
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 14] = [
     ("fct_mean_us", |point| &point.fct_mean_us),
     ("fct_p50_us", |point| &point.fct_p50_us),
     ("fct_p99_us", |point| &point.fct_p99_us),
@@ -13,6 +13,9 @@ const COLUMNS: [Column; 11] = [
     ("slowdown_p99", |point| &point.slowdown_p99),
     ("small_fct_mean_us", |point| &point.small_fct_mean_us),
     ("large_fct_mean_us", |point| &point.large_fct_mean_us),
+    ("group_mean_us", |point| &point.group_mean_us),
+    ("group_p99_us", |point| &point.group_p99_us),
+    ("group_max_us", |point| &point.group_max_us),
     ("drop_share", |point| &point.drop_share),
     ("throughput_share", |point| &point.throughput_share),
     ("slowdown_bound", |point| &point.slowdown_bound),
@@ -69,6 +72,6 @@ mod tests {
         let text = csv(&[point]);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
-        assert_eq!((record.len(), &record[0]), (65, "a=1, b=2"));
+        assert_eq!((record.len(), &record[0]), (80, "a=1, b=2"));
     }
 }

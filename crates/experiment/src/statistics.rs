@@ -78,6 +78,9 @@ fn point(runs: &[RunSummary]) -> Point {
     // A run in which nothing completed has no mean; counting it as 0 would make it the best.
     let completed =
         |value: fn(&RunSummary) -> f64| over(&move |run: &RunSummary| (run.fct_us.count > 0).then(|| value(run)));
+    let grouped = |value: fn(&RunSummary) -> f64| {
+        over(&move |run: &RunSummary| (run.groups.time_us.count > 0).then(|| value(run)))
+    };
     Point {
         variant: runs[0].variant.clone(),
         load: runs[0].load,
@@ -93,6 +96,9 @@ fn point(runs: &[RunSummary]) -> Point {
         slowdown_p99: completed(|run| run.slowdown.p99),
         small_fct_mean_us: over(&small_fct_mean_us),
         large_fct_mean_us: over(&|run| mean_fct_us(run, |bucket| bucket.max_bytes > LARGE_ABOVE_BYTES)),
+        group_mean_us: grouped(|run| run.groups.time_us.mean),
+        group_p99_us: grouped(|run| run.groups.time_us.p99),
+        group_max_us: grouped(|run| run.groups.time_us.max),
         drop_share: over(&|run| Some(drop_share(run))),
         throughput_share: over(&|run| Some(run.throughput_share)),
         slowdown_bound: over(&|run| Some(run.slowdown_bound_mean)),

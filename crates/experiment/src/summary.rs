@@ -88,6 +88,9 @@ pub struct RunSummary {
     pub slowdown_bound_mean: f64,
     /// Delivered payload of all flows / (simulated time × sum of host link rates).
     pub throughput_share: f64,
+    /// Completion times of groups of flows: jobs, coflows, collectives; none where flows have no groups.
+    #[serde(default)]
+    pub groups: GroupTimes,
     /// Fairness of flow rates.
     pub fairness: Fairness,
     /// Balance of the top-tier links.
@@ -153,6 +156,15 @@ pub struct Quantiles {
     pub p999: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// Completion times of groups of flows: from the first start to the last delivery.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct GroupTimes {
+    /// Groups of which some flow did not complete; they are not averaged in.
+    pub unfinished: u64,
+    /// Times of the others, microseconds.
+    pub time_us: Quantiles,
 }
 
 /// Flows of one size range (mechanisms.md §7).
@@ -327,6 +339,15 @@ pub struct Point {
     pub small_fct_mean_us: Stat,
     /// Mean FCT of flows above 1 MB, microseconds.
     pub large_fct_mean_us: Stat,
+    /// Mean completion time of groups of flows (jobs, coflows, collectives), microseconds; all 0 without groups.
+    #[serde(default)]
+    pub group_mean_us: Stat,
+    /// 99th percentile of these, microseconds.
+    #[serde(default)]
+    pub group_p99_us: Stat,
+    /// Longest of these, microseconds.
+    #[serde(default)]
+    pub group_max_us: Stat,
     /// Packets dropped / packets sent.
     pub drop_share: Stat,
     /// Throughput share.

@@ -12,6 +12,7 @@ pub mod routes;
 pub mod spec;
 pub mod topology;
 pub mod units;
+pub mod words;
 
 pub use random::Stream;
 pub use routes::Routes;

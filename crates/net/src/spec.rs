@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::families;
 use crate::topology::{Topology, TopologyError};
 use crate::units::{Bandwidth, Time, UnitError};
+use crate::words;
 
 /// Every topology family, in the order lists show them.
 pub const FAMILIES: &[Family] = &[
@@ -176,7 +177,7 @@ pub fn family(name: &str) -> Result<&'static Family, SpecError> {
     let known = FAMILIES.iter().find(|family| family.name == name);
     known.ok_or_else(|| SpecError::UnknownFamily {
         family: name.to_owned(),
-        hint: nearest(name, FAMILIES.iter().map(|family| family.name)),
+        hint: words::hint(name, FAMILIES.iter().map(|family| family.name)),
     })
 }
 
@@ -187,21 +188,11 @@ fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, Spe
             return Err(SpecError::UnknownParameter {
                 family: family.name,
                 parameter: (*name).to_owned(),
-                hint: nearest(name, family.params.iter().map(|param| param.name)),
+                hint: words::hint(name, family.params.iter().map(|param| param.name)),
             });
         }
     }
     (family.build)(&Values { family, given })
-}
-
-/// "did you mean ...?" where a known name is close, otherwise the list of them.
-pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let closeness = |name: &str| strsim::jaro_winkler(&wrong.to_ascii_lowercase(), name);
-    let best = known.clone().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
-    match best {
-        Some(best) if closeness(best) > 0.75 => format!("did you mean `{best}`?"),
-        _ => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
-    }
 }
 
 impl Values<'_> {
@@ -269,7 +260,7 @@ impl Values<'_> {
     pub fn choice(&self, name: &str, choices: &[&str]) -> Result<usize, SpecError> {
         let text = self.text(name);
         let found = choices.iter().position(|choice| *choice == text);
-        found.ok_or_else(|| self.wrong(name, text, nearest(text, choices.iter().copied())))
+        found.ok_or_else(|| self.wrong(name, text, words::hint(text, choices.iter().copied())))
     }
 
     fn text(&self, name: &str) -> &str {
@@ -359,7 +350,7 @@ mod tests {
     fn wrong_text_is_told_what_would_do() {
         for (spec, said) in [
             ("fattree:k=4", "did you mean `fat-tree`?"),
-            ("nonsense", "there are fat-tree, leaf-spine"),
+            ("nonsense", "there are: fat-tree, leaf-spine"),
             ("fat-tree:host_rat=1Gbps", "did you mean `host_rate`?"),
             ("fat-tree:k", "`k` in topology `fat-tree:k` is not of the form"),
             ("fat-tree:k=4,", "is not of the form"),
@@ -373,7 +364,7 @@ mod tests {
             ("fat-tree:host_rate=10", "the unit is missing"),
             ("fat-tree:host_delay=9999999s", "at most one hour"),
             ("multi-tier:switches=8//2", "switches = ``"),
-            ("diamond:form=square", "there are two-paths, migration"),
+            ("diamond:form=square", "there are: two-paths, migration"),
             ("leaf-spine:leaves=1000,hosts_per_leaf=1000", "at most 200000 and 2000000"),
         ] {
             let text = message(spec);

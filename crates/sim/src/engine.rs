@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use balance::hash::{flow_key, mix};
 use net::{Stream, Topology};
-use traffic::{FlowList, Start};
+use traffic::{FlowList, Start, Triggers};
 
 use crate::fabric::{Fabric, Hop};
 use crate::faults::{Action, Faults};
@@ -146,34 +146,30 @@ pub(crate) struct Starts {
     /// Flows with a start time, earliest first.
     timed: Vec<u32>,
     cursor: usize,
-    /// Triggered flows by the flow they wait for: `(awaited, waiting)`, sorted.
-    waiting: Vec<(u32, u32)>,
+    /// Flows that wait for others.
+    triggers: Triggers,
     /// Triggered flows whose time has been set, latest first.
     due: std::collections::BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
 }
 
 impl Starts {
     pub(crate) fn new(list: &FlowList) -> Starts {
-        let (mut timed, mut waiting) = (Vec::new(), Vec::new());
-        for (id, flow) in list.flows.iter().enumerate() {
-            match flow.start {
-                Start::At(_) => timed.push(id as u32),
-                Start::After { flow, .. } => waiting.push((flow, id as u32)),
+        let mut timed: Vec<(net::Time, u32)> = Vec::new();
+        for (id, flow) in (0u32..).zip(&list.flows) {
+            if let Start::At(at) = flow.start {
+                timed.push((at, id));
             }
         }
-        timed.sort_by_key(|id| match list.flows[*id as usize].start {
-            Start::At(at) => (at, *id),
-            Start::After { .. } => (net::Time::MAX, *id),
-        });
-        waiting.sort_unstable();
-        Starts { timed, cursor: 0, waiting, due: std::collections::BinaryHeap::new() }
+        timed.sort_unstable();
+        let timed = timed.into_iter().map(|(_, id)| id).collect();
+        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: std::collections::BinaryHeap::new() }
     }
 
     /// When the next flow begins.
     pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
         let timed = self.timed.get(self.cursor).map(|id| match list.flows[*id as usize].start {
             Start::At(at) => at.as_ps(),
-            Start::After { .. } => NEVER,
+            Start::After { .. } | Start::AfterGroups { .. } => NEVER,
         });
         let due = self.due.peek().map(|std::cmp::Reverse((at, _))| *at);
         timed.into_iter().chain(due).min()
@@ -197,14 +193,16 @@ impl Starts {
 
     /// Flow `ended` has delivered everything: those waiting for it become due.
     pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
-        let from = self.waiting.partition_point(|(awaited, _)| *awaited < ended);
+        let Starts { triggers, due, .. } = self;
         let mut earliest = None;
-        for (_, id) in self.waiting[from..].iter().take_while(|(awaited, _)| *awaited == ended) {
-            let Start::After { delay, .. } = list.flows[*id as usize].start else { continue };
+        triggers.ended(ended, |id| {
+            let (Start::After { delay, .. } | Start::AfterGroups { delay, .. }) = list.flows[id as usize].start else {
+                return;
+            };
             let at = now.saturating_add(delay.as_ps());
-            self.due.push(std::cmp::Reverse((at, *id)));
+            due.push(std::cmp::Reverse((at, id)));
             earliest = Some(earliest.map_or(at, |e: u64| e.min(at)));
-        }
+        });
         earliest
     }
 }

@@ -98,8 +98,14 @@ impl Faults {
                     actions.push(Action::Rate(direction.0, bps.max(1)));
                 }
             }
-            FailureKind::RandomDrop { link, probability } => {
-                actions.push(Action::Loss(link.0, begins.then_some(*probability)));
+            FailureKind::RandomDrop { link, .. } => {
+                actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
+            }
+            // Every packet that passes a switch leaves it once.
+            FailureKind::SwitchDrop { node, .. } => {
+                for link in topology.out_links(*node) {
+                    actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
+                }
             }
             FailureKind::Blackhole { node, fraction } => {
                 actions.push(Action::Blackhole(numbering.of(*node), begins.then_some(*fraction)));
@@ -151,6 +157,19 @@ impl Faults {
         self.failures.iter().filter(covers).any(|failure| is_active(failure, now, false))
     }
 
+    /// Probability that a packet sent over a link is lost to some random drop; `None` without one.
+    fn loss(&self, topology: &Topology, link: LinkIx, now: u64) -> Option<f64> {
+        let active = self.failures.iter().filter(|failure| is_active(failure, now, false));
+        let survives = active.filter_map(|failure| match failure.kind {
+            FailureKind::RandomDrop { link: lossy, probability } if lossy == link => Some(1.0 - probability),
+            FailureKind::SwitchDrop { node, probability } if topology.link(link).from == node => {
+                Some(1.0 - probability)
+            }
+            _ => None,
+        });
+        survives.reduce(|a, b| a * b).map(|survives| 1.0 - survives)
+    }
+
     fn rate_fraction(&self, direction: LinkIx, now: u64, as_known: bool) -> f64 {
         self.failures
             .iter()
@@ -167,7 +186,7 @@ impl Faults {
 
 /// Whether routing can notice it at all.
 fn is_visible(kind: &FailureKind) -> bool {
-    !matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::Blackhole { .. })
+    !matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. })
 }
 
 fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {

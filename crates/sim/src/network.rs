@@ -164,7 +164,7 @@ pub(crate) struct Network {
     pub(crate) tallies: Vec<PortTally>,
     pub(crate) seen: Vec<Seen>,
     rules: [Rule; 2],
-    /// Probability of silent loss, for links that have one.
+    /// Probability of silent loss, for links that have one, by link.
     loss_probability: Vec<(u32, f64)>,
     pub(crate) dropped: Drops,
     /// Largest random gap after a packet of a host, picoseconds.
@@ -376,7 +376,9 @@ impl Network {
             self.tallies[link as usize].drops += 1;
             return Err(Loss::LinkDown);
         }
-        let probability = self.loss_probability.iter().find(|(l, _)| *l == link).map_or(0.0, |(_, p)| *p);
+        // A lossy switch makes many lossy links.
+        let place = self.loss_probability.binary_search_by_key(&link, |(lossy, _)| *lossy);
+        let probability = place.map_or(0.0, |place| self.loss_probability[place].1);
         if self.rng.unit() < probability {
             self.tallies[link as usize].drops += 1;
             return Err(Loss::Random);
@@ -435,7 +437,8 @@ impl Network {
         port.faults &= !LOSSY;
         if let Some(probability) = probability {
             port.faults |= LOSSY;
-            self.loss_probability.push((link, probability));
+            let place = self.loss_probability.partition_point(|(lossy, _)| *lossy < link);
+            self.loss_probability.insert(place, (link, probability));
         }
     }
 

@@ -218,6 +218,13 @@ pub enum FailureKind {
         /// Probability per packet.
         probability: f64,
     },
+    /// A switch silently loses packets at random, in whatever direction they pass it, each packet once.
+    SwitchDrop {
+        /// The switch.
+        node: NodeIx,
+        /// Probability per packet.
+        probability: f64,
+    },
     /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
     Blackhole {
         /// The switch.

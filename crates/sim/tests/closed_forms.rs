@@ -7,6 +7,7 @@ use anabranch_sim::{
 };
 use common::{flow, list, simulate, topology};
 use net::{Bandwidth, LinkIx, Time};
+use traffic::{Flow, Start};
 
 fn new_reno() -> SimConfig {
     SimConfig {
@@ -45,6 +46,32 @@ fn slow_start_fct(segments: u64, window: u64, step: f64, base_rtt: f64, one_way:
         round_start += base_rtt;
     }
     round_start + (left - 1) as f64 * step + one_way
+}
+
+#[test]
+fn a_barrier_opens_with_the_last_flow_of_its_groups() {
+    let t = topology(F3);
+    let delay = Time::from_us(7);
+    let grouped = |src, dst, bytes, group, start| Flow { group, start, ..flow(src, dst, bytes, Time::ZERO) };
+    let now = Start::At(Time::ZERO);
+    let o = simulate(
+        &t,
+        &list(vec![
+            grouped(0, 127, 10_000, 1, now),
+            grouped(1, 100, 500_000, 2, now),
+            grouped(2, 90, 1_000, 3, Start::AfterGroups { first: 1, last: 2, delay }),
+            grouped(3, 80, 1_000, 3, Start::AfterGroups { first: 1, last: 1, delay: Time::ZERO }),
+            grouped(4, 70, 1_000, 0, Start::AfterGroups { first: 3, last: 3, delay: Time::ZERO }),
+        ]),
+        "ecmp",
+        1,
+        &new_reno(),
+    );
+    let ends: Vec<Time> = o.flows.iter().map(|flow| flow.started.saturating_add(flow.fct)).collect();
+    assert!(ends[1] > ends[0] && o.flows.iter().all(|flow| flow.end == FlowEnd::Completed));
+    assert_eq!(o.flows[2].started, ends[1].saturating_add(delay));
+    assert_eq!(o.flows[3].started, ends[0]);
+    assert_eq!(o.flows[4].started, ends[2].max(ends[3]));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use anabranch_sim::{Failure, FailureKind, FlowEnd, Outcome, Resequencing, SimConfig, TransportConfig};
 use balance::{Entry, Granularity, Reorders};
 use common::{list, simulate, some_flows, topology};
-use net::{LinkIx, Time};
+use net::{LinkIx, NodeIx, Time};
 
 /// Bounds send no packets; what they must do instead is in `bounds.rs`.
 fn balancers() -> impl Iterator<Item = &'static &'static Entry> {
@@ -174,6 +174,38 @@ fn faults_that_are_silent_are_counted_by_cause() {
     let o = simulate(&t, &flows, "ecmp", 1, &hole);
     assert!(o.books.dropped.blackhole > 0);
     assert!(o.books.flows_failed > 0 && o.books.flows_failed + o.books.flows_completed == 200);
+}
+
+#[test]
+fn a_lossy_switch_loses_in_every_direction_each_packet_once() {
+    let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=4");
+    let spine = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "spine0").unwrap();
+    let leaf = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "leaf0").unwrap();
+    let drop = |node, until| Failure {
+        at: Time::ZERO,
+        until,
+        detection: Time::ZERO,
+        kind: FailureKind::SwitchDrop { node, probability: 0.02 },
+    };
+    let config = |failures| SimConfig { failures, ..SimConfig::default() };
+    // Both ways between the leaves, over the one spine.
+    let flows: Vec<_> =
+        (0..4).flat_map(|h| [(h, h + 4), (h + 4, h)]).map(|(a, b)| common::flow(a, b, 3_000_000, Time::ZERO)).collect();
+    let flows = list(flows);
+    let o = simulate(&t, &flows, "ecmp", 1, &config(vec![drop(spine, None)]));
+    assert_eq!(o.books.flows_completed, 8);
+    // Packets lost / packets that reached the spine, data and acknowledgements alike: 2 % of each once.
+    let (lost, seen) = (o.books.dropped.random as f64, o.books.packets_sent as f64);
+    let deviations = (lost - 0.02 * seen) / (0.02 * 0.98 * seen).sqrt();
+    assert!(deviations.abs() < 4.0, "{lost} of {seen}: {deviations} standard deviations");
+    for (_, record) in flows.flows.iter().zip(&o.flows) {
+        assert!(record.retransmitted > 0, "some direction lost nothing");
+    }
+    // Two of them overlap on no link, and what ends leaves the other as it is.
+    let both = config(vec![drop(spine, None), drop(spine, Some(Time::from_us(1))), drop(leaf, None)]);
+    let o = simulate(&t, &flows, "ecmp", 1, &both);
+    let share = o.books.dropped.random as f64 / o.books.packets_sent as f64;
+    assert!((0.03..0.05).contains(&share), "{share}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use anabranch_sim::{
 };
 use balance::Lossless;
 use common::{flow, list, simulate, some_flows, topology};
-use net::{Bandwidth, LinkIx, Time};
+use net::{Bandwidth, LinkIx, NodeIx, Time};
 use proptest::prelude::*;
 
 struct Counting;
@@ -87,6 +87,7 @@ fn failures() -> impl Strategy<Value = Vec<Failure>> {
         (0u32..30).prop_map(|l| FailureKind::LinkDown(LinkIx(l))),
         (0u32..30, 0.05f64..1.0).prop_map(|(l, fraction)| FailureKind::LinkRate { link: LinkIx(l), fraction }),
         (0u32..30, 0.0f64..0.3).prop_map(|(l, probability)| FailureKind::RandomDrop { link: LinkIx(l), probability }),
+        (0u32..10, 0.0f64..0.2).prop_map(|(n, probability)| FailureKind::SwitchDrop { node: NodeIx(n), probability }),
     ];
     let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300).prop_map(|(kind, at, lasts, detection)| Failure {
         at: Time::from_us(at),

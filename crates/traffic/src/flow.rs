@@ -2,6 +2,8 @@
 
 use net::{HostIx, Time};
 
+use crate::triggers::{self, BadTrigger};
+
 /// When a flow begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
@@ -11,6 +13,15 @@ pub enum Start {
     After {
         /// Position in the list of the flow waited for.
         flow: u32,
+        /// Further wait.
+        delay: Time,
+    },
+    /// `delay` after every flow of the groups `first` to `last` has delivered its last byte: a barrier.
+    AfterGroups {
+        /// Least number of the groups waited for; never 0.
+        first: u32,
+        /// Greatest of them; numbers between that no flow has do not matter.
+        last: u32,
         /// Further wait.
         delay: Time,
     },
@@ -40,26 +51,17 @@ pub struct FlowList {
     pub description: String,
 }
 
-/// A trigger that can never fire, at this position of a list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BadTrigger {
-    /// It waits for a flow that is not in the list.
-    Missing(usize),
-    /// It waits, perhaps through others, for itself.
-    Circular(usize),
-}
-
 impl FlowList {
     /// Puts flows in order of their start times, equal ones in the order given; triggered flows keep their
     /// positions, and triggers follow the flows they name.
     ///
     /// `Err` holds the position, as given, of a flow that would never start.
     pub(crate) fn sorted(flows: Vec<Flow>, description: String) -> Result<FlowList, BadTrigger> {
-        check_triggers(&flows)?;
+        triggers::check(&flows)?;
         let fixed = |ix: &usize| matches!(flows[*ix].start, Start::At(_));
         let time = |ix: &usize| match flows[*ix].start {
             Start::At(time) => time,
-            Start::After { .. } => Time::ZERO,
+            Start::After { .. } | Start::AfterGroups { .. } => Time::ZERO,
         };
         let mut by_time: Vec<usize> = (0..flows.len()).filter(fixed).collect();
         by_time.sort_by_key(time);
@@ -88,7 +90,7 @@ impl FlowList {
     pub fn last_start(&self) -> Time {
         let starts = self.flows.iter().filter_map(|flow| match flow.start {
             Start::At(time) => Some(time),
-            Start::After { .. } => None,
+            Start::After { .. } | Start::AfterGroups { .. } => None,
         });
         starts.max().unwrap_or(Time::ZERO)
     }
@@ -102,34 +104,6 @@ impl FlowList {
         }
         8.0 * self.total_bytes() as f64 / span.as_s_f64()
     }
-}
-
-/// Every trigger must name a flow of the list, and following triggers must end at a flow with a time.
-fn check_triggers(flows: &[Flow]) -> Result<(), BadTrigger> {
-    let mut reaches_a_time = vec![false; flows.len()];
-    let mut way = Vec::new();
-    for begin in 0..flows.len() {
-        let mut place = begin;
-        way.clear();
-        while !reaches_a_time[place] {
-            way.push(place);
-            match flows[place].start {
-                Start::At(_) => break,
-                Start::After { flow, .. } if flow as usize >= flows.len() => {
-                    return Err(BadTrigger::Missing(place));
-                }
-                // More steps than flows: the way has come back to itself.
-                Start::After { .. } if way.len() > flows.len() => {
-                    return Err(BadTrigger::Circular(begin));
-                }
-                Start::After { flow, .. } => place = flow as usize,
-            }
-        }
-        for place in &way {
-            reaches_a_time[*place] = true;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

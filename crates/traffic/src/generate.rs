@@ -7,6 +7,8 @@ use net::random::Stream;
 use net::{HostIx, Time, Topology};
 
 use crate::arrivals::{Arrivals, Load, LoadReference, OnOff, OnOffSender};
+use crate::collectives::CollectiveError;
+use crate::demands::DemandError;
 use crate::flow::{Flow, FlowList, Start};
 use crate::patterns::{PairSource, Pattern, PatternError, PatternKind};
 use crate::sizes::SizeDistribution;
@@ -52,6 +54,32 @@ pub enum Warning {
         /// Why.
         reason: &'static str,
     },
+    /// A training trace runs on another number of ranks than it was taken on.
+    OtherRanks {
+        /// Ranks of the trace.
+        traced: u32,
+        /// Ranks of the run.
+        used: u32,
+    },
+    /// Collectives of a trace in which nothing is sent, their groups being of one rank or their buffers empty.
+    NothingToSend {
+        /// How many.
+        count: u64,
+    },
+    /// The end of a training trace was left out, as limits asked for.
+    CollectivesLeftOut {
+        /// How many collectives.
+        count: u64,
+        /// What they would have sent.
+        bytes: u128,
+    },
+    /// Entries of a traffic matrix that stay on one host were left out.
+    LocalDemands {
+        /// How many.
+        count: u32,
+        /// Their mean rates together.
+        mbps: f64,
+    },
     /// Transfers of a trace that stay on one host were left out.
     LocalTransfers {
         /// How many.
@@ -67,6 +95,12 @@ pub enum TrafficError {
     /// The pattern is impossible.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// The collectives are impossible.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// The traffic matrix does not fit.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
     /// No load for arrivals that need one.
     #[error("arrivals `{0}` need a load; give one, such as 0.6")]
     LoadMissing(String),
@@ -94,7 +128,7 @@ pub enum TrafficError {
 pub(crate) const FLOWS_MAX: u32 = 20_000_000;
 
 /// Some of the 213 days that picoseconds in 64 bits reach are left to finish in.
-const START_MAX: Time = Time::from_s(200 * 86_400);
+pub(crate) const START_MAX: Time = Time::from_s(200 * 86_400);
 
 /// Makes the flows of `spec`, sorted by start.
 ///
@@ -355,6 +389,21 @@ impl std::fmt::Display for Warning {
             Warning::OtherCount { asked, made, reason } => {
                 write!(f, "{asked} flows were asked for and {made} made: {reason}")
             }
+            Warning::OtherRanks { traced, used } => write!(
+                f,
+                "the trace was taken on {traced} ranks and runs on {used}: data-parallel groups shrink or grow in proportion"
+            ),
+            Warning::NothingToSend { count } => {
+                write!(f, "{count} collectives of one rank or without bytes send nothing and were passed over")
+            }
+            Warning::CollectivesLeftOut { count, bytes } => write!(
+                f,
+                "the last {count} collectives of the trace ({bytes} B on the network) were left out to keep to the limit"
+            ),
+            Warning::LocalDemands { count, mbps } => write!(
+                f,
+                "{count} entries of the matrix ({mbps:.3} Mbit/s on average) stay on one host and were left out; use two or more hosts at each node to keep them"
+            ),
             Warning::LocalTransfers { count, bytes } => write!(
                 f,
                 "{count} transfers ({bytes} B) within one host were left out; use a topology with two or more hosts in each rack to keep them"

@@ -1,8 +1,11 @@
-//! Flow lists and traces from files: our own CSV, htsim connection matrices, Facebook coflows.
+//! Flow lists and traces from files: our own CSV, htsim connection matrices, Facebook coflows, AICB training traces,
+//! traffic matrices.
 
+pub mod aicb;
 pub mod coflow;
 pub mod csv;
 pub mod htsim;
+pub mod matrix;
 
 /// A file of flows that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

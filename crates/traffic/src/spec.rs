@@ -161,17 +161,8 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// `; did you mean ...?` where a known word is near, otherwise the list of them.
 fn hint(given: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|word| (strsim::damerau_levenshtein(given, word), *word)).min();
-    match nearest {
-        // A third of the letters wrong is a slip; more is another word.
-        Some((distance, word)) if distance * 3 <= word.len().max(given.len()) => {
-            format!("; did you mean `{word}`?")
-        }
-        Some(_) => format!("; there are: {}", known.join(", ")),
-        None => "; it takes none".to_owned(),
-    }
+    format!("; {}", net::words::hint(given, known.iter().copied()))
 }
 
 #[cfg(test)]

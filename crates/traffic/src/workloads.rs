@@ -231,7 +231,7 @@ mod tests {
             ("fixed:sise=1MB", "workload `fixed` has no parameter `sise`; did you mean `size`?"),
             ("fixed", "workload `fixed` needs `size`; write `fixed:size=...`"),
             ("fixed:size=0B", "workload `fixed:size=0B`: a flow needs at least 1 byte; give a size of 1 B or more"),
-            ("web-search:scale=2", "workload `web-search` has no parameter `scale`; it takes none"),
+            ("web-search:scale=2", "workload `web-search` has no parameter `scale`; there are none"),
             ("file:path=x", "cannot read the flow-size table x: no such file"),
             ("file", "workload `file` needs `path`; write `file:path=...`"),
             (

@@ -1,7 +1,9 @@
 //! No file makes the readers panic, and a wrong one is answered with where and what.
 
+use anabranch_traffic::FlowList;
 use anabranch_traffic::{
-    Arrivals, CoflowOptions, Pattern, StartUnit, parse_cdf, parse_workload, read_cm, read_coflows, read_csv,
+    Arrivals, CoflowOptions, CollectiveSpec, DemandOptions, Pattern, StartUnit, TrainingOptions, parse_cdf,
+    parse_workload, read_cm, read_coflows, read_csv, read_matrix, read_training,
 };
 use net::{Bandwidth, Time, Topology, TopologyBuilder};
 use proptest::prelude::*;
@@ -10,6 +12,10 @@ const CDF: &str = "# t: a table\n# interpolation: linear\n0 0\n180 0.1 # a comme
 const CSV: &str = "# description: a list\nid,src,dst,size_bytes,start_us,after,group\n0,0,1,1000,0.5,,3\n1,1,2,2000,2,,0\n7,2,0,3000,1,1,0\n";
 const CM: &str = "Nodes 4\nConnections 3\nTriggers 1\n0->1 id 1 start 0 size 2000000 send_done_trigger 1\n1->2 id 2 trigger 1 size 2000000\n2->3 start 5 size 10\ntrigger id 1 oneshot\n";
 const COFLOWS: &str = "4 3\n7 0 2 0 1 1 2:3.0\n8 1500 1 3 2 0:1.0 3:0.5\n9 2000 1 1 1 1:2\n";
+const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size,src,count\nCommType.all_reduce,CommGroup.tp_group,2,1000,None,1\nCommType.broadcast,CommGroup.dp_group,2,70,1,1\nCommType.epoch_end,None,None,0,None,1\n";
+const WORKLOAD: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2\n2\na -1 100 ALLREDUCE 10 200 ALLTOALL 20 400 ALLGATHER 40 7\nb -1 1000 NONE 0 2000 ALLREDUCE 80 4000 BROADCAST 9 7\n";
+const MATRIX: &str = "# c\ntime_s,h0>h1,h1>h0,s>h2\n0,1,0.5,2\n300,2e0,1,0\n";
+const ALL: [&str; 7] = [CDF, CSV, CM, COFLOWS, TRACE, WORKLOAD, MATRIX];
 
 fn star(host_count: u32) -> Topology {
     let mut builder = TopologyBuilder::new("star");
@@ -34,6 +40,9 @@ fn read_all(text: &str) {
         read_csv("t.csv", text, &topology).ok(),
         read_cm("t.cm", text, StartUnit::Microseconds).ok().map(|matrix| matrix.list),
         read_coflows("t.txt", text, &topology, &CoflowOptions::default()).ok().map(|read| read.0),
+        training("t.csv", text, &topology),
+        training("t.txt", text, &topology),
+        demands(text, &topology),
     ]
     .into_iter()
     .flatten()
@@ -42,9 +51,28 @@ fn read_all(text: &str) {
     }
 }
 
+fn training(file: &str, text: &str, topology: &Topology) -> Option<FlowList> {
+    let trace = read_training(file, text).ok()?;
+    Some(trace.flows(topology, &TrainingOptions::default(), 1).ok()?.0)
+}
+
+fn demands(text: &str, topology: &Topology) -> Option<FlowList> {
+    let sizes = parse_workload("fixed:size=10KB", &mut |_| Err("none".into())).unwrap();
+    let (time_scale, rate_scale, flows) = (1.0, 1.0, Some(200));
+    let options = DemandOptions { sizes, time_scale, rate_scale, flows, until: None, names: Vec::new() };
+    Some(read_matrix("t.csv", text).ok()?.flows(topology, &options, 1).ok()?.0)
+}
+
+#[test]
+fn the_undamaged_texts_are_read() {
+    let topology = star(4);
+    assert_eq!(training("t.csv", TRACE, &topology).unwrap().total_bytes(), 2 * 2 * 1000 + 2 * 70);
+    assert!(training("t.txt", WORKLOAD, &topology).is_some() && demands(MATRIX, &topology).is_some());
+}
+
 #[test]
 fn files_cut_at_every_byte_do_not_panic() {
-    for text in [CDF, CSV, CM, COFLOWS] {
+    for text in ALL {
         for end in 0..=text.len() {
             read_all(&text[..end]);
         }
@@ -54,10 +82,10 @@ fn files_cut_at_every_byte_do_not_panic() {
 proptest! {
     #[test]
     fn changed_bytes_do_not_panic(
-        which in 0usize..4,
+        which in 0..ALL.len(),
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut bytes = [CDF, CSV, CM, COFLOWS][which].as_bytes().to_vec();
+        let mut bytes = ALL[which].as_bytes().to_vec();
         for (place, byte) in changes {
             let place = place.index(bytes.len());
             bytes[place] = byte;
@@ -67,11 +95,11 @@ proptest! {
 
     #[test]
     fn changed_characters_do_not_panic(
-        which in 0usize..4,
+        which in 0..ALL.len(),
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), "[0-9a-z,:.>#\n -]{0,12}"), 1..4),
     ) {
         // Likelier than random bytes to leave something that almost reads.
-        let mut text = [CDF, CSV, CM, COFLOWS][which].to_owned();
+        let mut text = ALL[which].to_owned();
         for (place, new) in changes {
             let place = place.index(text.len());
             if text.is_char_boundary(place) {
@@ -85,6 +113,7 @@ proptest! {
     fn no_specification_panics(text in "(stride|incast|staggered|fixed|uniform|on-off|file)?[:=,a-z0-9._-]{0,30}") {
         let _ = Pattern::parse(&text);
         let _ = Arrivals::parse(&text);
+        let _ = CollectiveSpec::parse(&text);
         let _ = parse_workload(&text, &mut |_| Ok(CDF.to_owned()));
     }
 }
@@ -248,4 +277,99 @@ fn coflow_traces_are_refused_with_line_and_reason() {
     let options = CoflowOptions { size_scale: 0.0, ..CoflowOptions::default() };
     let error = read_coflows("t.txt", COFLOWS, &star(4), &options).unwrap_err();
     assert_eq!(error.to_string(), "t.txt:1: size scale 0 is not above 0");
+}
+
+#[test]
+fn training_traces_are_refused_with_line_and_reason() {
+    let head = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n";
+    for (text, message) in [
+        ("".to_owned(), "t.csv:1: the line `[rank0 ~ rank127]` is missing"),
+        ("[rank0 ~ rank3]\n".to_owned(), "t.csv:1: the line of column names is missing"),
+        ("src,dst\n".to_owned(), "t.csv:1: `src,dst` is unknown here; expected the ranks of the trace, such as"),
+        ("[rank9 ~ rank3]\n".to_owned(), "t.csv:1: rank 3 is below rank 9"),
+        ("[rank0 ~ rank4294967295]\n".to_owned(), "t.csv:1: rank 4294967295 is below rank 0"),
+        ("[rank0 ~ rank3]\ncomm_type,msg_size\n".to_owned(), "t.csv:2: column `comm_group` is missing"),
+        (
+            format!("{head}CommType.all_reduce,CommGroup.all,4\n"),
+            "t.csv:3: the header promises 4 columns, but there are 3",
+        ),
+        (format!("{head}CommType.isend,CommGroup.all,4,5\n"), "t.csv:3: `isend` is unknown here; expected all_reduce,"),
+        (
+            format!("{head}all_reduce,ep_group,4,5\n"),
+            "t.csv:3: `ep_group` is unknown here; expected tp_group, dp_group or all",
+        ),
+        (format!("{head}all_reduce,all,4,-5\n"), "t.csv:3: msg_size `-5` is not a whole number in range"),
+        (format!("{head}all_reduce,tp_group,0,5\n"), "t.csv:3: the group has no members"),
+        (
+            format!("{head}all_reduce,tp_group,None,5\n"),
+            "t.csv:3: comm_group_size `None` is not a whole number in range",
+        ),
+    ] {
+        let found = read_training("t.csv", &text).unwrap_err().to_string();
+        assert!(found.starts_with(message), "{found}\nnot {message}");
+    }
+    let head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2\n1\n";
+    for (text, message) in [
+        ("".to_owned(), "t.txt:1: the kind of the workload is missing"),
+        ("MICRO\n".to_owned(), "t.txt:1: the number of layers is missing"),
+        ("DATA\n1\n".to_owned(), "t.txt:1: `DATA` is unknown here; expected MICRO or HYBRID"),
+        ("HYBRID_TRANSFORMER_FWD_IN_BCKWD\n".to_owned(), "t.txt:1: `model_parallel_NPU_group: n` is missing"),
+        (
+            "MICRO\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n".to_owned(),
+            "t.txt:3: the header promises 2 layers, but there are 1",
+        ),
+        (
+            format!("{head}a -1 1 NONE 0 1 NONE 0 1 NONE 0\n"),
+            "t.txt:3: the header promises 12 columns, but there are 11",
+        ),
+        (format!("{head}a\n"), "t.txt:3: the header promises 12 columns, but there are 1"),
+        (
+            format!("{head}a -1 1 SUM 0 1 NONE 0 1 NONE 0 1\n"),
+            "t.txt:3: `SUM` is unknown here; expected NONE, ALLREDUCE,",
+        ),
+        (format!("{head}a -1 x NONE 0 1 NONE 0 1 NONE 0 1\n"), "t.txt:3: time `x` is not a decimal number"),
+    ] {
+        let found = read_training("t.txt", &text).unwrap_err().to_string();
+        assert!(found.starts_with(message), "{found}\nnot {message}");
+    }
+    assert!(read_training("t.json", "").unwrap_err().to_string().contains("must end in .csv"));
+}
+
+#[test]
+fn traffic_matrices_are_refused_with_line_and_reason() {
+    for (text, message) in [
+        ("# none\n", "m.csv:1: the header line, such as `time_s,a>b,b>a`, is missing"),
+        ("time,a>b\n", "m.csv:1: `time_s` as the first column is missing"),
+        ("time_s\n", "m.csv:1: a pair of nodes such as `a>b` is missing"),
+        ("time_s,ab\n", "m.csv:1: `ab` is unknown here; expected a pair of nodes such as `a>b`"),
+        ("time_s,a>b,a>b\n", "m.csv:1: column `a>b` is there twice"),
+        ("time_s,a>b\n", "m.csv:1: a row of rates is missing"),
+        ("time_s,a>b\n0,1\n0,2\n", "m.csv:3: the time is not later than that of the row before; sort the rows by time"),
+        ("time_s,a>b\n5,1\n4,2\n", "m.csv:3: the time is not later"),
+        ("time_s,a>b\n0,1,2\n", "m.csv:2: the header promises 2 columns, but there are 3"),
+        ("time_s,a>b\n0,-1\n", "m.csv:2: rate `-1` is not a number of Mbit/s, 0 or more"),
+        ("time_s,a>b\n0,NaN\n", "m.csv:2: rate `NaN` is not a number"),
+        ("time_s,a>b\nx,1\n", "m.csv:2: time `x` is not a decimal number"),
+    ] {
+        let found = read_matrix("m.csv", text).unwrap_err().to_string();
+        assert!(found.starts_with(message), "{found}\nnot {message}");
+    }
+}
+
+#[test]
+fn the_abilene_matrices_fit_the_topology_zoo() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/topologies/zoo/Abilene.graphml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let options = net::import::ImportOptions { hosts_per_node: 2, ..net::import::ImportOptions::default() };
+    let topology = net::import::read(&path, &text, &options).unwrap().topology;
+    // Names as in the matrices of 2004; the second router in Atlanta is not in the graph.
+    let routers = "ATLA-M5 ATLAng CHINng DNVRng HSTNng IPLSng KSCYng LOSAng NYCMng SNVAng STTLng WASHng";
+    let pairs: Vec<String> =
+        routers.split(' ').flat_map(|from| routers.split(' ').map(move |to| format!("{from}>{to}"))).collect();
+    let row = |at| format!("{at}{}\n", ",1.5".repeat(pairs.len()));
+    let text = format!("time_s,{}\n{}{}", pairs.join(","), row(0), row(300));
+    let list = demands(&text, &topology).unwrap();
+    assert_eq!(list.flows.len(), 200);
+    let senders: std::collections::BTreeSet<u32> = list.flows.iter().map(|flow| flow.src.0).collect();
+    assert!(senders.len() > 18, "11 cities of 2 hosts: {senders:?}");
 }

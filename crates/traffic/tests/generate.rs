@@ -47,7 +47,7 @@ fn make(spec: &TrafficSpec) -> FlowList {
 fn start(flow: &Flow) -> Time {
     match flow.start {
         Start::At(time) => time,
-        Start::After { .. } => panic!("a flow with a time was expected"),
+        other => panic!("a flow with a time was expected, not {other:?}"),
     }
 }
 
@@ -151,6 +151,7 @@ fn a_shuffle_keeps_its_concurrency_by_triggers() {
                 assert_eq!((before as usize, delay), (ix - 3, Time::ZERO));
                 assert_eq!(list.flows[before as usize].src, flow.src);
             }
+            Start::AfterGroups { .. } => panic!("a shuffle has no barriers"),
         }
     }
     let error = generate(&topology(4), &loaded(0.5, "shuffle", "poisson", 10), 1).unwrap_err();

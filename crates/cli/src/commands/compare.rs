@@ -39,6 +39,11 @@ pub struct Args {
     /// How hosts send; see `list transports`
     #[arg(long, value_name = "NAME", default_value = "dctcp")]
     transport: String,
+    /// What goes wrong, such as link-down:leaf0->spine1, link-rate:20%,fraction=0.2, random-drop:any,probability=0.02,
+    /// blackhole:spine0,fraction=0.5 or switch-down:any, each with at=, until=, detection= or pick= (several times; see
+    /// failure in `list keys`)
+    #[arg(long = "failure", value_name = "SPEC")]
+    failures: Vec<String>,
     /// Set any key of an experiment file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -77,6 +82,9 @@ fn experiment(args: &Args) -> Result<Experiment, Failure> {
     for (key, option, written, value) in numbers {
         let argument = format!("--{option} {written}");
         overrides.push(Override { key: key.to_owned(), value, argument, is_text: false });
+    }
+    for failure in &args.failures {
+        overrides.push(text("failure", "failure", failure));
     }
     overrides.extend(super::run::overrides(&args.set)?);
     Ok(Experiment::parse("the command line", "", "compare", Path::new(""), &overrides)?)

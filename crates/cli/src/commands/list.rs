@@ -28,6 +28,7 @@ enum What {
     Workloads,
     Patterns,
     Arrivals,
+    Collectives,
     Transports,
     Experiments,
     Keys,
@@ -55,6 +56,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         What::Workloads => workloads(),
         What::Patterns => patterns(),
         What::Arrivals => arrivals(),
+        What::Collectives => collectives(),
         What::Transports => transports(),
         What::Experiments => experiments(&args.folder)?,
         What::Keys => keys(),
@@ -133,6 +135,11 @@ fn patterns() -> Vec<Item> {
 fn arrivals() -> Vec<Item> {
     let of = |a: &traffic::ArrivalsInfo| item(a.name, a.title, "", traffic_parameters(a.parameters));
     traffic::ARRIVALS.iter().map(of).collect()
+}
+
+fn collectives() -> Vec<Item> {
+    let of = |c: &traffic::CollectiveInfo| item(c.name, c.title, "", traffic_parameters(c.parameters));
+    traffic::COLLECTIVES.iter().map(of).collect()
 }
 
 fn transports() -> Vec<Item> {

@@ -4,6 +4,7 @@ use sim::{
     Failure, FailureKind, HostScheduler, Marking, QueueLimit, Resequencing, TransportConfig, TransportKind, UdpRate,
 };
 
+use super::failures::few;
 use super::{Experiment, Variant};
 
 impl Experiment {
@@ -20,8 +21,7 @@ impl Experiment {
         setting.push(("switch queues", queues(variant)));
         setting.push(("hosts", hosts(variant)));
         if !variant.config.failures.is_empty() {
-            let failures = variant.config.failures.iter().map(|failure| describe_failure(failure, variant));
-            setting.push(("failures", failures.collect::<Vec<_>>().join("; ")));
+            setting.push(("failures", describe_failures(variant)));
         }
         if let Some(until) = variant.config.stop.until {
             setting.push(("stop", format!("at {until}, or when every flow has ended")));
@@ -110,21 +110,47 @@ fn hosts(variant: &Variant) -> String {
     if host.jitter == net::Time::ZERO { resequencing } else { format!("{resequencing}, jitter up to {}", host.jitter) }
 }
 
-fn describe_failure(failure: &Failure, variant: &Variant) -> String {
+/// Failures that differ in their place alone are one phrase.
+fn describe_failures(variant: &Variant) -> String {
+    let mut phrases: Vec<(String, Vec<String>)> = Vec::new();
+    for failure in &variant.config.failures {
+        let (subject, phrase) = describe_failure(failure, variant);
+        match phrases.last_mut() {
+            Some((last, subjects)) if *last == phrase => subjects.push(subject),
+            _ => phrases.push((phrase, vec![subject])),
+        }
+    }
+    let phrase = |(phrase, subjects): &(String, Vec<String>)| {
+        format!("{}: {phrase}", few(&subjects.iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    phrases.iter().map(phrase).collect::<Vec<_>>().join("; ")
+}
+
+/// What fails, and how.
+fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
     let topology = &variant.topology;
-    let what = match &failure.kind {
-        FailureKind::LinkDown(link) => format!("{} down", topology.link_name(*link)),
-        FailureKind::LinkRate { link, fraction } => format!("{} at {fraction} of its rate", topology.link_name(*link)),
+    let (subject, what) = match &failure.kind {
+        FailureKind::LinkDown(link) => (topology.link_name(*link), "down".to_owned()),
+        FailureKind::LinkRate { link, fraction } => (topology.link_name(*link), format!("at {fraction} of its rate")),
         FailureKind::RandomDrop { link, probability } => {
-            format!("{} loses {probability} of its packets", topology.link_name(*link))
+            (topology.link_name(*link), format!("loses {probability} of its packets"))
+        }
+        FailureKind::SwitchDrop { node, probability } => {
+            (topology.node(*node).name.clone(), format!("loses {probability} of its packets"))
         }
         FailureKind::Blackhole { node, fraction } => {
-            format!("{} loses {fraction} of the pairs", topology.node(*node).name)
+            (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs"))
         }
-        FailureKind::SwitchDown(node) => format!("{} down", topology.node(*node).name),
+        FailureKind::SwitchDown(node) => (topology.node(*node).name.clone(), "down".to_owned()),
     };
     let until = failure.until.map_or(String::new(), |until| format!(" until {until}"));
-    format!("{what} from {}{until}, detected after {}", failure.at, failure.detection)
+    let detection = match failure.kind {
+        FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. } => {
+            "unseen by routing".to_owned()
+        }
+        _ => format!("detected after {}", failure.detection),
+    };
+    (subject, format!("{what} from {}{until}, {detection}", failure.at))
 }
 
 fn words_of_seeds(seeds: &[u64]) -> String {

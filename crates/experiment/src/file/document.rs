@@ -111,6 +111,20 @@ impl Document {
         put_in(&mut self.root, &parts, value).map_err(|()| wrong)
     }
 
+    /// Adds a value to the list at a key of the top, which is made where there is none.
+    pub fn append(&mut self, key: &str, value: Value) -> Result<(), FileError> {
+        let at = value.at.clone();
+        let entry = self.root.entry(key.to_owned()).or_insert_with(|| Entry {
+            key_at: at.clone(),
+            value: Value { data: Data::List(Vec::new()), at: at.clone() },
+        });
+        let Data::List(items) = &mut entry.value.data else {
+            return Err(self.error(&at, key, "is added to something that is not a list"));
+        };
+        items.push(value);
+        Ok(())
+    }
+
     /// The text of an equivalent file.
     pub fn render(&self, order: &dyn Fn(&str, &str) -> usize) -> String {
         let mut out = String::new();

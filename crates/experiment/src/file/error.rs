@@ -107,16 +107,6 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// `; did you mean ...?` as a hint where a known word is near, else the list of known words.
-pub(crate) fn nearest_hint(given: &str, known: &[&str]) -> String {
-    let best = known.iter().map(|word| (strsim::damerau_levenshtein(given, word), *word)).min();
-    match best {
-        // A third of the letters wrong is a slip; more is another word.
-        Some((distance, word)) if distance <= 1 + word.len() / 3 => format!("did you mean `{word}`?"),
-        _ => format!("there are: {}", known.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,11 +116,5 @@ mod tests {
         assert_eq!(Place::position("a\nbc\n", 3), (2, 2));
         assert_eq!(Place::position("", 9), (1, 1));
         assert_eq!(Place::position("é", 1), (1, 1));
-    }
-
-    #[test]
-    fn near_words_are_suggested_and_far_ones_listed() {
-        assert_eq!(nearest_hint("trafic", &["topology", "traffic"]), "did you mean `traffic`?");
-        assert_eq!(nearest_hint("xyzzy", &["topology", "traffic"]), "there are: topology, traffic");
     }
 }

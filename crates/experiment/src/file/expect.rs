@@ -1,8 +1,10 @@
 //! The `[[expect]]` tables: claims of a document, fixed before running.
 
+use net::words::hint;
+
 use super::Experiment;
 use super::document::{At, Data};
-use super::error::{FileError, nearest_hint};
+use super::error::FileError;
 use super::section::{Section, number};
 use crate::claims::{Claim, Comparison, Metric, Selection};
 
@@ -67,9 +69,7 @@ fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit>
     let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
     let metric = required("metric")?;
     let metric = Metric::NAMES.iter().position(|name| *name == metric).map(|ix| Metric::ALL[ix]).ok_or_else(|| {
-        section
-            .error("metric", format!("there is no metric `{metric}`"))
-            .with_hint(nearest_hint(metric, &Metric::NAMES))
+        section.error("metric", format!("there is no metric `{metric}`")).with_hint(hint(metric, Metric::NAMES))
     })?;
     let (id, words) = (required("id")?.to_owned(), required("claim")?.to_owned());
     let reason = section.text("reason")?.map(str::to_owned);
@@ -93,7 +93,7 @@ fn label(section: &Section<'_>, experiment: &Experiment, key: &str) -> Result<Op
     }
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let error = section.error(key, format!("`{text}` is not among the balancers of the experiment"));
-    Err(Unfit::To("balancers", error.with_hint(nearest_hint(text, &labels))))
+    Err(Unfit::To("balancers", error.with_hint(hint(text, labels))))
 }
 
 fn balancer(section: &Section<'_>, experiment: &Experiment) -> Result<String, Unfit> {
@@ -211,7 +211,7 @@ fn variant<'a>(section: &Section<'a>, experiment: &Experiment) -> Result<Option<
     let error = section.error("variant", format!("there is no variant `{text}`"));
     let hint = match labels.as_slice() {
         [""] => "the experiment sweeps over nothing, so it has no variants".to_owned(),
-        labels => nearest_hint(text, labels),
+        labels => hint(text, labels.iter().copied()),
     };
     Err(Unfit::To("sweep", error.with_hint(hint)))
 }

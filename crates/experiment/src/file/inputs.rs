@@ -57,7 +57,7 @@ impl Inputs {
     /// Replaces the path of a known file in a value of the key; everything else stays as it is.
     pub fn replace(&self, key: &str, value: &str, with: impl Fn(&Input) -> String) -> Option<String> {
         let (prefix, path) = match key {
-            "topology.file" | "traffic.flow_list" => ("", value),
+            "topology.file" | "traffic.flow_list" | "traffic.trace" | "traffic.matrix" => ("", value),
             "traffic.workload" => (WORKLOAD_FILE, value.strip_prefix(WORKLOAD_FILE)?),
             _ => return None,
         };

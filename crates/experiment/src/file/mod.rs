@@ -26,6 +26,8 @@ mod describe;
 mod document;
 mod error;
 mod expect;
+mod failure_text;
+mod failures;
 mod headline;
 mod inputs;
 mod keys;
@@ -35,6 +37,7 @@ mod settings;
 mod sweep;
 mod table;
 mod traffic_plan;
+mod traffic_sources;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -127,7 +130,7 @@ impl Override {
         let argument = format!("--set {key}={value}");
         Override { key: key.to_owned(), value: value.to_owned(), argument, is_text: false }
     }
-    /// Text given by another option, which messages will name.
+    /// Text given by another option, which messages will name; texts for `failure` are added to those there are.
     pub fn text(key: &str, value: &str, argument: String) -> Override {
         Override { key: key.to_owned(), value: value.to_owned(), argument, is_text: true }
     }
@@ -246,7 +249,8 @@ impl Experiment {
 
     fn read_variants(&mut self, document: &Document, inputs: &mut Inputs) -> Result<(), FileError> {
         let mut networks: BTreeMap<String, Arc<Topology>> = BTreeMap::new();
-        for (label, document) in sweep::expand(document)? {
+        for (label, mut document) in sweep::expand(document)? {
+            failure_text::expand(&mut document)?;
             let top = Section::top(&document)?;
             let network = top.section("topology")?;
             // Variants that agree on the section share one topology.
@@ -278,6 +282,9 @@ impl Experiment {
 fn apply(document: &mut Document, change: &Override) -> Result<(), FileError> {
     if change.is_text {
         let at = At::Argument(change.argument.as_str().into());
+        if change.key == "failure" {
+            return document.append("failure", Value { data: Data::Text(change.value.clone()), at });
+        }
         return document.put(&change.key, Value { data: Data::Text(change.value.clone()), at });
     }
     document.set(&change.key, &change.value, &change.argument)

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use net::{Bytes, UnitError};
+use net::{Bytes, UnitError, words::hint};
 
 use super::document::{At, Data, Document, Table, Value};
-use super::error::{FileError, nearest_hint};
+use super::error::FileError;
 use super::keys;
 
 /// A table being read; a table that is not there reads as empty.
@@ -70,7 +70,7 @@ impl<'a> Section<'a> {
         for (key, entry) in self.table.into_iter().flatten() {
             if !known.contains(&key.as_str()) {
                 let error = self.document.error(&entry.key_at, &self.full(key), "there is no such key");
-                return Err(error.with_hint(nearest_hint(key, known)));
+                return Err(error.with_hint(hint(key, known.iter().copied())));
             }
         }
         Ok(())
@@ -191,7 +191,9 @@ impl<'a> Section<'a> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().position(|word| *word == text) {
             Some(position) => Ok(Some(position)),
-            None => Err(self.error(key, format!("`{text}` is not possible")).with_hint(nearest_hint(text, words))),
+            None => {
+                Err(self.error(key, format!("`{text}` is not possible")).with_hint(hint(text, words.iter().copied())))
+            }
         }
     }
     /// A list, or one value alone.

@@ -1,13 +1,14 @@
 //! From file to [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
 
-use net::{Bandwidth, Bytes, LinkIx, NodeIx, NodeKind, Time, Topology};
+use net::{Bandwidth, Bytes, Time, Topology};
 use sim::{
-    Failure, FailureKind, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
+    Failure, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
     ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 
 use super::document::Data;
-use super::error::{FileError, nearest_hint};
+use super::error::FileError;
+use super::failures;
 use super::section::Section;
 
 /// Reads everything of a run that is neither network nor traffic.
@@ -16,15 +17,17 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
     Ok(SimConfig {
         host: host(&top.section("host")?)?,
         switch: switch(&top.section("switch")?, transport.packet_bytes())?,
-        failures: top
-            .sections("failure")?
-            .iter()
-            .map(|section| failure(section, topology))
-            .collect::<Result<_, _>>()?,
+        failures: failures(top, topology)?,
         probes: probes(&top.section("probes")?)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
         transport,
     })
+}
+
+fn failures(top: &Section<'_>, topology: &Topology) -> Result<Vec<Failure>, FileError> {
+    let sections = top.sections("failure")?;
+    let read = sections.iter().enumerate().map(|(place, section)| failures::read(section, topology, place));
+    Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 fn transport(section: &Section<'_>) -> Result<TransportConfig, FileError> {
@@ -215,90 +218,6 @@ fn queue_limit(section: &Section<'_>, key: &str) -> Result<Option<QueueLimit>, F
         return Err(section.error(key, "must be above zero"));
     }
     Ok(Some(limit))
-}
-
-fn failure(section: &Section<'_>, topology: &Topology) -> Result<Failure, FileError> {
-    let at = section.quantity::<Time>("at")?.unwrap_or(Time::ZERO);
-    let until = section.quantity::<Time>("until")?;
-    if until.is_some_and(|until| until <= at) {
-        return Err(section.error("until", "must be later than `at`"));
-    }
-    let detection = section.quantity::<Time>("detection")?.unwrap_or(Time::from_ms(10));
-    Ok(Failure { at, until, detection, kind: failure_kind(section, topology)? })
-}
-
-fn failure_kind(section: &Section<'_>, topology: &Topology) -> Result<FailureKind, FileError> {
-    const KINDS: [&str; 5] = ["link-down", "link-rate", "random-drop", "blackhole", "switch-down"];
-    let kind = section.choice("kind", &KINDS)?.ok_or_else(|| section.missing("kind"))?;
-    let takes: &[&str] = match kind {
-        0 => &["link"],
-        1 => &["link", "fraction"],
-        2 => &["link", "probability"],
-        3 => &["switch", "fraction"],
-        _ => &["switch"],
-    };
-    for key in ["link", "switch", "fraction", "probability"] {
-        match (takes.contains(&key), section.has(key)) {
-            (true, false) => return Err(section.missing(key).with_hint(format!("`{}` needs it", KINDS[kind]))),
-            (false, true) => return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
-            _ => {}
-        }
-    }
-    let share = |key: &str| Ok(section.positive(key, 1.0)?.unwrap_or(1.0));
-    Ok(match kind {
-        0 => FailureKind::LinkDown(link(section, topology)?),
-        1 => FailureKind::LinkRate { link: link(section, topology)?, fraction: share("fraction")? },
-        2 => FailureKind::RandomDrop { link: link(section, topology)?, probability: share("probability")? },
-        3 => FailureKind::Blackhole { node: switch_node(section, topology)?, fraction: share("fraction")? },
-        _ => FailureKind::SwitchDown(switch_node(section, topology)?),
-    })
-}
-
-/// `a -> b`, or `a -> b #2` for the second of parallel links.
-fn link(section: &Section<'_>, topology: &Topology) -> Result<LinkIx, FileError> {
-    let text = section.text("link")?.unwrap_or_default();
-    let (ends, number) = text.rsplit_once('#').unwrap_or((text, "1"));
-    let form = || section.error("link", format!("`{text}` is not a link")).with_hint("write it as \"leaf0 -> spine1\"");
-    let (from, to) = ends.split_once("->").ok_or_else(form)?;
-    let number: usize = number.trim().parse().ok().filter(|number| *number > 0).ok_or_else(form)?;
-    let from = node(section, "link", topology, from.trim())?;
-    let to = node(section, "link", topology, to.trim())?;
-    let mut parallel = topology.out_links(from).iter().filter(|link| topology.link(**link).to == to);
-    parallel.nth(number - 1).copied().ok_or_else(|| {
-        let neighbours: Vec<&str> =
-            topology.out_links(from).iter().map(|link| topology.node(topology.link(*link).to).name.as_str()).collect();
-        let hint = format!("`{}` has links to {}", topology.node(from).name, few(&neighbours));
-        section.error("link", format!("there is no link `{text}`")).with_hint(hint)
-    })
-}
-
-fn switch_node(section: &Section<'_>, topology: &Topology) -> Result<NodeIx, FileError> {
-    let name = section.text("switch")?.unwrap_or_default();
-    let node = node(section, "switch", topology, name)?;
-    match topology.node(node).kind {
-        NodeKind::Switch => Ok(node),
-        NodeKind::Host => Err(section.error("switch", format!("`{name}` is a host"))),
-    }
-}
-
-fn node(section: &Section<'_>, key: &str, topology: &Topology, name: &str) -> Result<NodeIx, FileError> {
-    let found = topology.nodes().iter().position(|node| node.name == name);
-    found.map(|ix| NodeIx(ix as u32)).ok_or_else(|| {
-        let switches = topology.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
-        let names: Vec<&str> = switches.map(|node| node.name.as_str()).collect();
-        let hint = match nearest_hint(name, &names) {
-            hint if hint.starts_with("did you mean") => hint,
-            _ => format!("its switches are {}", few(&names)),
-        };
-        section.error(key, format!("topology `{}` has no node `{name}`", topology.name())).with_hint(hint)
-    })
-}
-
-/// The first few of a list of names.
-fn few(names: &[&str]) -> String {
-    const SHOWN: usize = 8;
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    if names.len() > SHOWN { format!("{shown}, … ({} in all)", names.len()) } else { shown }
 }
 
 fn probes(section: &Section<'_>) -> Result<ProbeConfig, FileError> {

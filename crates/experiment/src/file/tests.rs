@@ -334,3 +334,202 @@ fn what_is_ranked_by_follows_the_transport_unless_said() {
     let said = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("measure", "slowdown")];
     assert_eq!(measure(&said), Measure::Slowdown);
 }
+
+const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n\
+    all_reduce,tp_group,2,1000\nall_gather,dp_group,2,4000\nall_reduce,tp_group,2,1000\n";
+
+/// The good experiment with another traffic section, in a folder with a trace and a matrix.
+fn with_traffic(traffic: &str) -> Result<Experiment, FileError> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.csv"), TRACE).unwrap();
+    std::fs::write(folder.path().join("m.csv"), "time_s,leaf0>leaf1,leaf1>up\n0,80,8\n1,8,80\n").unwrap();
+    let from = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
+    Experiment::parse("bad.toml", &GOOD.replace(from, traffic), "stem", folder.path(), &[])
+}
+
+#[test]
+fn collectives_traces_and_matrices_are_traffic() {
+    let flows = |experiment: &Experiment, seed| {
+        let variant = &experiment.variants[0];
+        variant.traffic.flows(&variant.topology, None, seed).unwrap()
+    };
+    let ring = with_traffic("collective = [\"ring-all-reduce:size=4KB\"]\nplacement = \"shuffled\"\n").unwrap();
+    assert_eq!((ring.run_count(), flows(&ring, 1).total_bytes()), (4, 2 * 3 * 4000));
+    assert_ne!(flows(&ring, 1).flows, flows(&ring, 2).flows);
+    let trace = with_traffic("trace = \"t.csv\"\ncollectives = 2\n").unwrap();
+    assert_eq!(flows(&trace, 1).total_bytes(), 2 * 2 * 1000 + 2 * 4000);
+    assert_eq!(trace.inputs.len(), 1);
+    assert!(trace.file.contains("trace = \"inputs/t.csv\""), "{}", trace.file);
+    assert!(trace.warnings[0].contains("the last 1 collectives of the trace (4000 B"), "{:?}", trace.warnings);
+    let matrix = "matrix = \"m.csv\"\nworkload = \"fixed:size=10KB\"\nrate_scale = 0.1\nnames = [\"up=leaf0\"]\n";
+    let matrix = with_traffic(matrix).unwrap();
+    assert_ne!(flows(&matrix, 1), flows(&matrix, 2));
+    assert!(flows(&matrix, 1).flows.iter().all(|flow| flow.src.0 / 2 != flow.dst.0 / 2));
+    for experiment in [ring, trace, matrix] {
+        let words = experiment.setting();
+        assert!(words.iter().any(|(name, text)| name == "traffic" && !text.is_empty()));
+    }
+}
+
+#[test]
+fn mistakes_in_sources_of_traffic_name_the_key() {
+    for (traffic, message) in [
+        (
+            "collective = \"ring\"\n",
+            "traffic.collective: there is no collective called `ring`; did you mean `ring-all-",
+        ),
+        ("collective = []\n", "traffic.collective: is an empty list"),
+        ("collective = [3]\n", "traffic.collective: must be text in quotes, not a number"),
+        ("collective = \"all-to-all:size=1KB\"\nranks = 9\n", "traffic.ranks: 9 ranks on 4 hosts"),
+        ("collective = \"all-to-all:size=1KB,group_size=3\"\n", "traffic.collective: 4 ranks cannot be divided"),
+        ("collective = \"all-to-all:size=1KB\"\nload = 0.5\n", "traffic.load: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\ntrace = \"t.csv\"\n", "traffic.trace: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\norder = \"group\"\n", "traffic.order: cannot go with `collective`"),
+        ("workload = \"web-search\"\nranks = 4\n", "traffic.ranks: belongs to `collective`, `trace` only"),
+        ("trace = \"gone.csv\"\n", "traffic.trace: cannot read gone.csv"),
+        ("trace = \"m.csv\"\n", "traffic.trace: is not usable: m.csv:1: `time_s,leaf0>leaf1,leaf1>up` is unknown"),
+        ("trace = \"t.csv\"\nmax_bytes = \"3KB\"\n", "traffic.max_bytes: the first collective alone sends 4000 B"),
+        ("trace = \"t.csv\"\norder = \"programm\"\n", "traffic.order: `programm` is not possible"),
+        ("matrix = \"m.csv\"\n", "traffic.workload: is missing"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: topology `leaf-spine"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up\"]\n", "traffic.names: `up` is not of the form"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
+        ("matrix = \"t.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: is not usable: t.csv:1: `time_s` as the"),
+    ] {
+        let error = with_traffic(traffic).expect_err(traffic).to_string();
+        assert!(error.contains(message), "{traffic}: {error}");
+    }
+}
+
+/// The failures of the good experiment, on a larger leaf-spine, with these texts as `--failure` gives them.
+fn failing(texts: &[&str]) -> Result<Experiment, FileError> {
+    let overrides: Vec<Override> =
+        texts.iter().map(|text| Override::text("failure", text, format!("--failure {text}"))).collect();
+    let text = GOOD.replace("leaves=2,spines=2", "leaves=8,spines=8");
+    Experiment::parse("good.toml", &text, "stem", Path::new("."), &overrides)
+}
+
+fn failures(experiment: &Experiment) -> &[sim::Failure] {
+    &experiment.variants[0].config.failures
+}
+
+fn words_of_failures(experiment: &Experiment) -> String {
+    let setting = experiment.setting();
+    setting.into_iter().find(|(name, _)| name == "failures").map(|(_, words)| words).unwrap_or_default()
+}
+
+#[test]
+fn failures_are_written_on_a_line() {
+    let experiment = failing(&[
+        "link-down:leaf0->spine1,at=1ms,until=2ms,detection=5us",
+        "link-rate: leaf0 -> spine1 , fraction=0.2",
+        "random-drop:switch=spine0,probability=0.02",
+        "random-drop:spine1,probability=0.02",
+        "random-drop:leaf2->spine0,probability=1e-3",
+        "blackhole:spine0,fraction=0.5",
+        "switch-down:spine0",
+    ])
+    .unwrap();
+    assert_eq!(
+        words_of_failures(&experiment),
+        "leaf0 -> spine1: down from 1ms until 2ms, detected after 5us; \
+         leaf0 -> spine1: at 0.2 of its rate from 0ps, detected after 10ms; \
+         spine0, spine1: loses 0.02 of its packets from 0ps, unseen by routing; \
+         leaf2 -> spine0: loses 0.001 of its packets from 0ps, unseen by routing; \
+         spine0: loses 0.5 of the pairs from 0ps, unseen by routing; spine0: down from 0ps, detected after 10ms"
+    );
+    // The file kept with the results has the same failures, and so has one of tables.
+    let again = parse(&experiment.file).unwrap();
+    assert_eq!(failures(&again), failures(&experiment));
+    assert_eq!(again.variants[0].canonical, experiment.variants[0].canonical);
+    let table = format!(
+        "{}[[failure]]\nkind = \"link-rate\"\nlink = \"leaf0 -> spine1\"\nfraction = 0.2\n",
+        GOOD.replace("leaves=2,spines=2", "leaves=8,spines=8")
+    );
+    assert_eq!(failures(&parse(&table).unwrap()), &failures(&experiment)[1..2]);
+    let swept = with(&[("sweep.failure", "[[], [\"switch-down:spine0\"], \"link-down:any\"]")]).unwrap();
+    assert_eq!(swept.variants[1].label, "failure=[\"switch-down:spine0\"]");
+    assert_eq!(swept.variants.iter().map(|variant| variant.config.failures.len()).collect::<Vec<_>>(), [0, 1, 1]);
+}
+
+#[test]
+fn links_and_switches_are_drawn_by_pick_alone() {
+    let of = |texts: &[&str]| failures(&failing(texts).unwrap()).to_vec();
+    let fifth = of(&["link-rate:20%,fraction=0.2"]);
+    // 64 cables between leaves and spines; 12.8 of them is 13.
+    assert_eq!(fifth.len(), 13);
+    assert_eq!(of(&["link-rate:20%,fraction=0.2"]), fifth);
+    assert_eq!(of(&["link-rate:20%,fraction=0.2,pick=1"]), fifth);
+    assert_ne!(of(&["link-rate:20%,fraction=0.2,pick=2"]), fifth);
+    let half = of(&["link-rate:50%,fraction=0.2"]);
+    assert!(fifth.iter().all(|failure| half.contains(failure)), "a greater share of a draw holds the lesser");
+    assert!(words_of_failures(&failing(&["link-rate:20%,fraction=0.2"]).unwrap()).contains("… (13 in all): at 0.2"));
+    let topology = failing(&["link-down:any"]).unwrap().variants[0].topology.clone();
+    for pick in 0..50 {
+        let [sim::Failure { kind: sim::FailureKind::LinkDown(link), .. }] =
+            of(&[&format!("link-down:any,pick={pick}")])[..]
+        else {
+            panic!("one link")
+        };
+        assert!(!topology.is_host_link(link) && topology.is_upward(link));
+        let [sim::Failure { kind: sim::FailureKind::SwitchDown(node), .. }] =
+            of(&[&format!("switch-down:any,pick={pick}")])[..]
+        else {
+            panic!("one switch")
+        };
+        assert!(topology.node(node).name.starts_with("spine"));
+    }
+    // Several failures draw apart from each other without being told to.
+    let two = of(&["switch-down:any", "switch-down:any"]);
+    assert_eq!(two[1], of(&["switch-down:any,pick=2"])[0]);
+    assert_eq!(of(&["switch-down:25%"]).len(), 2);
+    // In a fat tree a share is of the cables between edge and aggregation.
+    let tree = with(&[("topology.spec", "fat-tree:k=4"), ("failure", "[\"link-rate:100%,fraction=0.5\"]")]).unwrap();
+    assert_eq!(failures(&tree).len(), 16);
+}
+
+#[test]
+fn mistakes_in_failures_name_the_option_and_what_is_near() {
+    for (text, message, hint) in [
+        ("link-don:any", "--failure link-don:any: failure.0.kind: `link-don` is not possible", "`link-down`?"),
+        ("link-down", "failure.0.link: is missing", "`link-down` needs link"),
+        ("random-drop:probability=0.1", "failure.0.link: is missing", "needs link or switch"),
+        ("link-down:leaf0->spine9", "failure.0.link: topology", "did you mean `spine0`?"),
+        ("link-down:leaf0->leaf1", "failure.0.link: there is no link `leaf0->leaf1`", "`leaf0` has links to"),
+        ("link-down:leaf0", "failure.0.link: `leaf0` is not a link", "a share of all such as 20%"),
+        ("link-down:0%", "failure.0.link: `0%` is not a share", ""),
+        ("link-down:x%", "failure.0.link: `x%` is not a share", ""),
+        ("link-down:101%", "failure.0.link: `101%` is not a share", ""),
+        ("link-down:any,pick=-1", "failure.0.pick: -1 is not 0 or more", ""),
+        ("link-down:leaf0->spine1,pick=1", "failure.0.pick: belongs to link = \"any\"", "leave it out"),
+        ("link-rate:any", "failure.0.fraction: is missing", "`link-rate` needs it"),
+        ("link-rate:any,fraction=2", "failure.0.fraction: 2 is not above 0 and at most 1", ""),
+        ("link-down:any,fraction=0.2", "failure.0.fraction: does not belong to `link-down`", ""),
+        ("link-down:switch=spine0", "failure.0.switch: does not belong to `link-down`", ""),
+        ("random-drop:any,switch=spine0,probability=0.1", "failure.0.switch: cannot go with `link`", ""),
+        ("blackhole:spin0,fraction=0.5", "failure.0.switch: topology", "did you mean `spine0`?"),
+        ("switch-down:h0", "failure.0.switch: ", ""),
+        ("link-down:any,until=1ms,at=2ms", "failure.0.until: must be later", ""),
+        ("link-down:any,at=5", "failure.0.at: 5 has no unit", ""),
+        ("link-down:any,atd=5ms", "failure.0.atd: there is no such key", "did you mean `at`?"),
+        ("link-down:any,at=1ms,at=2ms", "`at` is given twice", ""),
+        ("link-down:any,later", "`later` is not of the form key=value", "write a failure as"),
+        ("link-down:any,", "`` is not of the form key=value", ""),
+    ] {
+        let error = failing(&[text]).expect_err(text);
+        assert!(error.to_string().starts_with(&format!("--failure {text}: ")), "{error}");
+        assert!(error.to_string().contains(message), "{text}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text}: {error:?}");
+    }
+    let error = with(&[("failure", "3")]).unwrap_err();
+    assert!(error.to_string().contains("failure: must be a list of tables"), "{error}");
+    let star = with(&[("topology.spec", "single-switch"), ("failure", "[\"switch-down:any\"]")]).unwrap_err();
+    assert!(star.to_string().contains("every switch of topology"), "{star}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_failure_text_panics(text in "(link-down|link-rate|random-drop|blackhole|switch-down)?[:,=%>a-z0-9. -]{0,40}") {
+        let _ = failing(&[&text]);
+    }
+}

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use net::{Bandwidth, Bytes, HostIx, Time, Topology};
+use net::{Bandwidth, Bytes, HostIx, Topology};
 use traffic::{
-    Arrivals, CoflowOptions, FlowList, Load, LoadReference, Pattern, StartUnit, TrafficError, TrafficSpec, Warning,
+    Arrivals, CoflowOptions, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern, RankOptions,
+    StartUnit, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace, Warning,
 };
 
 use super::error::FileError;
 use super::inputs::Inputs;
 use super::section::{Section, number};
+use super::traffic_sources;
 
 /// What is sent in one variant of an experiment.
 #[derive(Clone, Debug)]
@@ -23,10 +25,28 @@ pub enum TrafficPlan {
     },
     /// The same flows in every run.
     Replay(Arc<FlowList>),
+    /// Collectives between ranks; the seed decides a shuffled placement alone.
+    Collectives {
+        /// What groups do, beside each other.
+        specs: Vec<CollectiveSpec>,
+        /// Which hosts they are on.
+        ranks: RankOptions,
+    },
+    /// The collectives of a training trace.
+    Training {
+        /// The trace.
+        trace: Arc<TrainingTrace>,
+        /// How it is fitted to the run.
+        options: TrainingOptions,
+    },
+    /// Flows drawn for each seed at the rates of a traffic matrix.
+    Demands {
+        /// The matrix.
+        matrix: Arc<TrafficMatrix>,
+        /// Sizes, scales and limits.
+        options: Box<DemandOptions>,
+    },
 }
-
-const GENERATE_KEYS: [&str; 7] = ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
-const REPLAY_KEYS: [&str; 5] = ["start_unit", "coflows", "time_scale", "size_scale", "megabyte"];
 
 /// What one traffic section says.
 pub(crate) struct ReadTraffic {
@@ -43,11 +63,10 @@ pub(crate) fn read(
     inputs: &mut Inputs,
     first_seed: u64,
 ) -> Result<ReadTraffic, FileError> {
-    if section.has("flow_list") {
-        return replay(section, topology, inputs);
-    }
-    if let Some(key) = REPLAY_KEYS.into_iter().find(|key| section.has(key)) {
-        return Err(section.error(key, "belongs to `flow_list` only"));
+    match traffic_sources::source(section)? {
+        None => {}
+        Some("flow_list") => return replay(section, topology, inputs),
+        Some(source) => return traffic_sources::read(section, source, topology, inputs, first_seed),
     }
     let spec = generated(section, inputs)?;
     let mut warnings = Vec::new();
@@ -76,7 +95,9 @@ pub(crate) fn read(
 
 fn generated(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, FileError> {
     let workload = section.text("workload")?.ok_or_else(|| {
-        section.missing("workload").with_hint("name flow sizes, such as workload = \"web-search\", or a flow_list")
+        section.missing("workload").with_hint(
+            "name flow sizes, such as workload = \"web-search\", or a flow_list, collective, trace or matrix",
+        )
     })?;
     let sizes = traffic::parse_workload(workload, &mut |path| inputs.read(path));
     let pattern = Pattern::parse(section.text("pattern")?.unwrap_or("random-pairs"));
@@ -128,9 +149,6 @@ pub fn bisection(topology: &Topology) -> Bandwidth {
 }
 
 fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {
-    if let Some(key) = GENERATE_KEYS.into_iter().find(|key| section.has(key)) {
-        return Err(section.error(key, "cannot go with `flow_list`, which says everything about the flows"));
-    }
     let file = section.text("flow_list")?.unwrap_or_default();
     let unreadable = |reason| section.error("flow_list", format!("cannot read {file}")).with_cause(reason);
     let text = inputs.read(file).map_err(unreadable)?;
@@ -192,6 +210,8 @@ fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
 fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
     let key = match cause {
         TrafficError::Pattern(_) | TrafficError::Triggered(_) => "pattern",
+        // No other source of traffic comes here.
+        TrafficError::Collective(_) | TrafficError::Demand(_) => "workload",
         TrafficError::NoCapacity(_) => "load_reference",
         TrafficError::LoadMissing(_) | TrafficError::BadLoad(_) | TrafficError::TooLate(_) => "load",
         TrafficError::NoEnd | TrafficError::TooMany => "flows",
@@ -207,45 +227,64 @@ impl TrafficPlan {
     pub fn flows(&self, topology: &Topology, load: Option<f64>, seed: u64) -> Result<Arc<FlowList>, TrafficError> {
         match self {
             TrafficPlan::Replay(list) => Ok(list.clone()),
-            TrafficPlan::Generate { .. } => Ok(Arc::new(self.try_flows(topology, load, seed)?.0)),
+            _ => Ok(Arc::new(self.try_flows(topology, load, seed)?.0)),
         }
     }
 
-    fn try_flows(
+    /// The same with what to look at before trusting them.
+    pub(crate) fn try_flows(
         &self,
         topology: &Topology,
         load: Option<f64>,
         seed: u64,
     ) -> Result<(FlowList, Vec<Warning>), TrafficError> {
-        let TrafficPlan::Generate { spec, reference } = self else { return Ok(Default::default()) };
-        let load = load.zip(*reference);
-        let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
-        traffic::generate(topology, &TrafficSpec { load, ..(**spec).clone() }, seed)
+        match self {
+            TrafficPlan::Generate { spec, reference } => {
+                let load = load.zip(*reference);
+                let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
+                traffic::generate(topology, &TrafficSpec { load, ..(**spec).clone() }, seed)
+            }
+            TrafficPlan::Replay(list) => Ok(((**list).clone(), Vec::new())),
+            TrafficPlan::Collectives { specs, ranks } => {
+                Ok((traffic::collectives(topology, specs, ranks, seed)?, Vec::new()))
+            }
+            TrafficPlan::Training { trace, options } => trace.flows(topology, options, seed),
+            TrafficPlan::Demands { matrix, options } => matrix.flows(topology, options, seed),
+        }
     }
 
     /// In words, for reports.
     pub fn describe(&self) -> String {
-        let TrafficPlan::Generate { spec, reference } = self else {
-            let TrafficPlan::Replay(list) = self else { unreachable!("a plan generates or replays") };
-            return list.description.clone();
-        };
-        let mut words = format!(
-            "{} (mean {:.0} B), pattern {}, arrivals {}",
-            spec.sizes.name(),
-            spec.sizes.mean_bytes(),
-            spec.pattern,
-            spec.arrivals
-        );
-        if let Some((reference, capacity)) = reference {
-            words += &format!(", load of {} ({capacity})", reference.name());
+        match self {
+            TrafficPlan::Generate { spec, reference } => describe_generated(spec, reference.as_ref()),
+            TrafficPlan::Replay(list) => list.description.clone(),
+            TrafficPlan::Collectives { specs, ranks } => {
+                let specs: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
+                let count = ranks.count.map_or("one rank per host".to_owned(), |count| format!("{count} ranks"));
+                format!("{}; {count}, {}", specs.join(" beside "), ranks.placement)
+            }
+            TrafficPlan::Training { trace, options } => trace.describe(options),
+            TrafficPlan::Demands { matrix, options } => matrix.describe(options),
         }
-        if let Some(flows) = spec.flows {
-            words += &format!(", {flows} flows");
-        }
-        if let Some(until) = spec.until {
-            let until: Time = until;
-            words += &format!(", starts before {until}");
-        }
-        words
     }
+}
+
+fn describe_generated(spec: &TrafficSpec, reference: Option<&(LoadReference, Bandwidth)>) -> String {
+    let mut words = format!(
+        "{} (mean {:.0} B), pattern {}, arrivals {}",
+        spec.sizes.name(),
+        spec.sizes.mean_bytes(),
+        spec.pattern,
+        spec.arrivals
+    );
+    if let Some((reference, capacity)) = reference {
+        words += &format!(", load of {} ({capacity})", reference.name());
+    }
+    if let Some(flows) = spec.flows {
+        words += &format!(", {flows} flows");
+    }
+    if let Some(until) = spec.until {
+        words += &format!(", starts before {until}");
+    }
+    words
 }

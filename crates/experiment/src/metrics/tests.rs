@@ -150,3 +150,18 @@ fn series_and_heat_agree() {
     assert_eq!(heat.group, [0, 0, 0, 0, 1, 1, 1, 1]);
     assert_eq!(heat.links[0], "leaf0 -> spine0");
 }
+
+#[test]
+fn groups_take_from_their_first_start_to_their_last_byte() {
+    let topology = leaf_spine();
+    let at = |us, record: FlowRecord| FlowRecord { started: Time::from_us(us), ..record };
+    let done = |us, fct_us| at(us, record(FlowEnd::Completed, fct_us));
+    let records =
+        vec![done(5, 20), done(10, 40), done(7, 100), at(3, record(FlowEnd::Running, 1)), done(1, 9), done(2, 900)];
+    let outcome = outcome(&topology, records, &[]);
+    // Group 3 is not complete, and group 0 is none.
+    let flows: Vec<Flow> = [2, 2, 3, 3, 9, 0].into_iter().map(|group| Flow { group, ..flow(1) }).collect();
+    let times = groups::group_times(&FlowList { flows, description: String::new() }, &outcome);
+    assert_eq!((times.unfinished, times.time_us.count), (1, 2));
+    assert_eq!((times.time_us.mean, times.time_us.p50, times.time_us.max), ((45.0 + 9.0) / 2.0, 9.0, 45.0));
+}

@@ -108,6 +108,11 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         share("Retransmitted", "Data packets sent again / data packets sent", |run| run.loss.retransmitted_share),
         share("Reordered", "Data packets that arrived below the highest sequence seen", |run| run.reordering.fraction),
     ];
+    if panel.entries.iter().any(|entry| entry.point.group_mean_us.mean > 0.0) {
+        let explanation =
+            "Mean completion time of groups of flows (jobs, coflows, collectives): first start to last byte";
+        columns.insert(2, time(panel, "Group time", explanation, |point| &point.group_mean_us));
+    }
     if panel.measure == Measure::Throughput {
         columns.remove(1);
         columns.splice(0..0, [throughput(), times_less(panel)]);

@@ -22,6 +22,7 @@ pub(crate) fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> 
         slowdown_min: 1.0,
         slowdown_bound_mean: slowdown,
         throughput_share: 0.0,
+        groups: Default::default(),
         fairness: Fairness::default(),
         core: CoreBalance::default(),
         reordering: Reordering::default(),

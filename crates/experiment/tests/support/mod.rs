@@ -193,6 +193,7 @@ fn record(
         slowdown: quantiles(&slowdown, count - running),
         slowdown_bound_mean: mean(&slowdown) * (1.0 + 5.0 * running as f64 / count as f64),
         throughput_share: rho * 0.93,
+        groups: Default::default(),
         fairness: Fairness { jain: 0.93, min: 0.2 },
         core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho },
         reordering: Reordering { fraction: if index == 1 { 0.27 } else { 0.0004 }, ..Reordering::default() },

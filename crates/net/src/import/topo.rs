@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
         }
         if !global && !TIER_KEYS.contains(&key.as_str()) {
             let known = GLOBAL_KEYS.into_iter().chain(["tier"]).chain(TIER_KEYS);
-            let hint = crate::spec::nearest(&key, known);
+            let hint = crate::words::hint(&key, known);
             return Err(self.wrong(line, format!("unknown key `{key}`; {hint}")));
         }
         if !global && tier.is_none() {

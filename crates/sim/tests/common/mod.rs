@@ -40,7 +40,7 @@ pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -
         .collect();
     flows.sort_by_key(|f| match f.start {
         Start::At(at) => at,
-        Start::After { .. } => Time::MAX,
+        Start::After { .. } | Start::AfterGroups { .. } => Time::MAX,
     });
     list(flows)
 }

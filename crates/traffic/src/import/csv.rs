@@ -10,8 +10,9 @@
 //! Columns come in any order, named by the header. `src`, `dst`: host numbers from 0. `size_bytes`: payload, at
 //! least 1. One of `start_ps`, `start_ns`, `start_us`, `start_ms`, `start_s`: when it starts, decimals allowed.
 //! Optional: `id` (default the position of the row, from 0), `after` (the id of a flow: this one starts when that
-//! one is delivered, plus its start column), `group` (job or coflow, default 0). `#` starts a comment line; `\n`,
-//! `\r` and `\\` in a description stand for the characters.
+//! one is delivered, plus its start column), `group` (job, coflow or collective, default 0), `after_group` (`3` or
+//! `3-18`: this one starts when every flow of these groups is delivered, plus its start column). `#` starts a comment
+//! line; `\n`, `\r` and `\\` in a description stand for the characters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,9 +20,11 @@ use std::fmt::Write as _;
 use net::{Time, Topology};
 
 use super::{ImportError, ImportProblem, host, size_bytes, time, whole};
-use crate::flow::{BadTrigger, Flow, FlowList, Start};
+use crate::flow::{Flow, FlowList, Start};
+use crate::triggers::BadTrigger;
 
-const COLUMNS: &str = "id, src, dst, size_bytes, start_ps, start_ns, start_us, start_ms, start_s, after, group";
+const COLUMNS: &str =
+    "id, src, dst, size_bytes, start_ps, start_ns, start_us, start_ms, start_s, after, group, after_group";
 const DESCRIPTION: &str = "# description: ";
 
 /// Reads a CSV flow list for the hosts of `topology`. `file` names it in errors.
@@ -63,12 +66,18 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     for row in &rows {
         flows.push(row.flow(&by_id).map_err(|problem| fail(row.line, problem))?);
     }
-    FlowList::sorted(flows, description(text)).map_err(|bad| match bad {
-        BadTrigger::Missing(row) | BadTrigger::Circular(row) => {
-            let (line, id) = (rows[row].line, rows[row].id);
-            let problem = format!("flow {id} waits, directly or through others, for itself");
-            fail(line, ImportProblem::NeverStarts(problem))
-        }
+    FlowList::sorted(flows, description(text)).map_err(|bad| {
+        let Row { line, id, after_groups, .. } = rows[bad.place()];
+        let problem = match (bad, after_groups) {
+            (BadTrigger::Missing(_), Some((first, last))) => ImportProblem::NeverStarts(format!(
+                "it waits for groups {first} to {last}, of which there are no flows"
+            )),
+            (BadTrigger::TooWide(_), _) => {
+                ImportProblem::Other("the ranges of `after_group` are too many and too wide".to_owned())
+            }
+            _ => ImportProblem::NeverStarts(format!("flow {id} waits, directly or through others, for itself")),
+        };
+        fail(line, problem)
     })
 }
 
@@ -82,15 +91,22 @@ pub fn write_csv(list: &FlowList) -> String {
         text.push_str(&escaped);
         text.push('\n');
     }
-    text.push_str("id,src,dst,size_bytes,start_ps,after,group\n");
+    // The column of the rarest kind of start is written where there is one.
+    let has_barriers = list.flows.iter().any(|flow| matches!(flow.start, Start::AfterGroups { .. }));
+    text.push_str("id,src,dst,size_bytes,start_ps,after,group");
+    text.push_str(if has_barriers { ",after_group\n" } else { "\n" });
     for (id, flow) in list.flows.iter().enumerate() {
-        let (start, after) = match flow.start {
-            Start::At(time) => (time, String::new()),
-            Start::After { flow, delay } => (delay, flow.to_string()),
+        let (start, after, groups) = match flow.start {
+            Start::At(time) => (time, String::new(), String::new()),
+            Start::After { flow, delay } => (delay, flow.to_string(), String::new()),
+            Start::AfterGroups { first, last, delay } => (delay, String::new(), format!("{first}-{last}")),
         };
         let (src, dst, size, ps) = (flow.src.0, flow.dst.0, flow.size_bytes, start.as_ps());
-        writeln!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group)
-            .expect("writing to a string does not fail");
+        write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group).expect("writing to a string does not fail");
+        if has_barriers {
+            write!(text, ",{groups}").expect("writing to a string does not fail");
+        }
+        text.push('\n');
     }
     text
 }
@@ -116,15 +132,21 @@ struct Row {
     line: u64,
     id: u64,
     after: Option<u64>,
+    after_groups: Option<(u32, u32)>,
     start: Time,
     flow: Flow,
 }
 
 impl Row {
     fn flow(&self, by_id: &BTreeMap<u64, u32>) -> Result<Flow, ImportProblem> {
-        let start = match self.after {
-            None => Start::At(self.start),
-            Some(id) => Start::After {
+        let start = match (self.after, self.after_groups) {
+            (None, None) => Start::At(self.start),
+            (None, Some((first, last))) => Start::AfterGroups { first, last, delay: self.start },
+            (Some(_), Some(_)) => {
+                let problem = "`after` and `after_group` exclude each other; keep one";
+                return Err(ImportProblem::Other(problem.to_owned()));
+            }
+            (Some(id), None) => Start::After {
                 flow: *by_id.get(&id).ok_or_else(|| {
                     ImportProblem::NeverStarts(format!("it waits for flow {id}, which is not in the file"))
                 })?,
@@ -146,6 +168,7 @@ struct Columns {
     id: Option<usize>,
     after: Option<usize>,
     group: Option<usize>,
+    after_group: Option<usize>,
 }
 
 impl Columns {
@@ -177,6 +200,7 @@ impl Columns {
             id: find("id"),
             after: find("after"),
             group: find("group"),
+            after_group: find("after_group"),
         })
     }
 
@@ -198,6 +222,7 @@ impl Columns {
             line,
             id: optional(self.id).map_or(Ok(u64::from(position)), |text| whole("id", text))?,
             after: optional(self.after).map(|text| whole("after", text)).transpose()?,
+            after_groups: optional(self.after_group).map(groups).transpose()?,
             start,
             flow: Flow {
                 src,
@@ -208,6 +233,17 @@ impl Columns {
             },
         })
     }
+}
+
+/// `3` or `3-18`.
+fn groups(text: &str) -> Result<(u32, u32), ImportProblem> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (u32, u32) = (whole("after_group", first)?, whole("after_group", last)?);
+    if first == 0 || last < first {
+        let expected = "a group above 0, or a range such as 3-18";
+        return Err(ImportProblem::Number { what: "after_group", found: text.to_owned(), expected });
+    }
+    Ok((first, last))
 }
 
 fn description(text: &str) -> String {
@@ -251,6 +287,16 @@ mod tests {
         let delay = Time::from_ns(5);
         assert_eq!(list.flows[1].start, Start::After { flow: 2, delay });
         assert_eq!(list.flows[2].src, HostIx(0));
+    }
+
+    #[test]
+    fn barriers_are_kept() {
+        let text = "src,dst,size_bytes,start_us,group,after_group\n0,1,10,0,4,\n1,2,10,2,6,4\n2,0,10,0,7,4-6\n";
+        let topology = single_rack(3);
+        let list = read_csv("t.csv", text, &topology).unwrap();
+        assert_eq!(list.flows[1].start, Start::AfterGroups { first: 4, last: 4, delay: Time::from_us(2) });
+        assert_eq!(list.flows[2].start, Start::AfterGroups { first: 4, last: 6, delay: Time::ZERO });
+        assert_eq!(read_csv("t.csv", &write_csv(&list), &topology).unwrap(), list);
     }
 
     /// Sender, step to the receiver, size, start, flow waited for, group.

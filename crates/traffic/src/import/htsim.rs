@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use net::{HostIx, Time};
 
 use super::{ImportError, ImportProblem, host, size_bytes, time, whole};
-use crate::flow::{BadTrigger, Flow, FlowList, Start};
+use crate::flow::{Flow, FlowList, Start};
 
 /// Unit of the `start` key. The format means picoseconds; some published files hold microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,12 +50,10 @@ pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatr
         flows.push(flow.map_err(|problem| ImportError::new(file, connection.line, problem))?);
     }
     let description = format!("{} flows of connection matrix {file}", flows.len());
-    let list = FlowList::sorted(flows, description).map_err(|bad| match bad {
-        BadTrigger::Missing(ix) | BadTrigger::Circular(ix) => {
-            let problem = "its trigger waits, directly or through others, for itself".to_owned();
-            let line = matrix.connections[ix].line;
-            ImportError::new(file, line, ImportProblem::NeverStarts(problem))
-        }
+    let list = FlowList::sorted(flows, description).map_err(|bad| {
+        let problem = "its trigger waits, directly or through others, for itself".to_owned();
+        let line = matrix.connections[bad.place()].line;
+        ImportError::new(file, line, ImportProblem::NeverStarts(problem))
     })?;
     Ok(ConnectionMatrix { host_count: matrix.host_count.unwrap_or(0), list })
 }

@@ -1,0 +1,181 @@
+//! Collectives as text: `ring-all-reduce:size=64MB,group_size=8`.
+
+use std::fmt;
+
+use net::{Bytes, Time};
+
+use super::CollectiveKind;
+use crate::spec::{Parameter, Spec, SpecError};
+
+/// A collective of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveInfo {
+    /// How it is chosen.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub title: &'static str,
+    /// Its parameters.
+    pub parameters: &'static [Parameter],
+    kind: CollectiveKind,
+}
+
+/// A collective that groups of ranks repeat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectiveSpec {
+    /// Which one.
+    pub kind: CollectiveKind,
+    /// The buffer of each rank, bytes.
+    pub size_bytes: u64,
+    /// Ranks of a group; all of them where `None`.
+    pub group_size: Option<u32>,
+    /// Distance between neighbours in a group.
+    pub stride: u32,
+    /// How often, one after the other.
+    pub repeat: u32,
+    /// From the end of one to the beginning of the next: computation.
+    pub gap: Time,
+}
+
+const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, default, doc }
+}
+
+const SIZE: Parameter = parameter("size", "required", "buffer of each rank, such as 64MB");
+const GROUP_SIZE: Parameter =
+    parameter("group_size", "all ranks", "ranks of a group; all groups work at the same time");
+const STRIDE: Parameter = parameter(
+    "stride",
+    "1",
+    "distance between neighbours in a group: 1 for tensor parallelism, its group size for data parallelism",
+);
+const REPEAT: Parameter = parameter("repeat", "1", "how often, each when the one before is complete");
+const GAP: Parameter = parameter("gap", "0s", "computation between the end of one and the beginning of the next");
+const COMMON: &[Parameter] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
+
+/// Every collective.
+pub const COLLECTIVES: &[CollectiveInfo] = &[
+    CollectiveInfo {
+        name: "ring-all-reduce",
+        title: "sums buffers round a ring: 2 (n - 1) steps of size / n",
+        parameters: COMMON,
+        kind: CollectiveKind::AllReduce,
+    },
+    CollectiveInfo {
+        name: "ring-all-gather",
+        title: "collects blocks round a ring: n - 1 steps of size / n",
+        parameters: COMMON,
+        kind: CollectiveKind::AllGather,
+    },
+    CollectiveInfo {
+        name: "ring-reduce-scatter",
+        title: "sums blocks round a ring: n - 1 steps of size / n",
+        parameters: COMMON,
+        kind: CollectiveKind::ReduceScatter,
+    },
+    CollectiveInfo {
+        name: "all-to-all",
+        title: "every rank sends size / n to every other, all at once",
+        parameters: COMMON,
+        kind: CollectiveKind::AllToAll,
+    },
+    CollectiveInfo {
+        name: "all-to-all-rounds",
+        title: "the same in n - 1 rounds, to the next rank, the second next, and so on",
+        parameters: COMMON,
+        kind: CollectiveKind::AllToAllRounds,
+    },
+    CollectiveInfo {
+        name: "tree-broadcast",
+        title: "sends the whole buffer from the first rank down a binomial tree",
+        parameters: COMMON,
+        kind: CollectiveKind::Broadcast { root: 0 },
+    },
+];
+
+impl CollectiveSpec {
+    /// From text: `ring-all-reduce:size=64MB,group_size=8,stride=1,repeat=4,gap=2ms`.
+    ///
+    /// # Errors
+    /// An unknown name or key, with the nearest known one; a value out of range; no size.
+    pub fn parse(text: &str) -> Result<CollectiveSpec, SpecError> {
+        let spec = Spec::parse("collective", text)?;
+        let Some(info) = COLLECTIVES.iter().find(|info| info.name == spec.name) else {
+            let known: Vec<&str> = COLLECTIVES.iter().map(|info| info.name).collect();
+            return Err(spec.unknown_name(&known));
+        };
+        spec.check_keys(info.parameters)?;
+        let size_bytes = spec.require::<Bytes>("size")?.as_u64();
+        if size_bytes == 0 {
+            return Err(spec.bad("size", "give 1 byte or more"));
+        }
+        let group_size = spec.get::<u32>("group_size")?;
+        if group_size.is_some_and(|size| size < 2) {
+            return Err(spec.bad("group_size", "a group has 2 ranks or more"));
+        }
+        let at_least_one = |key| match spec.get::<u32>(key)? {
+            Some(0) => Err(spec.bad(key, "give 1 or more")),
+            given => Ok(given.unwrap_or(1)),
+        };
+        Ok(CollectiveSpec {
+            kind: info.kind,
+            size_bytes,
+            group_size,
+            stride: at_least_one("stride")?,
+            repeat: at_least_one("repeat")?,
+            gap: spec.get("gap")?.unwrap_or(Time::ZERO),
+        })
+    }
+}
+
+impl fmt::Display for CollectiveSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_same = |info: &&CollectiveInfo| std::mem::discriminant(&info.kind) == std::mem::discriminant(&self.kind);
+        let name = COLLECTIVES.iter().find(is_same).map_or("collective", |info| info.name);
+        write!(f, "{name}:size={}B", self.size_bytes)?;
+        if let Some(size) = self.group_size {
+            write!(f, ",group_size={size}")?;
+        }
+        write!(f, ",stride={},repeat={}", self.stride, self.repeat)?;
+        if self.gap > Time::ZERO { write!(f, ",gap={}", self.gap) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specifications_are_read_and_written() {
+        for info in COLLECTIVES {
+            let spec = CollectiveSpec::parse(&format!("{}:size=1MB,group_size=4,stride=2", info.name)).unwrap();
+            assert_eq!((spec.kind, spec.size_bytes, spec.repeat), (info.kind, 1_000_000, 1));
+            assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
+        }
+        let spec = CollectiveSpec::parse("all-to-all:size=3B,repeat=7,gap=2ms").unwrap();
+        assert_eq!((spec.group_size, spec.repeat, spec.gap), (None, 7, Time::from_ms(2)));
+        assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (text, message) in [
+            (
+                "ring-al-reduce:size=1MB",
+                "there is no collective called `ring-al-reduce`; did you mean `ring-all-reduce`?",
+            ),
+            ("all-to-all", "collective `all-to-all` needs `size`; write `all-to-all:size=...`"),
+            ("all-to-all:size=0B", "collective `all-to-all`: size = `0B`: give 1 byte or more"),
+            (
+                "all-to-all:size=1MB,group=2",
+                "collective `all-to-all` has no parameter `group`; did you mean `group_size`?",
+            ),
+            (
+                "all-to-all:size=1MB,group_size=1",
+                "collective `all-to-all`: group_size = `1`: a group has 2 ranks or more",
+            ),
+            ("all-to-all:size=1MB,repeat=0", "collective `all-to-all`: repeat = `0`: give 1 or more"),
+        ] {
+            assert_eq!(CollectiveSpec::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Collectives as flows of a list.
+
+use net::{HostIx, Time};
+
+use super::{CollectiveError, CollectiveKind, GroupLayout};
+use crate::flow::{Flow, Start};
+use crate::generate::FLOWS_MAX;
+
+use super::steps::Step;
+
+/// Flows so far, and the number of the next group.
+pub(crate) struct Writer<'a> {
+    hosts: &'a [HostIx],
+    pub(crate) flows: Vec<Flow>,
+    next_group: u32,
+    steps: Vec<Step>,
+}
+
+/// One collective done by all groups of a layout: what later ones wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Operation {
+    layout: GroupLayout,
+    first_group: u32,
+    group_count: u32,
+}
+
+impl<'a> Writer<'a> {
+    /// `hosts`: the host of each rank.
+    pub(crate) fn new(hosts: &'a [HostIx]) -> Writer<'a> {
+        Writer { hosts, flows: Vec::new(), next_group: 1, steps: Vec::new() }
+    }
+
+    pub(crate) fn rank_count(&self) -> u32 {
+        self.hosts.len() as u32
+    }
+
+    /// Refuses more repetitions than a list holds, before any is made.
+    pub(crate) fn reserve(
+        &self,
+        kind: CollectiveKind,
+        layout: GroupLayout,
+        repeat: u32,
+    ) -> Result<(), CollectiveError> {
+        let group_count = layout.group_count(self.rank_count())?;
+        let each = u128::from(group_count) * u128::from(kind.flow_count(layout.size));
+        let more = each.saturating_mul(u128::from(repeat));
+        match more + self.flows.len() as u128 > u128::from(FLOWS_MAX) {
+            true => Err(CollectiveError::TooMany),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a collective in all groups of a layout, `delay` after `before` (or after time 0).
+    ///
+    /// The layout has groups of at least two and `bytes` is above 0, so that there is something to wait for. A group
+    /// waits for the same group of `before` if the layouts are the same, else for all groups of it.
+    pub(crate) fn operation(
+        &mut self,
+        kind: CollectiveKind,
+        layout: GroupLayout,
+        bytes: u64,
+        before: Option<Operation>,
+        delay: Time,
+    ) -> Result<Operation, CollectiveError> {
+        self.reserve(kind, layout, 1)?;
+        let group_count = layout.group_count(self.rank_count())?;
+        self.steps.clear();
+        kind.steps(layout.size, bytes, &mut self.steps);
+        let first_group = self.next_group;
+        for group in 0..group_count {
+            let begin = before.map_or(Start::At(delay), |before| before.then(layout, group, delay));
+            self.group(layout, group, first_group + group, begin);
+        }
+        self.next_group += group_count;
+        Ok(Operation { layout, first_group, group_count })
+    }
+
+    fn group(&mut self, layout: GroupLayout, group: u32, number: u32, begin: Start) {
+        let base = self.flows.len() as u32;
+        let host = |member: u32| self.hosts[layout.rank(group, member) as usize];
+        for step in &self.steps {
+            let after = step.after.map(|after| Start::After { flow: base + after, delay: Time::ZERO });
+            self.flows.push(Flow {
+                src: host(step.from),
+                dst: host(step.to),
+                size_bytes: step.bytes,
+                start: after.unwrap_or(begin),
+                group: number,
+            });
+        }
+    }
+}
+
+impl Operation {
+    fn then(self, layout: GroupLayout, group: u32, delay: Time) -> Start {
+        let (first, last) = match layout == self.layout {
+            true => (self.first_group + group, self.first_group + group),
+            false => (self.first_group, self.first_group + self.group_count - 1),
+        };
+        Start::AfterGroups { first, last, delay }
+    }
+}
