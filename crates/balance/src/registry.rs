@@ -237,7 +237,7 @@ impl Spec {
         Spec::new(name, given)
     }
 
-    /// From a comma-separated list. A piece with `=` but without a name continues the piece before it, so
+    /// From a comma-separated list, in which `all` stands for every balancer with its defaults. A piece with `=` but without a name continues the piece before it, so
     /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
     ///
     /// # Errors
@@ -254,7 +254,18 @@ impl Spec {
                 _ => pieces.push(piece.to_owned()),
             }
         }
-        pieces.iter().map(|piece| Spec::parse(piece)).collect()
+        let mut specs = Vec::new();
+        for piece in &pieces {
+            match piece.trim() {
+                "all" => {
+                    for entry in DATAPLANE.iter().filter(|entry| !entry.is_bound()) {
+                        specs.push(Spec::new(entry.name, BTreeMap::new())?);
+                    }
+                }
+                piece => specs.push(Spec::parse(piece)?),
+            }
+        }
+        Ok(specs)
     }
 
     /// The name, with what the user set: unique within a comparison that makes sense.

@@ -21,6 +21,8 @@ pub struct Claim {
     pub balancer: String,
     /// What it says.
     pub comparison: Comparison,
+    /// In comparisons with another balancer: how many times the other's metric it is measured against.
+    pub times: f64,
     /// Where it says so: at least one load in all, and at least two of each variant for a rise.
     pub at: Vec<Selection>,
     /// Why it is not reproduced, if it is not.
@@ -70,11 +72,15 @@ pub enum Metric {
     GroupMax,
     /// Flows completed / flows started.
     CompletedShare,
+    /// Mean slowdown of all flows, where an unfinished one counts with what it had reached.
+    SlowdownBoundMean,
+    /// Delivered bytes / what host links could have carried.
+    ThroughputShare,
 }
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 9] = [
+    pub const ALL: [Metric; 11] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP99,
@@ -84,9 +90,11 @@ impl Metric {
         Metric::GroupMean,
         Metric::GroupMax,
         Metric::CompletedShare,
+        Metric::SlowdownBoundMean,
+        Metric::ThroughputShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 11] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p99_us",
@@ -96,6 +104,8 @@ impl Metric {
         "group_mean_us",
         "group_max_us",
         "completed_share",
+        "slowdown_bound_mean",
+        "throughput_share",
     ];
 
     /// Its value in a run; `None` where no flow completed that it could be taken from.
@@ -111,6 +121,8 @@ impl Metric {
             Metric::SlowdownMin => completed(run.slowdown_min),
             Metric::GroupMean => grouped(run.groups.time_us.mean),
             Metric::GroupMax => grouped(run.groups.time_us.max),
+            Metric::SlowdownBoundMean => (run.flows.started > 0).then_some(run.slowdown_bound_mean),
+            Metric::ThroughputShare => (run.flows.started > 0).then_some(run.throughput_share),
             Metric::CompletedShare => {
                 (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
             }
@@ -158,12 +170,12 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
     let loads = selection.loads.iter().copied();
     let named = |load: Option<f64>, point: ClaimPoint| ClaimPoint { variant: selection.variant.clone(), load, ..point };
     match &claim.comparison {
-        Comparison::AtMost(other) => loads
-            .map(|load| named(load, rivals(claim.metric, &of(&claim.balancer, load), &of(other, load), 1.0)))
-            .collect(),
-        Comparison::AtLeast(other) => loads
-            .map(|load| named(load, rivals(claim.metric, &of(&claim.balancer, load), &of(other, load), -1.0)))
-            .collect(),
+        Comparison::AtMost(other) => {
+            loads.map(|load| named(load, rivals(claim, &of(&claim.balancer, load), &of(other, load), 1.0))).collect()
+        }
+        Comparison::AtLeast(other) => {
+            loads.map(|load| named(load, rivals(claim, &of(&claim.balancer, load), &of(other, load), -1.0))).collect()
+        }
         Comparison::Within(low, high) => {
             loads.map(|load| named(load, range(claim.metric, &of(&claim.balancer, load), *low, *high))).collect()
         }
@@ -180,10 +192,11 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
 const TIE: f64 = 1e-3;
 
 /// One balancer against another on the seeds both have; a difference of sign `wrong` speaks against the claim.
-fn rivals(metric: Metric, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
+fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
+    let metric = claim.metric;
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
-        Some((metric.of(run)?, metric.of(other)?))
+        Some((metric.of(run)?, metric.of(other)? * claim.times))
     };
     let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
     let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();

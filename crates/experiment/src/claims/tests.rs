@@ -22,6 +22,7 @@ fn claim(comparison: Comparison, loads: &[f64]) -> Claim {
         metric: Metric::FctMean,
         balancer: "a".to_owned(),
         comparison,
+        times: 1.0,
         at: vec![Selection { variant: String::new(), loads: loads.iter().copied().map(Some).collect() }],
         reason: Some("seen in the packets".to_owned()),
     }
@@ -172,4 +173,13 @@ fn verdicts_are_written_in_words() {
     assert!(text.contains("\"verdict\":\"not reproduced\"") && text.contains("\"outcome\":\"fails\""), "{text}");
     assert_eq!(serde_json::from_str::<ClaimVerdict>(&text).unwrap(), verdict);
     assert_eq!(ClaimOutcome::NotReproduced.words(), "not reproduced");
+}
+
+#[test]
+fn a_margin_multiplies_the_other_side() {
+    let runs = runs(0.5, &[("a", &[79.0, 80.0, 81.0]), ("b", &[100.0, 100.0, 100.0])]);
+    let with = |times| judged(Claim { times, ..claim(at_most(), &[0.5]) }, &runs);
+    assert_eq!(with(0.9).verdict, ClaimOutcome::Reproduced);
+    assert_eq!(with(0.7).verdict, ClaimOutcome::NotReproduced);
+    assert!(with(0.9).sentence.contains("80 µs against 90 µs (0.9 × 100 µs)"), "{}", with(0.9).sentence);
 }

@@ -37,7 +37,8 @@ pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
 /// Where some flows did not complete, unless that is what the claim is about.
 fn open(claim: &Claim, points: &[ClaimPoint]) -> Option<String> {
     let points: Vec<&ClaimPoint> = points.iter().filter(|point| point.unfinished > 0).collect();
-    if points.is_empty() || claim.metric == Metric::CompletedShare {
+    let is_about_all = matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownBoundMean);
+    if points.is_empty() || is_about_all {
         return None;
     }
     let names: Vec<String> = points.iter().map(|point| place(claim, point)).collect();
@@ -99,8 +100,14 @@ fn numbers(claim: &Claim, point: &ClaimPoint) -> String {
             format!("{value} after {before}")
         }
         (_, Some(other)) => {
+            let times = claim.times;
+            let of = if times == 1.0 {
+                String::new()
+            } else {
+                format!(" ({} × {})", significant(times, 3), text(claim.metric, other / times, 3))
+            };
             let (value, other) = pair(value, other);
-            format!("{value} against {other}")
+            format!("{value} against {other}{of}")
         }
     }
 }
@@ -125,8 +132,8 @@ fn apart(metric: Metric, a: f64, b: f64) -> (String, String) {
 
 fn text(metric: Metric, value: f64, digits: usize) -> String {
     match metric {
-        Metric::SlowdownMean | Metric::SlowdownMin => significant(value, digits),
-        Metric::CompletedShare => share(value, digits),
+        Metric::SlowdownMean | Metric::SlowdownMin | Metric::SlowdownBoundMean => significant(value, digits),
+        Metric::CompletedShare | Metric::ThroughputShare => share(value, digits),
         _ => match value {
             us if us >= 999_500.0 => format!("{} s", significant(us / 1e6, digits)),
             us if us >= 999.5 => format!("{} ms", significant(us / 1e3, digits)),

@@ -81,7 +81,17 @@ fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit>
     {
         return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
     }
-    Ok(Claim { id, claim: words, metric, balancer, comparison, at, reason })
+    let times = times(section, &comparison)?;
+    Ok(Claim { id, claim: words, metric, balancer, comparison, times, at, reason })
+}
+
+/// `times = 0.8` beside `at_most` or `at_least`.
+fn times(section: &Section<'_>, comparison: &Comparison) -> Result<f64, FileError> {
+    match (section.positive("times", f64::INFINITY)?, comparison) {
+        (None, _) => Ok(1.0),
+        (Some(times), Comparison::AtMost(_) | Comparison::AtLeast(_)) => Ok(times),
+        (Some(_), _) => Err(section.error("times", "needs `at_most` or `at_least`")),
+    }
 }
 
 /// The label at a key, if it is one of the experiment.

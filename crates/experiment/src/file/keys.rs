@@ -131,9 +131,10 @@ pub const KEYS: &[Key] = &[
 
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),
-    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives) or completed_share"),
+    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached) or throughput_share"),
     key("expect", "balancer", "label", "the only one", "the balancer it is about, as in `balancers`"),
     key("expect", "at_most", "label", "one comparison is required", "the metric is at most that of this balancer, paired over seeds"),
+    key("expect", "times", "number", "1", "with at_most or at_least: the metric is compared with so many times the other balancer's, such as 0.8"),
     key("expect", "at_least", "label", "one comparison is required", "the metric is at least that of this balancer, paired over seeds"),
     key("expect", "within", "[low, high]", "one comparison is required", "the mean over seeds is in this range"),
     key("expect", "rises_with_load", "true", "one comparison is required", "the mean over seeds does not fall from one load to the next"),
