@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, Routes, Stream, Topology};
 
+use crate::dataplane::parts::forest::{Cables, Forest};
+
 /// How to compute [`Vlans`].
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -286,111 +288,6 @@ fn merge(topology: &Topology, trees: &[Tree]) -> Vec<u32> {
         }) as u32
     };
     trees.iter().map(vlan_of).collect()
-}
-
-/// A set of cables.
-#[derive(Clone)]
-struct Cables(Vec<u64>);
-
-impl Cables {
-    fn none(topology: &Topology) -> Cables {
-        Cables(vec![0; (topology.links().len() / 2).div_ceil(64)])
-    }
-
-    fn insert(&mut self, cable: u32) {
-        self.0[cable as usize / 64] |= 1 << (cable % 64);
-    }
-
-    fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-
-    fn union_count(&self, other: &Cables) -> u32 {
-        self.0.iter().zip(&other.0).map(|(a, b)| (a | b).count_ones()).sum()
-    }
-
-    /// Those that are not in `other`.
-    fn without<'a>(&'a self, other: &'a Cables) -> impl Iterator<Item = u32> + 'a {
-        self.0.iter().zip(&other.0).zip(0u32..).flat_map(|((word, other), at)| {
-            let mut rest = word & !other;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(at * 64 + bit)
-            })
-        })
-    }
-}
-
-/// A loop-free set of cables: a union-find structure that can take back what it did.
-struct Forest {
-    parent: Vec<u32>,
-    size: Vec<u32>,
-    cables: Cables,
-    /// More cables than this make a loop: one less than the nodes that can be on paths, which leaves out hosts behind one
-    /// switch.
-    most: u32,
-}
-
-impl Forest {
-    fn new(topology: &Topology) -> Forest {
-        let nodes = topology.nodes().len() as u32;
-        let is_on_paths = |node: &u32| {
-            let node = NodeIx(*node);
-            topology.node(node).forwards || topology.out_links(node).len() > 1
-        };
-        let most = (0..nodes).filter(is_on_paths).count().max(1) as u32 - 1;
-        let size = vec![1; nodes as usize];
-        Forest { parent: (0..nodes).collect(), size, cables: Cables::none(topology), most }
-    }
-
-    fn root(&self, mut node: u32) -> u32 {
-        while self.parent[node as usize] != node {
-            node = self.parent[node as usize];
-        }
-        node
-    }
-
-    /// Adds all cables, or none if they would make a loop.
-    fn add(&mut self, topology: &Topology, cables: &Cables) -> bool {
-        // Counting refuses most trees at once where few can be merged, as in tori.
-        let union = self.cables.union_count(cables);
-        if union > self.most {
-            return false;
-        }
-        let ends = |cable: u32| {
-            let link = topology.link(LinkIx(cable * 2));
-            (link.from.0, link.to.0)
-        };
-        // Nor is there anything to take back where one cable alone makes a loop.
-        let is_loop = |cable| self.root(ends(cable).0) == self.root(ends(cable).1);
-        if cables.without(&self.cables).any(is_loop) {
-            return false;
-        }
-        let new: Vec<u32> = cables.without(&self.cables).collect();
-        let mut joined = Vec::with_capacity(new.len());
-        for cable in new {
-            let (a, b) = (self.root(ends(cable).0), self.root(ends(cable).1));
-            if a == b {
-                self.take_back(&joined);
-                return false;
-            }
-            let (small, large) = if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
-            self.parent[small as usize] = large;
-            self.size[large as usize] += self.size[small as usize];
-            joined.push((small, large));
-        }
-        self.cables.0.iter_mut().zip(&cables.0).for_each(|(word, more)| *word |= more);
-        debug_assert_eq!(self.cables.count(), union, "a union has been counted wrong");
-        true
-    }
-
-    fn take_back(&mut self, joined: &[(u32, u32)]) {
-        for (small, large) in joined.iter().rev() {
-            self.parent[*small as usize] = *small;
-            self.size[*large as usize] -= self.size[*small as usize];
-        }
-    }
 }
 
 #[cfg(test)]
