@@ -54,7 +54,7 @@ pub static ENTRY: Entry = Entry {
         Param {
             name: "trials",
             kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "10",
+            default: "4",
             unit: "",
             doc: "Orders in which paths are packed into trees; the smallest packing is kept.",
         },

@@ -3,6 +3,7 @@
 pub mod dre;
 pub mod flowlets;
 pub(crate) mod flows;
+pub mod forest;
 pub(crate) mod path_order;
 pub mod paths;
 pub mod relay;

@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, Routes, Stream, Topology};
 
+use crate::dataplane::parts::forest::{Cables, Forest};
+
 /// How to compute [`Vlans`].
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -39,7 +41,7 @@ pub struct Vlans {
 /// A path of one pair to the destination at hand.
 struct Chosen {
     from: ClassIx,
-    rank: u16,
+    rank: u32,
     links: Vec<LinkIx>,
 }
 
@@ -47,9 +49,8 @@ struct Chosen {
 struct Tree {
     to: ClassIx,
     /// (pair's origin, rank) of its paths.
-    paths: Vec<(ClassIx, u16)>,
-    /// The cables of the tree.
-    cables: Vec<u32>,
+    paths: Vec<(ClassIx, u32)>,
+    cables: Cables,
 }
 
 /// No link.
@@ -62,21 +63,27 @@ impl Vlans {
         let mut rng = Stream::new(seed, "spain vlans");
         let class_count = routes.class_count();
         let classes = || (0..class_count as u32).map(ClassIx);
+        let mut finder = Finder::new(topology, routes);
         let mut trees = Vec::new();
         for to in classes() {
             let turn = rng.bits() as usize >> 1;
             let mut chosen = Vec::new();
             for from in classes().filter(|from| *from != to) {
-                choose_paths(topology, routes, (from, to), turn, plan.paths_max, &mut chosen);
+                finder.choose((from, to), turn, plan.paths_max, &mut chosen);
             }
-            trees.extend(pack(topology, to, &chosen, plan.trials, &mut rng));
+            trees.extend(pack(topology, to, &chosen, plan.trials, &mut rng).into_iter().enumerate());
         }
+        // The first trees of all destinations before the second ones: the limit must not cut off whole destinations.
+        trees.sort_by_key(|(nth, tree)| (*nth, tree.to));
+        let trees: Vec<Tree> = trees.into_iter().map(|(_, tree)| tree).collect();
         let vlan_of_tree = merge(topology, &trees);
         let mut of_pair = vec![Vec::new(); class_count * class_count];
         for (tree, vlan) in trees.iter().zip(&vlan_of_tree).filter(|(_, vlan)| **vlan < plan.vlans_max) {
-            for (from, path) in &tree.paths {
+            // Edges number paths with 16 bits; what lies beyond cannot be named.
+            let nameable = |(_, path): &&(ClassIx, u32)| *path < u32::from(u16::MAX) - 1;
+            for (from, path) in tree.paths.iter().filter(nameable) {
                 of_pair[from.0 as usize * class_count + tree.to.0 as usize]
-                    .push(Tagged { path: *path, vlan: *vlan as u16 });
+                    .push(Tagged { path: *path as u16, vlan: *vlan as u16 });
             }
         }
         let mut vlans = Vlans {
@@ -112,79 +119,99 @@ impl Vlans {
     }
 }
 
-/// Adds the paths of a pair: again and again the shortest path that shares fewest links with those before, until one
-/// repeats. Ties go round the ports from `turn`, which is the same for all that head for one destination, so that their
-/// paths meet early and pack well, and another for each destination, so that the network is used evenly.
-fn choose_paths(
-    topology: &Topology,
-    routes: &Routes,
-    (from, to): (ClassIx, ClassIx),
-    turn: usize,
-    paths_max: u32,
-    chosen: &mut Vec<Chosen>,
-) {
-    let (origin, target) = (routes.class_node(from), routes.class_node(to));
-    if routes.path_count(origin, to) == 0 {
-        return;
+/// Chooses the paths of pairs.
+struct Finder<'a> {
+    topology: &'a Topology,
+    routes: &'a Routes,
+    /// How many paths of the pair at hand use each link.
+    used: Vec<u32>,
+    /// By node: links from here on that others use too, and the link to take.
+    best: Vec<(u32, LinkIx)>,
+    is_listed: Vec<bool>,
+    /// The nodes between origin and target, farthest from the target first.
+    nodes: Vec<NodeIx>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(topology: &'a Topology, routes: &'a Routes) -> Finder<'a> {
+        let nodes = topology.nodes().len();
+        Finder {
+            topology,
+            routes,
+            used: vec![0; topology.links().len()],
+            best: vec![(0, LinkIx(NONE)); nodes],
+            is_listed: vec![false; nodes],
+            nodes: Vec::new(),
+        }
     }
-    let begin = chosen.len();
-    let nodes = nodes_between(topology, routes, origin, to);
-    let at = |node: NodeIx| nodes.binary_search_by_key(&(distance(routes, node, to), node), |entry| *entry);
-    let mut used = std::collections::BTreeMap::<LinkIx, u32>::new();
-    for _ in 0..paths_max {
-        // Nearest first: (links shared from here on, link to take).
-        let mut best: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
-        for (_, node) in &nodes {
-            let hops = routes.next_hops(*node, to);
+
+    /// Adds the paths of a pair: again and again the shortest path that shares fewest links with those before, until one
+    /// repeats. Ties go round the ports from `turn`, which is the same for all that head for one destination, so that
+    /// their paths meet early and pack well, and another for each destination, so that the network is used evenly.
+    fn choose(&mut self, (from, to): (ClassIx, ClassIx), turn: usize, paths_max: u32, chosen: &mut Vec<Chosen>) {
+        let (origin, target) = (self.routes.class_node(from), self.routes.class_node(to));
+        if self.routes.path_count(origin, to) == 0 {
+            return;
+        }
+        self.list_nodes(origin, to);
+        let begin = chosen.len();
+        for _ in 0..paths_max {
+            let links = self.least_shared(origin, target, to, turn);
+            if chosen[begin..].iter().any(|earlier| earlier.links == links) {
+                break;
+            }
+            links.iter().for_each(|link| self.used[link.ix()] += 1);
+            let rank = rank_of(self.topology, self.routes, to, &links);
+            chosen.push(Chosen { from, rank, links });
+        }
+        for path in &chosen[begin..] {
+            path.links.iter().for_each(|link| self.used[link.ix()] = 0);
+        }
+    }
+
+    /// Shortest paths only: a node once listed is as far from the target on every one of them.
+    fn list_nodes(&mut self, origin: NodeIx, to: ClassIx) {
+        self.nodes.clear();
+        self.nodes.push(origin);
+        let mut next = 0;
+        while next < self.nodes.len() {
+            for link in self.routes.next_hops(self.nodes[next], to) {
+                let far = self.topology.link(*link).to;
+                if !std::mem::replace(&mut self.is_listed[far.ix()], true) {
+                    self.nodes.push(far);
+                }
+            }
+            next += 1;
+        }
+        self.nodes.iter().for_each(|node| self.is_listed[node.ix()] = false);
+    }
+
+    fn least_shared(&mut self, origin: NodeIx, target: NodeIx, to: ClassIx, turn: usize) -> Vec<LinkIx> {
+        self.best[target.ix()] = (0, LinkIx(NONE));
+        for node in self.nodes.iter().rev().filter(|node| **node != target) {
+            let hops = self.routes.next_hops(*node, to);
             let in_turn = (0..hops.len()).map(|i| hops[(turn + i) % hops.len()]);
-            let beyond = |link: LinkIx| at(topology.link(link).to).map_or(0, |next| best[next].0);
-            let shared = in_turn.map(|link| (used.get(&link).copied().unwrap_or(0) + beyond(link), link.0));
-            best.push(shared.min_by_key(|(shared, _)| *shared).unwrap_or((0, NONE)));
+            let shared =
+                in_turn.map(|link| (self.used[link.ix()] + self.best[self.topology.link(link).to.ix()].0, link));
+            self.best[node.ix()] = shared.min_by_key(|(shared, _)| *shared).expect("nodes on the way have next hops");
         }
         let mut links = Vec::new();
         let mut node = origin;
         while node != target {
-            let Ok(i) = at(node) else { return };
-            links.push(LinkIx(best[i].1));
-            node = topology.link(LinkIx(best[i].1)).to;
+            let (_, link) = self.best[node.ix()];
+            links.push(link);
+            node = self.topology.link(link).to;
         }
-        if chosen[begin..].iter().any(|earlier| earlier.links == links) {
-            return;
-        }
-        links.iter().for_each(|link| *used.entry(*link).or_default() += 1);
-        // Edges number paths with 16 bits; what lies beyond cannot be named.
-        if let Some(rank) = rank_of(topology, routes, to, &links).filter(|rank| *rank < u32::from(u16::MAX) - 1) {
-            chosen.push(Chosen { from, rank: rank as u16, links });
-        }
+        links
     }
 }
 
-fn distance(routes: &Routes, node: NodeIx, to: ClassIx) -> u16 {
-    routes.distance(node, to).unwrap_or(u16::MAX)
-}
-
-/// The nodes on shortest paths, by distance to the destination.
-fn nodes_between(topology: &Topology, routes: &Routes, origin: NodeIx, to: ClassIx) -> Vec<(u16, NodeIx)> {
-    let mut nodes = vec![(distance(routes, origin, to), origin)];
-    let mut level = vec![origin];
-    while !level.is_empty() {
-        let far_ends = level.iter().flat_map(|node| routes.next_hops(*node, to)).map(|link| topology.link(*link).to);
-        let mut next: Vec<NodeIx> = far_ends.collect();
-        next.sort_unstable();
-        next.dedup();
-        nodes.extend(next.iter().map(|node| (distance(routes, *node, to), *node)));
-        level = next;
-    }
-    nodes.sort_unstable();
-    nodes
-}
-
-/// The number of a path among the shortest ones, as [`Routes::path`] counts.
-fn rank_of(topology: &Topology, routes: &Routes, to: ClassIx, links: &[LinkIx]) -> Option<u32> {
-    links.iter().try_fold(0u32, |rank, link| {
+/// The number of a path among the shortest ones, as [`Routes::path`] counts; saturating.
+fn rank_of(topology: &Topology, routes: &Routes, to: ClassIx, links: &[LinkIx]) -> u32 {
+    links.iter().fold(0u32, |rank, link| {
         let hops = routes.next_hops(topology.link(*link).from, to).iter();
-        let mut before = hops.take_while(|hop| *hop != link).map(|hop| routes.path_count(topology.link(*hop).to, to));
-        before.try_fold(rank, u32::checked_add)
+        let before = hops.take_while(|hop| *hop != link).map(|hop| routes.path_count(topology.link(*hop).to, to));
+        before.fold(rank, u32::saturating_add)
     })
 }
 
@@ -196,42 +223,53 @@ fn pack(topology: &Topology, to: ClassIx, chosen: &[Chosen], trials: u32, rng: &
         let links = &chosen[*i].links;
         (Reverse(links.len()), links.get(links.len() / 2).map(|link| topology.link(*link).from))
     });
-    let mut best = greedy_fit(topology, chosen, &order, usize::MAX).unwrap_or_default();
+    let steps = |path: &Chosen| path.links.iter().map(|link| (topology.link(*link).from.0, link.0)).collect();
+    let steps: Vec<Vec<(u32, u32)>> = chosen.iter().map(steps).collect();
+    let nodes = topology.nodes().len();
+    let mut best = greedy_fit(nodes, &steps, &order, usize::MAX).unwrap_or_default();
+    // Two paths of one origin never share a tree.
+    let fewest = chosen.chunk_by(|a, b| a.from == b.from).map(<[Chosen]>::len).max().unwrap_or(0);
     for _ in 1..trials {
+        if best.len() == fewest {
+            break;
+        }
         rng.shuffle(&mut order);
-        if let Some(better) = greedy_fit(topology, chosen, &order, best.len()) {
+        if let Some(better) = greedy_fit(nodes, &steps, &order, best.len()) {
             best = better;
         }
     }
     let tree = |paths: Vec<usize>| {
-        let mut cables: Vec<u32> = paths.iter().flat_map(|i| &chosen[*i].links).map(|link| link.0 / 2).collect();
-        cables.sort_unstable();
-        cables.dedup();
+        let mut cables = Cables::none(topology);
+        paths.iter().flat_map(|i| &chosen[*i].links).for_each(|link| cables.insert(link.0 / 2));
         Tree { to, paths: paths.into_iter().map(|i| (chosen[i].from, chosen[i].rank)).collect(), cables }
     };
     best.into_iter().map(tree).collect()
 }
 
-/// Paths per tree, if it takes fewer than `limit` trees. A path goes where it adds fewest links, since small trees merge
-/// well; among equals, to the first.
-fn greedy_fit(topology: &Topology, chosen: &[Chosen], order: &[usize], limit: usize) -> Option<Vec<Vec<usize>>> {
+/// Paths per tree, if it takes fewer than `limit` trees; paths are (node, link to take) lists. A path goes where it adds
+/// fewest links, since small trees merge well; among equals, to the first.
+fn greedy_fit(nodes: usize, paths: &[Vec<(u32, u32)>], order: &[usize], limit: usize) -> Option<Vec<Vec<usize>>> {
     // Shortest paths to one destination make no loop as long as every node has one way to go on.
     let mut ways: Vec<Vec<u32>> = Vec::new();
     let mut trees: Vec<Vec<usize>> = Vec::new();
     for path in order {
-        let links = || chosen[*path].links.iter().map(|link| (topology.link(*link).from.ix(), link.0));
-        let fits = |ways: &[u32]| links().all(|(node, link)| ways[node] == NONE || ways[node] == link);
-        let added = |ways: &[u32]| links().filter(|(node, _)| ways[*node] == NONE).count();
-        let fitting = (0..ways.len()).filter(|tree| fits(&ways[*tree]));
-        let tree = fitting.min_by_key(|tree| added(&ways[*tree])).unwrap_or(trees.len());
+        let added = |ways: &[u32]| {
+            paths[*path].iter().try_fold(0u32, |added, (node, link)| match ways[*node as usize] {
+                NONE => Some(added + 1),
+                way if way == *link => Some(added),
+                _ => None,
+            })
+        };
+        let fitting = (0..ways.len()).filter_map(|tree| Some((added(&ways[tree])?, tree)));
+        let tree = fitting.min().map_or(trees.len(), |(_, tree)| tree);
         if tree == trees.len() {
             if tree + 1 >= limit {
                 return None;
             }
-            ways.push(vec![NONE; topology.nodes().len()]);
+            ways.push(vec![NONE; nodes]);
             trees.push(Vec::new());
         }
-        links().for_each(|(node, link)| ways[tree][node] = link);
+        paths[*path].iter().for_each(|(node, link)| ways[tree][*node as usize] = *link);
         trees[tree].push(*path);
     }
     Some(trees)
@@ -240,69 +278,16 @@ fn greedy_fit(topology: &Topology, chosen: &[Chosen], order: &[usize], limit: us
 /// The VLAN of each tree: the first whose union with the trees already there is free of loops.
 fn merge(topology: &Topology, trees: &[Tree]) -> Vec<u32> {
     let mut vlans: Vec<Forest> = Vec::new();
-    trees
-        .iter()
-        .map(|tree| {
-            let found = vlans.iter_mut().position(|vlan| vlan.add(topology, &tree.cables));
-            found.unwrap_or_else(|| {
-                vlans.push(Forest::new(topology));
-                let last = vlans.len() - 1;
-                vlans[last].add(topology, &tree.cables);
-                last
-            }) as u32
-        })
-        .collect()
-}
-
-/// A loop-free set of cables: a union-find structure that can take back what it did.
-struct Forest {
-    parent: Vec<u32>,
-    size: Vec<u32>,
-    has_cable: Vec<bool>,
-}
-
-impl Forest {
-    fn new(topology: &Topology) -> Forest {
-        let nodes = topology.nodes().len();
-        Forest {
-            parent: (0..nodes as u32).collect(),
-            size: vec![1; nodes],
-            has_cable: vec![false; topology.links().len() / 2],
-        }
-    }
-
-    fn root(&self, mut node: u32) -> u32 {
-        while self.parent[node as usize] != node {
-            node = self.parent[node as usize];
-        }
-        node
-    }
-
-    /// Adds all cables, or none if they would make a loop.
-    fn add(&mut self, topology: &Topology, cables: &[u32]) -> bool {
-        let mut joined = Vec::new();
-        for cable in cables.iter().filter(|cable| !self.has_cable[**cable as usize]) {
-            let link = topology.link(LinkIx(cable * 2));
-            let (a, b) = (self.root(link.from.0), self.root(link.to.0));
-            if a == b {
-                self.take_back(&joined);
-                return false;
-            }
-            let (small, large) = if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
-            self.parent[small as usize] = large;
-            self.size[large as usize] += self.size[small as usize];
-            joined.push((small, large));
-        }
-        cables.iter().for_each(|cable| self.has_cable[*cable as usize] = true);
-        true
-    }
-
-    fn take_back(&mut self, joined: &[(u32, u32)]) {
-        for (small, large) in joined.iter().rev() {
-            self.parent[*small as usize] = *small;
-            self.size[*large as usize] -= self.size[*small as usize];
-        }
-    }
+    let vlan_of = |tree: &Tree| {
+        let found = vlans.iter_mut().position(|vlan| vlan.add(topology, &tree.cables));
+        found.unwrap_or_else(|| {
+            vlans.push(Forest::new(topology));
+            let last = vlans.len() - 1;
+            vlans[last].add(topology, &tree.cables);
+            last
+        }) as u32
+    };
+    trees.iter().map(vlan_of).collect()
 }
 
 #[cfg(test)]
