@@ -183,6 +183,8 @@ pub struct ControlRecord {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
+    /// Packets still under way when the last flow ended.
+    pub in_flight: u64,
 }
 
 /// What the engine did, for performance and sanity.

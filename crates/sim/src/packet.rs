@@ -159,6 +159,17 @@ impl Arena {
     pub(crate) fn peak(&self) -> u64 {
         self.peak
     }
+
+    /// How many of the packets alive are `wanted`. Walks everything: for the end of a run.
+    pub(crate) fn count(&self, wanted: impl Fn(&Packet) -> bool) -> u64 {
+        let mut is_free = vec![false; self.packets.len()];
+        let mut at = self.free;
+        while at != NIL {
+            is_free[at as usize] = true;
+            at = self.packets[at as usize].next;
+        }
+        self.packets.iter().zip(is_free).filter(|(packet, is_free)| !is_free && wanted(packet)).count() as u64
+    }
 }
 
 #[cfg(test)]

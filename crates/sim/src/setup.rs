@@ -18,6 +18,7 @@ use crate::outcome::{
     Books, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord,
     Series,
 };
+use crate::packet::CONTROL;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
 use crate::scenario::{
@@ -388,7 +389,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         queues: queues.collect(),
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
         resequencing: engine.resequencing,
-        control: engine.control,
+        control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
         max_window_packets: engine.rules.tcp.max_window,
         engine: EngineRecord {
             events: engine.events,

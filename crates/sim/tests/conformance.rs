@@ -34,7 +34,7 @@ fn everything_is_delivered() {
                 let o = short_run(spec, entry.example, &config);
                 assert_eq!(o.books.flows_completed, 120, "{} on {spec}", entry.name);
                 // Probes and notifications may be under way when the last flow ends; nothing else may.
-                assert!(o.books.packets_in_flight <= o.control.packets, "{} on {spec}", entry.name);
+                assert_eq!(o.books.packets_in_flight, o.control.in_flight, "{} on {spec}", entry.name);
                 for f in &o.flows {
                     assert!(f.fct >= f.ideal, "{} on {spec}: a flow beat the bound", entry.name);
                 }

@@ -135,7 +135,7 @@ proptest! {
         if until.is_none() {
             prop_assert_eq!(o.books.flows_running, 0);
             // Probes and notifications may be under way when the last flow ends; nothing else may.
-            prop_assert!(o.books.packets_in_flight <= o.control.packets);
+            prop_assert_eq!(o.books.packets_in_flight, o.control.in_flight);
         }
         for (record, flow) in o.flows.iter().zip(&flows.flows) {
             if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {

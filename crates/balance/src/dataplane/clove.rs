@@ -18,7 +18,9 @@
 //! win its weight back while the others are calm: half of what separates a weight from 1 is forgotten every `recovery`.
 //! Both keep the sum of the weights. The paper says nothing of either. Data and acknowledgements take turns apart.
 //!
-//! Pitfalls: flowlets need gaps; reports need traffic back. The option of public code that meant to give weight only
+//! Pitfalls: hosts that live by marks (DCTCP) lose their signal to `hide_ecn`, which suits the loss-driven hosts of the
+//! paper: all paths are seldom congested at once, so queues of the others overflow; give such hosts `hide_ecn=off`.
+//! Flowlets need gaps; reports need traffic back. The option of public code that meant to give weight only
 //! to uncongested paths tests the opposite; `shift=uncongested` here does what it says.
 
 use net::Time;

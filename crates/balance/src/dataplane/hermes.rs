@@ -22,7 +22,9 @@
 //! answer on that path. A window for `retx` is judged once it holds enough packets for one of them not to exceed the share.
 //!
 //! Pitfalls: thresholds are times above the base RTT, so paths of very different length to one place are misjudged; probes grow
-//! with the square of the number of edges; acknowledgements choose their own path, and nothing measures theirs.
+//! with the square of the number of edges; acknowledgements choose their own path, and nothing measures theirs, so that a
+//! blackhole on the way back counts against every way out. A path that loses everything is the one least is sent on:
+//! without probes (`probes=0`) flows are drawn to it.
 
 mod failures;
 mod one_way;
