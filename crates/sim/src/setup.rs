@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use balance::{Build, HostEnv, Needs, Receiving, Scale};
+use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale, Subflows};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
 use crate::SimError;
+use crate::connection::Connections;
 use crate::engine::{Engine, Resequencer, Rules, Starts};
 use crate::fabric::{Fabric, Numbering};
 use crate::faults::Faults;
@@ -30,6 +31,7 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
     check_failures(scenario)?;
+    check_connections(scenario)?;
     if scenario.topology.nodes().len() > usize::from(u16::MAX) {
         let classes = Routes::intact(scenario.topology).class_count();
         if classes >= usize::from(u16::MAX) {
@@ -101,6 +103,26 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
             Err(wrong("transport.rate", format!("{min_per_s}..{max_per_s} packets/s"), "0 < min <= max is needed"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Connections that race or share data need a transport that acknowledges.
+fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
+    if !matches!(scenario.config.transport.kind, TransportKind::Udp(_)) {
+        return Ok(());
+    }
+    // Whether a flow becomes several connections does not depend on times.
+    let scale = scale(scenario, 0);
+    match (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params).connection {
+        Connection::Single => Ok(()),
+        Connection::Subflows(_) | Connection::Copies(_) => {
+            let reason = format!(
+                "balancer `{}` makes several connections of a flow, and UDP has none; take newreno or dctcp, or a balancer \
+                 with one connection per flow",
+                scenario.balancer.entry.name
+            );
+            Err(wrong("transport", "udp", &reason))
+        }
     }
 }
 
@@ -202,6 +224,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         network,
         hosts,
         slots: Slots::default(),
+        connections: Connections::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![unstarted(); scenario.flows.flows.len()],
         ideals,
         faults: Faults::new(&config.failures),
@@ -267,6 +290,7 @@ pub(crate) fn unstarted() -> FlowRecord {
         sender_fct: Time::ZERO,
         ideal: Time::ZERO,
         delivered_bytes: 0,
+        duplicate_bytes: 0,
         packets_sent: 0,
         retransmitted: 0,
         spurious: 0,
@@ -283,11 +307,28 @@ fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
     let fastest = fastest_host_bps(scenario);
     let packet = u64::from(scenario.config.transport.packet_bytes());
     let product = u128::from(fastest) * u128::from(base_rtt) / 8_000_000_000_000 / u128::from(packet);
-    let queue = match scenario.config.switch.limit {
+    (2 * product as u64 + queue_packets(scenario)).clamp(64, 1 << 20) as u32
+}
+
+/// Full packets a switch queue holds.
+fn queue_packets(scenario: &Scenario<'_>) -> u64 {
+    match scenario.config.switch.limit {
         QueueLimit::Packets(packets) => u64::from(packets),
-        QueueLimit::Bytes(bytes) => bytes / packet,
-    };
-    (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
+        QueueLimit::Bytes(bytes) => bytes / u64::from(scenario.config.transport.packet_bytes()),
+    }
+}
+
+/// Receive window shared by the subflows of a connection, packets: what the experiment says, else that of one flow and a
+/// switch queue more for every further subflow, as each may fill the queue of its own bottleneck (RFC 8684 §3.3.4 wants
+/// twice the sum of rates times the longest round trip; the rates sum to the host's).
+fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
+    let Connection::Subflows(Subflows { count, .. }) = needs.connection else { return window };
+    if scenario.config.transport.max_window_packets.is_some() {
+        return window;
+    }
+    window
+        .saturating_add(u32::from(count.saturating_sub(1)).saturating_mul(queue_packets(scenario) as u32))
+        .min(1 << 24)
 }
 
 fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {

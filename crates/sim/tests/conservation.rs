@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_sim::{
     Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, Resequencing,
-    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+    ResequencingBounds, SimConfig, SimError, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 use balance::Lossless;
-use common::{flow, list, simulate, some_flows, topology};
+use common::{flow, list, makes_connections, simulate, some_flows, topology, try_simulate};
 use net::{Bandwidth, LinkIx, NodeIx, Time};
 use proptest::prelude::*;
 
@@ -129,7 +129,13 @@ proptest! {
             stop: StopRule { until },
             ..SimConfig::default()
         };
-        let balancer = balance::registry::DATAPLANE[balancer].example;
+        let entry = balance::registry::DATAPLANE[balancer];
+        let balancer = entry.example;
+        if matches!(config.transport.kind, TransportKind::Udp(_)) && makes_connections(entry) {
+            let refused = try_simulate(&t, &flows, balancer, seed, &config);
+            prop_assert!(matches!(refused, Err(SimError::Config { key: "transport", .. })), "{:?}", refused.err());
+            return Ok(());
+        }
         let o = simulate(&t, &flows, balancer, seed, &config);
         prop_assert!(o.books.check().is_ok());
         if until.is_none() {

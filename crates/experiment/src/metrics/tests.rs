@@ -16,6 +16,7 @@ fn record(end: FlowEnd, fct_us: u64) -> FlowRecord {
         sender_fct: Time::from_us(fct_us + 1),
         ideal: Time::from_us(10),
         delivered_bytes: 5_000,
+        duplicate_bytes: 0,
         packets_sent: 10,
         retransmitted: 2,
         spurious: 1,
