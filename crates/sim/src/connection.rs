@@ -246,7 +246,11 @@ impl Connections {
             self.list.push(Connection::unused());
             (self.list.len() - 1) as u32
         });
-        let words = if self.subflows().is_some() { (self.window as usize / 64 + 2).next_power_of_two() } else { 0 };
+        let words = match self.plan {
+            // Short flows need no more than they are long.
+            Plan::Subflows(_) => (self.window.min(segments) as usize / 64 + 2).next_power_of_two(),
+            _ => 0,
+        };
         let c = &mut self.list[ix as usize];
         (c.id, c.started, c.segments, c.last_bytes) = (id, started, segments, last_bytes);
         (c.end, c.fct, c.sender_fct, c.opened, c.next) = (FlowEnd::Running, 0, 0, 0, 0);
@@ -391,5 +395,74 @@ impl Connection {
             is_woken: false,
             duplicate_bytes: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    proptest::proptest! {
+        /// Against an ordinary set, with additions anywhere within the window, repeated ones too.
+        #[test]
+        fn a_segment_set_is_a_set(offsets in proptest::collection::vec(0u32..120, 1..800)) {
+            let (mut set, mut model) = (SegmentSet::default(), BTreeSet::new());
+            set.reset(2);
+            for offset in offsets {
+                let segment = (set.next() + offset).saturating_sub(10);
+                proptest::prop_assert_eq!(set.insert(segment), model.insert(segment));
+                proptest::prop_assert!(set.contains(segment));
+                let next = (0..).find(|s| !model.contains(s)).unwrap();
+                proptest::prop_assert_eq!(set.next(), next);
+                proptest::prop_assert!(!set.contains(next));
+            }
+        }
+    }
+
+    fn two_subflows(window: u32) -> Connections {
+        let plan = Plan::Subflows(Subflows { count: 2, coupling: Coupling::Lia, open_after_bytes: 0 });
+        let mut connections = Connections::new(plan, window);
+        let ix = connections.open(0, 0, 10, 100);
+        connections.admit(ix, 0, 1, NIL, 100);
+        connections.admit(ix, 1, 2, NIL, 100);
+        connections
+    }
+
+    #[test]
+    fn subflows_share_one_window_and_wake_when_it_opens() {
+        let mut connections = two_subflows(3);
+        let c = connections.get_mut(0);
+        for ordinal in [0, 1, 1] {
+            assert!(c.has_data_for(ordinal, 3) && !c.take(ordinal));
+        }
+        assert!(!c.has_data_for(0, 3) && !c.has_data_for(1, 3), "three of three are out");
+        assert_eq!((c.mapped(0, 0), c.mapped(1, 0), c.mapped(1, 1)), (0, 1, 2));
+        c.acknowledge(1, 2);
+        assert!(!c.is_woken && !c.has_data_for(1, 3), "the lowest segment is missing");
+        assert_eq!(c.acknowledge(0, 1), Progress::Going);
+        assert!(c.is_woken && c.has_data_for(0, 3));
+        assert_eq!((c.payload(8, 1460), c.payload(9, 1460)), (1460, 100));
+    }
+
+    #[test]
+    fn what_times_out_is_offered_once_and_only_to_others() {
+        let mut connections = two_subflows(100);
+        let c = connections.get_mut(0);
+        (0..4).for_each(|_| assert!(!c.take(0)));
+        (4..10).for_each(|_| assert!(!c.take(1)));
+        c.acknowledge(0, 1);
+        c.offer_outstanding(0, 4);
+        c.offer_outstanding(0, 4);
+        assert!(!c.has_data_for(0, 100), "its own");
+        let mut offered = Vec::new();
+        while c.has_data_for(1, 100) {
+            assert!(c.take(1), "sent before");
+            offered.push(c.mapped(1, 6 + offered.len() as u32));
+        }
+        assert_eq!(offered, [1, 2, 3]);
+        // The original arrives after all; the second copy is acknowledged later and changes nothing.
+        c.acknowledge(0, 4);
+        assert_eq!(c.acknowledge(1, 9), Progress::Done);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale, Subflows};
+use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
@@ -307,28 +307,26 @@ fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
     let fastest = fastest_host_bps(scenario);
     let packet = u64::from(scenario.config.transport.packet_bytes());
     let product = u128::from(fastest) * u128::from(base_rtt) / 8_000_000_000_000 / u128::from(packet);
-    (2 * product as u64 + queue_packets(scenario)).clamp(64, 1 << 20) as u32
-}
-
-/// Full packets a switch queue holds.
-fn queue_packets(scenario: &Scenario<'_>) -> u64 {
-    match scenario.config.switch.limit {
+    let queue = match scenario.config.switch.limit {
         QueueLimit::Packets(packets) => u64::from(packets),
-        QueueLimit::Bytes(bytes) => bytes / u64::from(scenario.config.transport.packet_bytes()),
-    }
+        QueueLimit::Bytes(bytes) => bytes / packet,
+    };
+    (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
 }
 
-/// Receive window shared by the subflows of a connection, packets: what the experiment says, else that of one flow and a
-/// switch queue more for every further subflow, as each may fill the queue of its own bottleneck (RFC 8684 §3.3.4 wants
-/// twice the sum of rates times the longest round trip; the rates sum to the host's).
+/// Receive window shared by the subflows of a connection, packets: what the experiment says, else that of one flow and what
+/// the host can receive during one least time-out. With less, a subflow that waits for its timer soon stops all others,
+/// which must not send beyond the window (Raiciu et al., NSDI 2012, section 3.1).
 fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
-    let Connection::Subflows(Subflows { count, .. }) = needs.connection else { return window };
-    if scenario.config.transport.max_window_packets.is_some() {
+    let transport = &scenario.config.transport;
+    if !matches!(needs.connection, Connection::Subflows(_)) || transport.max_window_packets.is_some() {
         return window;
     }
-    window
-        .saturating_add(u32::from(count.saturating_sub(1)).saturating_mul(queue_packets(scenario) as u32))
-        .min(1 << 24)
+    let packet_bits = u128::from(transport.packet_bytes()) * 8;
+    let packets = u128::from(fastest_host_bps(scenario)) * u128::from(transport.min_rto.as_ps())
+        / 1_000_000_000_000
+        / packet_bits;
+    window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
 fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {
