@@ -132,6 +132,9 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::plb::ENTRY,
     &dataplane::reps::ENTRY,
     &dataplane::ue_spray::ENTRY,
+    &dataplane::mptcp::ENTRY,
+    &dataplane::repflow::ENTRY,
+    &dataplane::repsyn::ENTRY,
     &bounds::optimum::ENTRY,
     &bounds::fastpass::ENTRY,
 ];

@@ -242,6 +242,7 @@ fn loss(outcome: &Outcome) -> Loss {
     Loss {
         retransmitted_share: share(total(outcome, |flow| flow.retransmitted), total(outcome, |flow| flow.packets_sent)),
         spurious: total(outcome, |flow| flow.spurious),
+        duplicate_bytes: outcome.flows.iter().map(|flow| flow.duplicate_bytes).sum(),
         timeouts: total(outcome, |flow| flow.timeouts),
         fast_retransmits: total(outcome, |flow| flow.fast_retransmits),
     }

@@ -229,6 +229,9 @@ pub struct Loss {
     pub retransmitted_share: f64,
     /// Retransmissions of data the receiver already had.
     pub spurious: u64,
+    /// Payload bytes that arrived again over another connection of the same flow (MPTCP, RepFlow).
+    #[serde(default)]
+    pub duplicate_bytes: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
     /// Fast retransmits.

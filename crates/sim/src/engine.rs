@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
-use balance::hash::{flow_key, mix};
 use net::{Stream, Topology};
 use traffic::{FlowList, Start, Triggers};
 
+use crate::connection::Connections;
 use crate::fabric::{Fabric, Hop};
 use crate::faults::{Action, Faults};
-use crate::flows::{NEVER, NewFlow, Slots};
+use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::ideal::Ideals;
 use crate::lossless::{PAUSE, TRANSMITTER};
 use crate::network::{Loss, Network};
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
-use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, PRIORITY_SHIFT, Packet, SYN};
+use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
@@ -103,7 +103,7 @@ impl Rules {
 
 impl Rules {
     /// Traffic class of a flow: one more for every size bound it keeps.
-    fn priority_of(&self, bytes: u64) -> u16 {
+    pub(crate) fn priority_of(&self, bytes: u64) -> u16 {
         self.priority_sizes.iter().filter(|bound| bytes <= **bound).count() as u16
     }
 }
@@ -118,6 +118,8 @@ pub(crate) struct Engine<'a> {
     /// The mechanism of hosts, if the balancer is one.
     pub(crate) hosts: Option<Hosts>,
     pub(crate) slots: Slots,
+    /// Flows that several slots serve.
+    pub(crate) connections: Connections,
     pub(crate) records: Vec<FlowRecord>,
     pub(crate) ideals: Ideals,
     pub(crate) faults: Faults,
@@ -418,43 +420,6 @@ impl Engine<'_> {
         }
     }
 
-    fn start_flow(&mut self, id: u32) {
-        let flow = &self.list.flows[id as usize];
-        let (src, dst) = (flow.src, flow.dst);
-        let mss = u64::from(self.rules.mss);
-        let segments = flow.size_bytes.div_ceil(mss);
-        // A port per flow, so that flows between the same hosts hash apart.
-        let port = mix(self.port_seed ^ u64::from(id));
-        let (from, to) = (1024 + (port % 60_000) as u16, 5001 + (port >> 32) as u16 % 32);
-        let opened = self.slots.open(
-            &NewFlow {
-                id,
-                src: src.0,
-                dst: dst.0,
-                classes: [self.fabric.host_class[dst.ix()], self.fabric.host_class[src.ix()]],
-                hashes: [flow_key(src, dst, 6, from, to), flow_key(dst, src, 6, to, from)],
-                started: self.network.now,
-                segments: segments as u32,
-                last_bytes: (flow.size_bytes - (segments - 1) * mss) as u32,
-                priority: self.rules.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
-            },
-            &self.rules.tcp,
-        );
-        self.fabric.edges.forget_paths(opened);
-        let ideal = self.ideals.fct(self.topology, src, dst, flow.size_bytes);
-        let record = &mut self.records[id as usize];
-        record.end = FlowEnd::Running;
-        record.started = net::Time::from_ps(self.network.now);
-        record.ideal = net::Time::from_ps(ideal);
-        if self.rules.udp.is_some() {
-            self.pace(opened);
-        } else if self.rules.handshake {
-            self.send_syn(opened);
-        } else {
-            self.pump(opened);
-        }
-    }
-
     /// Closes a flow whose sender is done and of which nothing is left in the network.
     pub(crate) fn close_if_over(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
@@ -465,9 +430,12 @@ impl Engine<'_> {
             let is_whole = slot.tally.delivered_packets == slot.segments;
             slot.end = if is_whole { FlowEnd::Completed } else { FlowEnd::Failed };
         }
-        let (id, end) = (slot.id, slot.end);
+        let (id, end, connection, ordinal) = (slot.id, slot.end, slot.connection, slot.ordinal);
         self.write_record(flow);
         self.slots.close(flow);
+        if connection != NIL && !self.connections.leave(connection, ordinal) {
+            return;
+        }
         self.flows_done += 1;
         // TCP flows trigger others as their last byte arrives; a UDP flow knows it is over only here.
         if self.rules.udp.is_some()
@@ -481,6 +449,9 @@ impl Engine<'_> {
 
     /// Copies a slot's counters into the record of its flow.
     pub(crate) fn write_record(&mut self, flow: u32) {
+        if self.slots.get_mut(flow).connection != NIL {
+            return self.add_to_record(flow);
+        }
         let path_changes = self.fabric.edges.path_changes(flow);
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);

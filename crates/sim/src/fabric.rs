@@ -305,6 +305,41 @@ impl Fabric {
         group.links[choice].0
     }
 
+    /// The link on which `node` would send data of this hash, where its balancer has a choice. For balancers that only
+    /// hash: others would take the question for a packet.
+    pub(crate) fn first_hop(
+        &mut self,
+        network: &Network,
+        node: u32,
+        src: HostIx,
+        dst: HostIx,
+        hash: u64,
+    ) -> Option<u32> {
+        let to = ClassIx(self.host_class[dst.ix()]);
+        let entry = self.table[(node - self.first_row) as usize * self.class_count + to.0 as usize];
+        if entry.target & KIND != GROUP {
+            return None;
+        }
+        let Decider { balancer, rng } = &mut self.deciders[node as usize];
+        let group = &self.groups[(entry.target & !KIND) as usize];
+        let telemetry = network.telemetry();
+        let commands = &mut self.no_commands;
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
+        let packet = PacketView {
+            flow: 0,
+            hash,
+            bytes: 1500,
+            src,
+            dst,
+            to,
+            is_data: true,
+            is_retransmission: false,
+            priority: 0,
+        };
+        let members = Members { links: &group.links, weights: &group.weights };
+        Some(group.links[balancer.as_mut()?.choose(&mut cx, &packet, members)].0)
+    }
+
     /// The link from a host's first switch to the host.
     #[inline]
     pub(crate) fn last_hop(&self, dst: u32) -> Hop {

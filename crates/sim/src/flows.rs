@@ -7,6 +7,9 @@ use crate::tcp::{Sender, TcpRules};
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// Segments of a slot whose sender is given more as it goes: a subflow.
+pub(crate) const OPEN_ENDED: u32 = u32::MAX;
+
 /// A lazily kept timer: one deadline, and the time of the earliest event in the queue that will check it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
@@ -124,6 +127,10 @@ fn place(segment: u32, words: usize) -> (usize, u64) {
 pub(crate) struct Slot {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(crate) id: u32,
+    /// The connection object it belongs to, or [`NIL`] where the slot serves its flow alone.
+    pub(crate) connection: u32,
+    /// Its place among the slots of that connection.
+    pub(crate) ordinal: u8,
     pub(crate) src: u32,
     pub(crate) dst: u32,
     /// Destination class of data and of ACKs.
@@ -134,7 +141,7 @@ pub(crate) struct Slot {
     pub(crate) data_hash: u64,
     pub(crate) ack_hash: u64,
     pub(crate) started: u64,
-    /// Number of segments and payload of the last one.
+    /// Number of segments and payload of the last one. Subflows: [`OPEN_ENDED`].
     pub(crate) segments: u32,
     pub(crate) last_bytes: u32,
     /// Traffic class, in place for the flags of packets.
@@ -181,6 +188,8 @@ pub(crate) struct Slots {
 /// What a new flow is made from.
 pub(crate) struct NewFlow {
     pub(crate) id: u32,
+    pub(crate) connection: u32,
+    pub(crate) ordinal: u8,
     pub(crate) src: u32,
     pub(crate) dst: u32,
     pub(crate) classes: [u32; 2],
@@ -198,6 +207,8 @@ impl Slots {
         self.peak = self.peak.max(self.active);
         let slot = Slot {
             id: flow.id,
+            connection: flow.connection,
+            ordinal: flow.ordinal,
             src: flow.src,
             dst: flow.dst,
             data_class: flow.classes[0],
@@ -209,7 +220,11 @@ impl Slots {
             segments: flow.segments,
             last_bytes: flow.last_bytes,
             priority: flow.priority,
-            sender: Sender::new(flow.segments, rules),
+            sender: if flow.segments == OPEN_ENDED {
+                Sender::open_ended(rules)
+            } else {
+                Sender::new(flow.segments, rules)
+            },
             timer: Timer::new(),
             receiver: Receiver {
                 next: 0,

@@ -4,6 +4,8 @@
 //! same outcome, to the bit.
 
 pub mod bounds;
+mod connection;
+mod coupling;
 mod edges;
 mod engine;
 mod fabric;
@@ -13,6 +15,7 @@ mod hosts;
 mod ideal;
 mod lossless;
 mod network;
+mod opening;
 pub mod outcome;
 mod packet;
 pub mod peers;
@@ -23,6 +26,7 @@ pub mod scenario;
 mod sending;
 mod sensors;
 mod setup;
+mod sharing;
 mod tcp;
 
 pub use outcome::*;

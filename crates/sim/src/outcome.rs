@@ -7,7 +7,7 @@ use net::Time;
 pub enum FlowEnd {
     /// Every byte arrived.
     Completed,
-    /// The sender gave up after too many time-outs; UDP: it sent everything and some was lost.
+    /// The sender gave up after too many time-outs (on every connection of the flow); UDP: it sent everything and some was lost.
     Failed,
     /// The run stopped first: a censored observation.
     Running,
@@ -15,7 +15,7 @@ pub enum FlowEnd {
     NotStarted,
 }
 
-/// One flow's fate. Times are spans from its start.
+/// One flow's fate. Times are spans from its start. Where several connections serve a flow, counters are their sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
     /// How it ended.
@@ -30,6 +30,8 @@ pub struct FlowRecord {
     pub ideal: Time,
     /// Payload bytes delivered in order to the receiver (UDP: delivered).
     pub delivered_bytes: u64,
+    /// Payload bytes that arrived again over another connection of the same flow: what copies and reinjection cost.
+    pub duplicate_bytes: u64,
     /// Data packets sent, retransmissions included.
     pub packets_sent: u32,
     /// Data packets sent again.
@@ -196,7 +198,7 @@ pub struct EngineRecord {
     pub packet_hops: u64,
     /// Most packets alive at once.
     pub peak_packets: u64,
-    /// Most flows active at once.
+    /// Most flows active at once; each connection of a flow counts.
     pub peak_flows: u64,
 }
 

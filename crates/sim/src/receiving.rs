@@ -65,6 +65,12 @@ impl Engine<'_> {
             slot.tally.fct = now - slot.started;
         }
         let id = slot.id;
+        let completes_flow = if slot.connection == NIL {
+            is_complete
+        } else {
+            self.connections.note_arrival(slot, packet.seq, !is_duplicate, now, self.rules.mss)
+        };
+        let is_complete = is_complete || completes_flow;
         if self.rules.ack_every == 1 || !is_plain || is_complete {
             slot.receiver.unacked = 0;
             slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
@@ -73,7 +79,7 @@ impl Engine<'_> {
             self.network.arena.remove(ix);
             self.delay_ack(packet.flow, echo);
         }
-        if is_complete && let Some(at) = self.starts.trigger(self.list, id, now) {
+        if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
             self.network.events.push(at, START);
         }
     }

@@ -26,11 +26,17 @@ impl Engine<'_> {
             if slot.is_connecting {
                 slot.is_connecting = false;
                 slot.timer.deadline = NEVER;
+                if slot.connection != NIL {
+                    self.note_established(flow);
+                }
                 self.pump(flow);
             }
             return;
         }
         let una = slot.sender.una();
+        if slot.connection != NIL {
+            self.connections.couple(slot);
+        }
         let reply = slot.sender.on_ack(&self.rules.tcp, packet.seq, packet.flags & CE != 0);
         if let Some(hosts) = &mut self.hosts {
             let (low, next) = (slot.sender.una(), slot.sender.high());
@@ -45,6 +51,10 @@ impl Engine<'_> {
             };
             hosts.on_ack(&self.network, &feedback);
         }
+        if slot.connection != NIL && self.note_shared_ack(flow, una, reply) {
+            return;
+        }
+        let slot = self.slots.get_mut(flow);
         match reply {
             Reply::Finished => {
                 slot.is_sender_done = true;
@@ -66,7 +76,7 @@ impl Engine<'_> {
         if packet.seq > una && slot.sender.restarts_timer() {
             slot.timer.deadline = NEVER;
         }
-        self.pump(flow);
+        self.pump_after_ack(flow);
     }
 
     /// Sends what the window and the interface allow and keeps the retransmission timer running.
@@ -77,29 +87,28 @@ impl Engine<'_> {
         if self.rules.is_fair && uplink != NIL {
             self.pump_in_turn(flow, src, uplink);
         } else {
-            while let Some((segment, again)) = {
-                let slot = self.slots.get_mut(flow);
-                slot.sender.next_segment(&self.rules.tcp)
-            } {
+            while let Some((segment, again)) = self.next_segment(flow) {
                 self.send_segment(flow, segment, again);
             }
         }
         self.keep_timer(flow);
+        if self.slots.get_mut(flow).connection != NIL {
+            self.open_subflows_if_due(flow);
+        }
     }
 
     /// One segment if the interface is free; a flow with more to send queues for its turn.
     #[inline]
     fn pump_in_turn(&mut self, flow: u32, src: u32, uplink: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.is_queued || !slot.sender.can_send(&self.rules.tcp) {
+        if self.slots.get_mut(flow).is_queued || !self.can_send(flow) {
             return;
         }
         let queue = &mut self.waiting[src as usize];
         if queue.is_empty() && self.network.free_at(uplink) <= self.network.now {
-            if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+            if let Some((segment, again)) = self.next_segment(flow) {
                 self.send_segment(flow, segment, again);
             }
-            if !self.slots.get_mut(flow).sender.can_send(&self.rules.tcp) {
+            if !self.can_send(flow) {
                 return;
             }
         }
@@ -120,19 +129,21 @@ impl Engine<'_> {
             // Acknowledgements went ahead.
             return self.wait_for_interface(host, uplink);
         }
-        let Some(flow) = self.waiting[host as usize].pop_front() else { return };
-        let slot = self.slots.get_mut(flow);
-        slot.is_queued = false;
-        if let Some((segment, again)) = slot.sender.next_segment(&self.rules.tcp) {
+        let Some(turn) = self.waiting[host as usize].pop_front() else { return };
+        self.slots.get_mut(turn).is_queued = false;
+        let flow = self.sender_of_turn(turn);
+        if let Some((segment, again)) = self.next_segment(flow) {
             self.send_segment(flow, segment, again);
             self.keep_timer(flow);
-            let slot = self.slots.get_mut(flow);
-            if slot.sender.can_send(&self.rules.tcp) {
-                slot.is_queued = true;
-                self.waiting[host as usize].push_back(flow);
+            if self.can_send(turn) {
+                self.slots.get_mut(turn).is_queued = true;
+                self.waiting[host as usize].push_back(turn);
+            }
+            if self.slots.get_mut(turn).connection != NIL {
+                self.open_subflows_if_due(turn);
             }
         } else {
-            self.close_if_over(flow);
+            self.close_if_over(turn);
         }
         if !self.waiting[host as usize].is_empty() {
             self.wait_for_interface(host, uplink);
@@ -149,7 +160,7 @@ impl Engine<'_> {
     }
 
     #[inline]
-    fn keep_timer(&mut self, flow: u32) {
+    pub(crate) fn keep_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if slot.sender.in_flight() == 0 {
             slot.timer.deadline = NEVER;
@@ -175,7 +186,13 @@ impl Engine<'_> {
         let slot = self.slots.get_mut(flow);
         slot.tally.packets += 1;
         slot.tally.retransmitted += u32::from(again);
-        let payload = if segment + 1 == slot.segments { slot.last_bytes } else { self.rules.mss };
+        let payload = if slot.connection != NIL {
+            self.connections.payload(slot, segment, self.rules.mss)
+        } else if segment + 1 == slot.segments {
+            slot.last_bytes
+        } else {
+            self.rules.mss
+        };
         let flags = self.rules.data_flags | if again { RETRANSMIT } else { 0 };
         let mut packet = outgoing(slot, flow, segment, (payload + self.rules.header) as u16, flags, self.network.now);
         if let Some(hosts) = &mut self.hosts {
@@ -232,12 +249,19 @@ impl Engine<'_> {
                 slot.end = FlowEnd::Failed;
                 slot.tally.fct = self.network.now - slot.started;
             }
+            if slot.connection != NIL {
+                self.give_up(flow);
+            }
             return self.close_if_over(flow);
         }
         if slot.is_connecting {
             return self.send_syn(flow);
         }
+        let is_shared = slot.connection != NIL;
         self.pump(flow);
+        if is_shared {
+            self.note_subflow_timeout(flow);
+        }
     }
 
     /// Tells the balancer that a sender noticed a loss.

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use balance::{Build, HostEnv, Needs, Receiving, Scale};
+use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use traffic::Start;
 
 use crate::SimError;
+use crate::connection::Connections;
 use crate::engine::{Engine, Resequencer, Rules, Starts};
 use crate::fabric::{Fabric, Numbering};
 use crate::faults::Faults;
@@ -31,6 +32,7 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
     check_failures(scenario)?;
+    check_connections(scenario)?;
     if scenario.topology.nodes().len() > usize::from(u16::MAX) {
         let classes = Routes::intact(scenario.topology).class_count();
         if classes >= usize::from(u16::MAX) {
@@ -102,6 +104,26 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
             Err(wrong("transport.rate", format!("{min_per_s}..{max_per_s} packets/s"), "0 < min <= max is needed"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Connections that race or share data need a transport that acknowledges.
+fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
+    if !matches!(scenario.config.transport.kind, TransportKind::Udp(_)) {
+        return Ok(());
+    }
+    // Whether a flow becomes several connections does not depend on times.
+    let scale = scale(scenario, 0);
+    match (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params).connection {
+        Connection::Single => Ok(()),
+        Connection::Subflows(_) | Connection::Copies(_) => {
+            let reason = format!(
+                "balancer `{}` makes several connections of a flow, and UDP has none; take newreno or dctcp, or a balancer \
+                 with one connection per flow",
+                scenario.balancer.entry.name
+            );
+            Err(wrong("transport", "udp", &reason))
+        }
     }
 }
 
@@ -203,6 +225,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         network,
         hosts,
         slots: Slots::default(),
+        connections: Connections::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![unstarted(); scenario.flows.flows.len()],
         ideals,
         faults: Faults::new(&config.failures),
@@ -268,6 +291,7 @@ pub(crate) fn unstarted() -> FlowRecord {
         sender_fct: Time::ZERO,
         ideal: Time::ZERO,
         delivered_bytes: 0,
+        duplicate_bytes: 0,
         packets_sent: 0,
         retransmitted: 0,
         spurious: 0,
@@ -289,6 +313,21 @@ fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
         QueueLimit::Bytes(bytes) => bytes / packet,
     };
     (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
+}
+
+/// Receive window shared by the subflows of a connection, packets: what the experiment says, else that of one flow and what
+/// the host can receive during one least time-out. With less, a subflow that waits for its timer soon stops all others,
+/// which must not send beyond the window (Raiciu et al., NSDI 2012, section 3.1).
+fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
+    let transport = &scenario.config.transport;
+    if !matches!(needs.connection, Connection::Subflows(_)) || transport.max_window_packets.is_some() {
+        return window;
+    }
+    let packet_bits = u128::from(transport.packet_bytes()) * 8;
+    let packets = u128::from(fastest_host_bps(scenario)) * u128::from(transport.min_rto.as_ps())
+        / 1_000_000_000_000
+        / packet_bits;
+    window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
 fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {

@@ -54,12 +54,26 @@ pub(crate) enum Reply {
     Finished,
 }
 
+/// How the window grows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Growth {
+    /// As the transport has it.
+    Own,
+    /// In congestion avoidance by so many segments per segment acknowledged, which may be negative; in slow start as usual.
+    Coupled(f64),
+    /// Not at all: the window is not in use (RFC 7661).
+    Held,
+}
+
 /// Sending side of one flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     cwnd: f64,
     ssthresh: f64,
     total: u32,
+    /// More segments may be added: acknowledging all of them is not the end.
+    is_open_ended: bool,
+    pub(crate) growth: Growth,
     una: u32,
     next: u32,
     /// One above the highest segment ever sent.
@@ -95,6 +109,8 @@ impl Sender {
             cwnd: rules.initial_window,
             ssthresh: f64::INFINITY,
             total,
+            is_open_ended: false,
+            growth: Growth::Own,
             una: 0,
             next: 0,
             high: 0,
@@ -136,6 +152,48 @@ impl Sender {
         let segment = self.next;
         self.next += 1;
         (segment < self.total).then_some((segment, false))
+    }
+
+    /// A sender without segments yet, to which [`Sender::append`] adds.
+    pub(crate) fn open_ended(rules: &TcpRules) -> Sender {
+        Sender { is_open_ended: true, ..Sender::new(0, rules) }
+    }
+
+    /// Adds a segment to an open-ended sender.
+    pub(crate) fn append(&mut self) {
+        self.total += 1;
+    }
+
+    /// Whether everything added was sent and the window would let another segment out.
+    #[inline]
+    pub(crate) fn can_take(&self, rules: &TcpRules) -> bool {
+        let window = (self.cwnd as u32 + self.extra).min(rules.max_window);
+        self.next == self.total && self.next - self.una < window
+    }
+
+    /// Sends nothing any more.
+    pub(crate) fn stop(&mut self) {
+        self.total = self.next;
+    }
+
+    /// Smoothed round-trip time, picoseconds; 0 before the first sample.
+    pub(crate) fn srtt(&self) -> u64 {
+        self.srtt
+    }
+
+    /// The window in force, segments: in recovery the threshold, as the window is inflated then (RFC 6356 §3).
+    pub(crate) fn window(&self, rules: &TcpRules) -> f64 {
+        if self.in_recovery { self.ssthresh } else { self.cwnd }.clamp(1.0, f64::from(rules.max_window))
+    }
+
+    /// The slow-start threshold, segments: it changes when the window is reduced.
+    pub(crate) fn threshold(&self) -> f64 {
+        self.ssthresh
+    }
+
+    /// Whether the window is at least half used, so that growing it means something (RFC 7661 §4.3).
+    pub(crate) fn is_window_used(&self) -> bool {
+        2.0 * f64::from(self.in_flight()) >= self.cwnd
     }
 
     /// Segments sent and not yet acknowledged.
@@ -194,7 +252,7 @@ impl Sender {
         self.backoff = 0;
         self.consecutive_timeouts = 0;
         self.extra = 0;
-        if ack >= self.total {
+        if ack >= self.total && !self.is_open_ended {
             return Reply::Finished;
         }
         self.observe_marks(rules, acked, marked);
@@ -212,14 +270,20 @@ impl Sender {
         }
         self.dup_acks = 0;
         if !marked || rules.gain.is_none() {
-            self.grow();
+            self.grow(acked);
         }
         Reply::Continue
     }
 
     /// One acknowledgement's growth: a segment in slow start, 1/cwnd in congestion avoidance.
-    fn grow(&mut self) {
-        self.cwnd += if self.cwnd < self.ssthresh { 1.0 } else { 1.0 / self.cwnd };
+    #[inline]
+    fn grow(&mut self, acked: u32) {
+        match self.growth {
+            Growth::Own => self.cwnd += if self.cwnd < self.ssthresh { 1.0 } else { 1.0 / self.cwnd },
+            Growth::Coupled(_) if self.cwnd < self.ssthresh => self.cwnd += 1.0,
+            Growth::Coupled(increase) => self.cwnd = (self.cwnd + increase * f64::from(acked)).max(1.0),
+            Growth::Held => {}
+        }
     }
 
     fn on_duplicate_ack(&mut self, rules: &TcpRules) -> Reply {

@@ -58,8 +58,18 @@ pub static ENTRY: Entry = Entry {
 pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
     match params.text("seeds") {
         "none" => 0,
-        _ => combine(mix(env.seed), u64::from(env.switch.0)),
+        _ => per_switch_seed(env),
     }
+}
+
+/// `ecmp` with its defaults, for mechanisms that leave the choice of path to it: flows take the paths they would take
+/// under `ecmp`.
+pub(super) fn by_default(env: &SwitchEnv<'_>) -> Box<dyn SwitchBalancer> {
+    Box::new(Hashed { seed: per_switch_seed(env), rule: Modulo })
+}
+
+fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
+    combine(mix(env.seed), u64::from(env.switch.0))
 }
 
 /// A way to get from a hash to a member.

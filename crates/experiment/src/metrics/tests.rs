@@ -16,6 +16,7 @@ fn record(end: FlowEnd, fct_us: u64) -> FlowRecord {
         sender_fct: Time::from_us(fct_us + 1),
         ideal: Time::from_us(10),
         delivered_bytes: 5_000,
+        duplicate_bytes: 70,
         packets_sent: 10,
         retransmitted: 2,
         spurious: 1,
@@ -123,6 +124,7 @@ fn unfinished_flows_are_counted_and_never_averaged_in() {
     assert_eq!(summary.sender_fct_mean_us, 31.0);
     assert_eq!((summary.reordering.fraction, summary.reordering.max_extent), (0.5, 3));
     assert_eq!((summary.loss.retransmitted_share, summary.loss.spurious), (0.2, 4));
+    assert_eq!(summary.loss.duplicate_bytes, 280);
     assert_eq!(detail.fct_quantiles_us.len(), 201);
 }
 

@@ -1,9 +1,9 @@
 //! Short ways to write a scenario in a test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use anabranch_sim::{Outcome, Scenario, SimConfig, run};
-use balance::Spec;
-use net::{HostIx, Time, Topology};
+use anabranch_sim::{Outcome, Scenario, SimConfig, SimError, run};
+use balance::{Connection, Entry, Scale, Spec};
+use net::{Bandwidth, HostIx, Time, Topology};
 use traffic::{Flow, FlowList, Start};
 
 /// Builds a topology from its specification.
@@ -23,9 +23,32 @@ pub fn list(flows: Vec<Flow>) -> FlowList {
 
 /// Runs and answers the outcome, whose books have been checked by the simulator itself.
 pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {
+    try_simulate(topology, flows, balancer, seed, config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`simulate`], for scenarios that may be refused.
+pub fn try_simulate(
+    topology: &Topology,
+    flows: &FlowList,
+    balancer: &str,
+    seed: u64,
+    config: &SimConfig,
+) -> Result<Outcome, SimError> {
     let balancer = Spec::parse(balancer).unwrap();
     let scenario = Scenario { topology, flows, balancer: &balancer, seed, config };
-    run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+    run(&scenario, &mut |_| true)
+}
+
+/// Whether a balancer serves flows over several connections, which UDP does not have.
+pub fn makes_connections(entry: &Entry) -> bool {
+    let scale = Scale {
+        base_rtt: Time::from_us(100),
+        hop_delay: Time::from_us(80),
+        packet_bytes: 1500,
+        host_rate: Bandwidth::from_gbps(10),
+    };
+    let spec = Spec::parse(entry.example).unwrap();
+    (entry.needs)(&scale, &spec.params).connection != Connection::Single
 }
 
 /// Pseudo-random flows between distinct hosts, for scenarios where only variety matters.

@@ -1,0 +1,87 @@
+//! Multipath TCP: hosts split a flow over subflows with ports of their own, which switches hash like any flow, and
+//! congestion control that is coupled across them moves load off congested paths (mechanisms.md P11; RFC 6356, RFC 8684;
+//! Raiciu et al., SIGCOMM 2011).
+//!
+//! A subflow takes the next segment of the flow's data when its window has room, the one with the lowest round-trip time
+//! first. The receive window is shared by the subflows. What times out on one is sent on the others too. Over DCTCP each
+//! subflow reduces by its own share of marks, while growth is coupled; the classic setting is NewReno.
+
+use crate::dataplane::{Connection, Coupling, Needs, Subflows, ecmp};
+use crate::params::{Param, ParamKind};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "mptcp",
+    title: "MPTCP",
+    summary: "Splits each flow over several subflows with coupled windows, each hashed onto its own path.",
+    source: "P11; RFC 6356; RFC 8684; SIGCOMM 2011; F2",
+    granularity: Granularity::Subflow,
+    reorders: Reorders::Never,
+    senses: "losses, marks and round-trip times of its subflows",
+    worlds: &[World::Simulator],
+    params: &[
+        Param {
+            name: "subflows",
+            kind: ParamKind::Count { min: 1, max: 8 },
+            default: "8",
+            unit: "",
+            doc: "Subflows of a connection; more than there are paths bring nothing.",
+        },
+        Param {
+            name: "coupling",
+            kind: ParamKind::Choice(&["lia", "olia", "none"]),
+            default: "lia",
+            unit: "",
+            doc: "How windows grow together: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
+        },
+        Param {
+            name: "open_after",
+            kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
+            default: "100000",
+            unit: "bytes",
+            doc: "Bytes on the first subflow before the others open; 0 opens all at once, as the papers do.",
+        },
+    ],
+    example: "mptcp:subflows=4,open_after=15000",
+    needs: |_, params| Needs {
+        connection: Connection::Subflows(Subflows {
+            count: params.count("subflows") as u8,
+            coupling: match params.text("coupling") {
+                "olia" => Coupling::Olia,
+                "none" => Coupling::None,
+                _ => Coupling::Lia,
+            },
+            open_after_bytes: params.count("open_after"),
+        }),
+        ..Needs::default()
+    },
+    build: Build::Switch(|env, _| ecmp::by_default(env)),
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, SCALE, packet};
+    use crate::dataplane::{Connection, Coupling, Subflows};
+    use crate::registry::Spec;
+
+    fn connection(spec: &str) -> Connection {
+        let spec = Spec::parse(spec).unwrap();
+        (spec.entry.needs)(&SCALE, &spec.params).connection
+    }
+
+    #[test]
+    fn parameters_reach_the_hosts() {
+        let expected = Subflows { count: 8, coupling: Coupling::Lia, open_after_bytes: 100_000 };
+        assert_eq!(connection("mptcp"), Connection::Subflows(expected));
+        let expected = Subflows { count: 2, coupling: Coupling::Olia, open_after_bytes: 0 };
+        assert_eq!(connection("mptcp:subflows=2,coupling=olia,open_after=0"), Connection::Subflows(expected));
+        assert!(Spec::parse("mptcp:subflows=9").is_err());
+    }
+
+    #[test]
+    fn subflows_take_the_paths_ecmp_would_give_them() {
+        let (mut mptcp, mut ecmp) = (Bench::switch("mptcp", 6), Bench::switch("ecmp", 6));
+        assert!((0..500).all(|flow| mptcp.choose(&packet(flow)) == ecmp.choose(&packet(flow))));
+    }
+}

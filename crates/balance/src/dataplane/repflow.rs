@@ -1,0 +1,87 @@
+//! RepFlow: a short flow is sent twice, over connections whose ports hash apart; the first to complete counts
+//! (mechanisms.md P19; Xu and Li, INFOCOM 2014).
+//!
+//! When the sender of one copy has everything acknowledged, the others are reset; what they have in the network drains.
+//! Long flows are sent once, by ECMP. The size of a flow must be known when it starts.
+
+use crate::dataplane::{Connection, Copies, Needs, Race, ecmp};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "repflow",
+    title: "RepFlow",
+    summary: "Sends short flows over two connections at once and takes the one that completes first.",
+    source: "P19; INFOCOM 2014",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator],
+    params: PARAMS,
+    example: "repflow",
+    needs: |_, params| needs(params, Race::Data),
+    build: Build::Switch(|env, _| ecmp::by_default(env)),
+};
+
+/// Parameters of both kinds of replication.
+pub(super) const PARAMS: &[Param] = &[
+    Param {
+        name: "max_size",
+        kind: ParamKind::Count { min: 1, max: 1_000_000_000_000 },
+        default: "100000",
+        unit: "bytes",
+        doc: "Largest flow that is replicated.",
+    },
+    Param {
+        name: "copies",
+        kind: ParamKind::Count { min: 2, max: 8 },
+        default: "2",
+        unit: "",
+        doc: "Connections of a replicated flow.",
+    },
+    Param {
+        name: "force_distinct",
+        kind: ParamKind::Choice(&["no", "yes"]),
+        default: "no",
+        unit: "",
+        doc: "Whether hosts choose ports until the copies leave the first switch on different links, as far as there are enough.",
+    },
+];
+
+/// What replication needs of hosts.
+pub(super) fn needs(params: &Params, race: Race) -> Needs {
+    Needs {
+        connection: Connection::Copies(Copies {
+            count: params.count("copies") as u8,
+            max_bytes: params.count("max_size"),
+            race,
+            force_distinct: params.text("force_distinct") == "yes",
+        }),
+        ..Needs::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dataplane::testing::{Bench, SCALE, packet};
+    use crate::dataplane::{Connection, Copies, Race};
+    use crate::registry::Spec;
+
+    #[test]
+    fn parameters_reach_the_hosts() {
+        for (name, race) in [("repflow", Race::Data), ("repsyn", Race::Handshake)] {
+            let connection = |spec: &str| {
+                let spec = Spec::parse(spec).unwrap();
+                (spec.entry.needs)(&SCALE, &spec.params).connection
+            };
+            let expected = Copies { count: 2, max_bytes: 100_000, race, force_distinct: false };
+            assert_eq!(connection(name), Connection::Copies(expected));
+            let expected = Copies { count: 3, max_bytes: 50_000, race, force_distinct: true };
+            let given = format!("{name}:max_size=50000,copies=3,force_distinct=yes");
+            assert_eq!(connection(&given), Connection::Copies(expected));
+            let (mut own, mut ecmp) = (Bench::switch(name, 6), Bench::switch("ecmp", 6));
+            assert!((0..500).all(|flow| own.choose(&packet(flow)) == ecmp.choose(&packet(flow))));
+        }
+    }
+}

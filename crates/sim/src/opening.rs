@@ -1,0 +1,172 @@
+//! From a flow of the list to its connections: one, MPTCP's subflows, or RepFlow's copies.
+
+use balance::hash::{flow_key, mix};
+use balance::{Race, Subflows};
+use net::HostIx;
+
+use crate::engine::Engine;
+use crate::flows::{NewFlow, OPEN_ENDED};
+use crate::outcome::FlowEnd;
+use crate::packet::PRIORITY_SHIFT;
+use crate::queue::NIL;
+
+/// Source ports tried for a copy before one on a used first hop is taken after all.
+const PORT_TRIES: u64 = 256;
+
+/// What tells a connection of a flow from the others.
+struct Place {
+    connection: u32,
+    ordinal: u8,
+    source_port: u16,
+}
+
+impl Engine<'_> {
+    pub(crate) fn start_flow(&mut self, id: u32) {
+        let flow = &self.list.flows[id as usize];
+        let size = flow.size_bytes;
+        let ideal = self.ideals.fct(self.topology, flow.src, flow.dst, size);
+        let record = &mut self.records[id as usize];
+        record.end = FlowEnd::Running;
+        record.started = net::Time::from_ps(self.network.now);
+        record.ideal = net::Time::from_ps(ideal);
+        if self.connections.are_several(size) {
+            return self.start_several(id);
+        }
+        let slot = self.open_slot(id, &Place { connection: NIL, ordinal: 0, source_port: self.source_port(id, 0) });
+        self.begin(slot, self.rules.handshake);
+    }
+
+    fn start_several(&mut self, id: u32) {
+        let (segments, last_bytes) = self.segments_of(id);
+        let connection = self.connections.open(id, self.network.now, segments, last_bytes);
+        if let Some(subflows) = self.connections.subflows() {
+            let count = if subflows.open_after_bytes == 0 { subflows.count } else { 1 };
+            return self.open_subflows(connection, usize::from(count));
+        }
+        let Some(copies) = self.connections.copies() else { return };
+        for _ in 0..copies.count {
+            let (source_port, first_hop) = self.free_port(connection, copies.force_distinct);
+            self.admit(connection, source_port, first_hop);
+        }
+        let handshake = self.rules.handshake || copies.race == Race::Handshake;
+        self.begin_from(connection, 0, handshake);
+    }
+
+    /// Opens subflows until there are `count`.
+    pub(crate) fn open_subflows(&mut self, connection: u32, count: usize) {
+        let opened = self.connections.get_mut(connection).opened;
+        for _ in opened..count {
+            let (source_port, first_hop) = self.free_port(connection, false);
+            self.admit(connection, source_port, first_hop);
+        }
+        self.begin_from(connection, opened, self.rules.handshake);
+    }
+
+    /// Opens the other subflows of a flow whose first one has sent enough.
+    pub(crate) fn open_subflows_if_due(&mut self, flow: u32) {
+        let connection = self.slots.get_mut(flow).connection;
+        let Some(Subflows { count, open_after_bytes, .. }) = self.connections.subflows() else { return };
+        let c = self.connections.get_mut(connection);
+        if c.opened < usize::from(count) && c.has_more_after(open_after_bytes, self.rules.mss) {
+            self.open_subflows(connection, usize::from(count));
+        }
+    }
+
+    /// Lets the slots of a connection from ordinal `first` on send.
+    fn begin_from(&mut self, connection: u32, first: usize, handshake: bool) {
+        for slot in self.connections.slots(connection).into_iter().skip(first).filter(|slot| *slot != NIL) {
+            self.begin(slot, handshake);
+        }
+    }
+
+    fn begin(&mut self, slot: u32, handshake: bool) {
+        if self.rules.udp.is_some() {
+            self.pace(slot);
+        } else if handshake {
+            self.send_syn(slot);
+        } else {
+            self.pump(slot);
+        }
+    }
+
+    fn admit(&mut self, connection: u32, source_port: u16, first_hop: u32) {
+        let c = self.connections.get_mut(connection);
+        let (id, ordinal) = (c.id, c.opened as u8);
+        let slot = self.open_slot(id, &Place { connection, ordinal, source_port });
+        self.connections.admit(connection, slot, source_port, first_hop, self.rules.tcp.max_window);
+    }
+
+    fn open_slot(&mut self, id: u32, place: &Place) -> u32 {
+        let flow = &self.list.flows[id as usize];
+        let (segments, last_bytes) = self.segments_of(id);
+        let is_subflow = place.connection != NIL && self.connections.subflows().is_some();
+        let opened = self.slots.open(
+            &NewFlow {
+                id,
+                connection: place.connection,
+                ordinal: place.ordinal,
+                src: flow.src.0,
+                dst: flow.dst.0,
+                classes: [self.fabric.host_class[flow.dst.ix()], self.fabric.host_class[flow.src.ix()]],
+                hashes: self.hashes(id, place.source_port),
+                started: self.network.now,
+                segments: if is_subflow { OPEN_ENDED } else { segments },
+                last_bytes,
+                priority: self.rules.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
+            },
+            &self.rules.tcp,
+        );
+        self.fabric.edges.forget_paths(opened);
+        opened
+    }
+
+    /// Number of segments of a flow, and payload of the last.
+    fn segments_of(&self, id: u32) -> (u32, u32) {
+        let (size, mss) = (self.list.flows[id as usize].size_bytes, u64::from(self.rules.mss));
+        let segments = size.div_ceil(mss);
+        (segments as u32, (size - (segments - 1) * mss) as u32)
+    }
+
+    /// A port per flow, so that flows between the same hosts hash apart; further attempts give others.
+    fn source_port(&self, id: u32, attempt: u64) -> u16 {
+        1024 + (mix(self.port_seed ^ u64::from(id) ^ attempt << 32) % 60_000) as u16
+    }
+
+    /// Hashes of data and of ACKs.
+    fn hashes(&self, id: u32, source_port: u16) -> [u64; 2] {
+        let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);
+        let to = 5001 + (mix(self.port_seed ^ u64::from(id)) >> 32) as u16 % 32;
+        [flow_key(src, dst, 6, source_port, to), flow_key(dst, src, 6, to, source_port)]
+    }
+
+    /// A source port for the next connection of a flow that none of the others has and, if `is_distinct`, whose data
+    /// takes another first hop than theirs, as long as there is one. With it, that first hop.
+    fn free_port(&mut self, connection: u32, is_distinct: bool) -> (u16, u32) {
+        let id = self.connections.get_mut(connection).id;
+        let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);
+        let mut last = (0, NIL);
+        for attempt in 0..PORT_TRIES {
+            let port = self.source_port(id, attempt);
+            if self.connections.get_mut(connection).opened_children().any(|child| child.source_port == port) {
+                continue;
+            }
+            let hop = if is_distinct { self.first_hop(id, src, dst, port) } else { NIL };
+            last = (port, hop);
+            if hop == NIL || !self.connections.get_mut(connection).opened_children().any(|child| child.first_hop == hop)
+            {
+                break;
+            }
+        }
+        last
+    }
+
+    /// The link data from this port would take first where there is a choice, else [`NIL`].
+    fn first_hop(&mut self, id: u32, src: HostIx, dst: HostIx, port: u16) -> u32 {
+        let [hash, _] = self.hashes(id, port);
+        let node = match self.fabric.uplink[src.ix()] {
+            NIL => src.0,
+            uplink => self.network.ports[uplink as usize].to,
+        };
+        self.fabric.first_hop(&self.network, node, src, dst, hash).unwrap_or(NIL)
+    }
+}
