@@ -33,10 +33,24 @@ impl Engine<'_> {
                 }
                 return self.hold(ix, packet, bounds);
             }
+            let before = receiver.next;
+            if receiver.is_gap_shown && packet.seq == before && packet.flags & RETRANSMIT == 0 {
+                // Shown as a loss, yet only late: gaps of this flow last longer than was thought.
+                self.note_reordering(packet.flow);
+            }
             self.receive(ix, packet);
-            return self.release_contiguous(packet.flow);
+            return self.release_contiguous(packet.flow, before);
         }
         self.receive(ix, packet);
+    }
+
+    /// A gap was filled by a packet sent once: the average of how long that takes, weight 1/8 for the newest.
+    fn note_reordering(&mut self, flow: u32) {
+        let now = self.network.now;
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        let lasted = now - receiver.gap_since;
+        let average = receiver.reordering_time;
+        receiver.reordering_time = if average == 0 { lasted } else { average - average / 8 + lasted / 8 };
     }
 
     /// The transport sees a data packet; the packet itself becomes the acknowledgement or is freed.
@@ -48,7 +62,10 @@ impl Engine<'_> {
         let before = receiver.next;
         let is_duplicate = if packet.seq == receiver.next {
             receiver.advance();
-            receiver.cell = packet.tag;
+            // What is sent again travels in a later flowcell than its neighbours did.
+            if packet.flags & RETRANSMIT == 0 {
+                receiver.cell = packet.tag;
+            }
             false
         } else {
             packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
@@ -195,8 +212,8 @@ impl Engine<'_> {
         (ix, packet)
     }
 
-    /// Hands on what has become contiguous; a further gap gets a fresh deadline.
-    fn release_contiguous(&mut self, flow: u32) {
+    /// Hands on what has become contiguous; `before` was the packet missing until now. A further gap gets a fresh deadline.
+    fn release_contiguous(&mut self, flow: u32, before: u32) {
         let mut has_released = false;
         loop {
             let receiver = &self.slots.get_mut(flow).receiver;
@@ -207,20 +224,20 @@ impl Engine<'_> {
             self.receive(ix, &packet);
             has_released = true;
         }
+        if has_released {
+            self.note_reordering(flow);
+        }
         let now = self.network.now;
         let receiver = &mut self.slots.get_mut(flow).receiver;
-        if has_released {
-            // The gap was reordering: weight 1/8 for the newest, as round-trip times have it.
-            let lasted = now - receiver.gap_since;
-            let average = receiver.reordering_time;
-            receiver.reordering_time = if average == 0 { lasted } else { average - average / 8 + lasted / 8 };
-            receiver.gap_since = now;
-        }
         if receiver.held == 0 {
             if receiver.unacked == 0 {
                 receiver.timer.deadline = NEVER;
             }
-        } else if has_released && let Some(bounds) = self.rules.resequencer {
+        } else if receiver.next > before
+            && let Some(bounds) = self.rules.resequencer
+        {
+            // What is missing now is another packet than before, perhaps of a slow path that still delivers.
+            receiver.gap_since = now;
             let after = bounds.hold_time(receiver.reordering_time);
             self.arm_receiver(flow, after);
         }
