@@ -11,7 +11,7 @@ use crate::results::{self, RunArgs};
 
 /// Compare balancers over a folder of experiments
 ///
-/// Every experiment is reduced to what its [table] section says represents it. Each has its results in a folder of its
+/// Every experiment is reduced to what its `[table]` section says represents it. Each has its results in a folder of its
 /// own; beside them matrix.json, matrix.csv, matrix.md and report.html hold balancers × scenarios. Runs that are there
 /// already are not done again, so an interrupted matrix goes on where it was.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub struct Args {
     /// Set a key of every file, such as traffic.flows=500
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run the experiments in full, whatever their [table] sections say
+    /// Run the experiments in full, whatever their `[table]` sections say
     #[arg(long)]
     whole: bool,
     /// Folder for the results [default: results/NAME of the folder]

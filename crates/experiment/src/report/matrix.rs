@@ -262,6 +262,8 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     let at_least = if cell.unfinished() > 0 && column.measure == Measure::Slowdown { "≥\u{a0}" } else { "" };
     let tied = if is_tied { "≈\u{a0}" } else { "" };
     let mean = stacked(&cell.mean, column.measure);
+    // On paper both quantities are shown, and this one only once.
+    let same = if column.measure == Measure::Throughput { " same" } else { "" };
     let tail = match (p99, column.measure) {
         (Some(p99), _) => stacked(p99, Measure::Slowdown),
         (None, Measure::Throughput) => mean.clone(),
@@ -269,7 +271,7 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     };
     put!(
         out,
-        "<td{} data-v=\"{}\" data-p=\"{}\" title=\"{}\"><span class=\"m\">{tied}{at_least}{mean}</span><span class=\"p\">{tail}</span></td>",
+        "<td{} data-v=\"{}\" data-p=\"{}\" title=\"{}\"><span class=\"m\">{tied}{at_least}{mean}</span><span class=\"p{same}\">{tail}</span></td>",
         classes(is_bound, cell.ratio, ratio_p99, &more),
         sort_key(cell.ratio),
         sort_key(ratio_p99),
