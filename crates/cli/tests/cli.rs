@@ -384,3 +384,46 @@ fn mistakes_in_a_matrix_say_what_to_do() {
     fs::write(path.join("canon/4.toml"), format!("{FILE}[table]\nload = 1\n")).unwrap();
     refused(path, &["matrix", "canon"], &["table.load: there is no such key", "canon/4.toml:11:1", "`loads`"]);
 }
+
+#[test]
+fn bounds_are_printed_and_mistakes_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let narrow = ["bound", "--topology", "leaf-spine:leaves=4,spines=8,hosts_per_leaf=16", "--pattern", "stride"];
+    let (code, text, stderr) = outcome(folder.path(), &narrow);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let numbers = |name: &str| -> Vec<f64> {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split_whitespace().skip(1).take(2).map(|word| word.parse().unwrap()).collect()
+    };
+    assert_eq!((numbers("hose"), numbers("cut"), numbers("mcf")), (vec![1.0; 2], vec![0.5; 2], vec![0.5; 2]), "{text}");
+    let (code, json, _) = outcome(folder.path(), &[&narrow[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, json["mcf"]["least"].as_f64(), json["pairs"].as_u64()), (0, Some(0.5), Some(64)));
+    refused(
+        folder.path(),
+        &["bound", "--pattern", "random-pairs"],
+        &["draws a pair of its own", "stride, random-bijection"],
+    );
+    refused(folder.path(), &["bound", "--pattern", "strde"], &["did you mean `stride`?"]);
+    refused(folder.path(), &["bound", "--topology", "fat-tree:k=5"], &["k = 5"]);
+    refused(folder.path(), &["bound", "--eps", "0"], &["--eps 0", "0.001 to 1"]);
+}
+
+#[test]
+fn bounds_stand_beside_balancers_in_a_comparison() {
+    let folder = folder();
+    let args = ["run", "small.toml", "--quiet", "--set", "balancers=[\"ecmp\", \"optimum\", \"fastpass:order=srpt\"]"];
+    let (code, _, stderr) = outcome(folder.path(), &args);
+    assert_eq!(code, 0, "{stderr}");
+    let found = fs::read_dir(folder.path().join("results")).unwrap().next().unwrap().unwrap().path();
+    let summary: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(found.join("summary.json")).unwrap()).unwrap();
+    let runs = summary["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2 * 2 * 3);
+    for run in runs {
+        assert_eq!(run["flows"]["completed"], 30, "{run}");
+        let is_ecmp = run["balancer"] == "ecmp";
+        assert_eq!(run["packets"]["sent"].as_u64().unwrap() > 0, is_ecmp);
+        assert!(run["slowdown_min"].as_f64().unwrap() >= 1.0);
+    }
+}

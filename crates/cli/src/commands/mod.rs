@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod bench;
+pub mod bound;
 pub mod check;
 pub mod compare;
 pub mod completions;

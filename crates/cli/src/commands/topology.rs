@@ -52,7 +52,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-fn read(network: &str) -> Result<Topology, Failure> {
+/// A topology from a specification or a file.
+pub fn read(network: &str) -> Result<Topology, Failure> {
     if !is_file(network) {
         return net::spec::parse(network).map_err(|error| {
             Failure::new(format!("{network}: no such topology"))
