@@ -19,7 +19,7 @@ use proptest::prelude::*;
 struct Counting;
 
 thread_local! {
-    // Per thread, as other tests of this binary allocate meanwhile.
+    /// Of this thread: the other tests of this binary allocate meanwhile.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
