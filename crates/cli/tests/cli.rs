@@ -509,3 +509,35 @@ fn collectives_run_from_a_file_and_have_completion_times() {
     let again: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(again["runs"][0]["groups"], summary["runs"][0]["groups"]);
 }
+
+#[test]
+fn bounds_are_compared_with_and_win_nothing() {
+    let folder = canon();
+    let (code, stdout, stderr) =
+        outcome(folder.path(), &["matrix", "canon/1.toml", "--balancers", "optimum,fastpass,ecmp", "--out", "out"]);
+    assert_eq!(code, 0, "{stderr}");
+    let line = |name: &str| stdout.lines().find(|line| line.contains(name)).expect("a line").to_owned();
+    assert!(stdout.contains("of optimum") && line("optimum (bound)").contains("100 %"), "{stdout}");
+    assert!(line("ecmp").contains('★') && !line("(bound)").contains('★'), "{stdout}");
+    let text = fs::read_to_string(folder.path().join("out/web/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let point = |name: &str| {
+        let points = summary["points"].as_array().unwrap();
+        points.iter().find(|point| point["balancer"] == name).expect("a point").clone()
+    };
+    assert_eq!(
+        (&point("ecmp")["rank"], &point("optimum")["rank"], &point("fastpass")["rank"]),
+        (&1.into(), &0.into(), &0.into())
+    );
+    // As documented: the optimum's mean slowdown / the balancer's, seed by seed.
+    let slowdown = |name: &str, seed: u64| {
+        let runs = summary["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["balancer"] == name && run["seed"] == seed).expect("a run");
+        run["slowdown_bound_mean"].as_f64().unwrap()
+    };
+    let shares: Vec<f64> = [1, 2].map(|seed| slowdown("optimum", seed) / slowdown("ecmp", seed)).to_vec();
+    let share = point("ecmp")["share_of_optimum"]["mean"].as_f64().unwrap();
+    assert!((share - (shares[0] + shares[1]) / 2.0).abs() < 1e-12, "{share} {shares:?}");
+    let verdict = summary["verdicts"][0]["sentence"].as_str().unwrap();
+    assert!(verdict.starts_with("ecmp has mean slowdown") && !verdict.contains("optimum"), "{verdict}");
+}
