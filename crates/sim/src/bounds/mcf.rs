@@ -51,7 +51,8 @@ pub fn max_concurrent(topology: &Topology, demands: &[Demand], eps: f64) -> Conc
         return best;
     }
     let scale = scale(topology, &demands, &mut best);
-    let mut step = eps / 2.0;
+    // Coarse steps are often certificate enough; finer ones take phases as the inverse square.
+    let mut step = 0.5;
     while !best.is_within(eps) {
         Search::new(topology, &demands, scale, step).improve(eps, &mut best);
         step /= 2.0;
@@ -176,7 +177,7 @@ impl<'a> Search<'a> {
 
     /// Phases until the certificate is good enough, or no longer likely to improve with this step.
     fn improve(&mut self, eps: f64, best: &mut Concurrent) {
-        let most = (4.0 * (self.capacity.len() as f64).ln().max(1.0) / (self.step * self.step)).ceil() as u64;
+        let most = (2.0 * (self.capacity.len() as f64).ln().max(1.0) / (self.step * self.step)).ceil() as u64;
         for phase in 1..=most {
             let spent = self.phase();
             best.phases += 1;

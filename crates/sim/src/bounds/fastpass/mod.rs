@@ -6,7 +6,7 @@
 //! Within a pair flows take turns (or the shortest goes first). Slots follow each other while there is demand; after
 //! an idle spell the next one begins when a demand arrives, so a flow alone takes exactly its ideal.
 //!
-//! Paths ([`paths`]): in a Clos whose upper stages are as wide as the ones below, the matching is edge-coloured, so
+//! Paths: in a Clos whose upper stages are as wide as the ones below, the matching is edge-coloured, so
 //! no packet is refused for want of a path. Elsewhere, and while links have failed or are slow, a packet takes the
 //! first shortest path on which every link can begin to send it within the slot; the matching is then maximal only
 //! among those. Waiting within a slot, on a link that carries several packets of it, is not charged.
