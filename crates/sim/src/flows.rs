@@ -193,6 +193,7 @@ pub(crate) struct Slots {
     active: u64,
     peak: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
+    #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
     sender_pool: Vec<Box<More>>,
 }
 
