@@ -152,6 +152,7 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
         delivered: books.packets_delivered,
         dropped: dropped.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect(),
         in_flight: books.packets_in_flight,
+        trimmed: books.packets_trimmed,
     }
 }
 

@@ -137,6 +137,13 @@ pub struct PacketCounts {
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// In queues and on wires at the end.
     pub in_flight: u64,
+    /// Cut to a header by full queues, whatever then became of the header; left out if there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trimmed: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Mean and quantiles of one quantity; all 0 when `count` is 0.

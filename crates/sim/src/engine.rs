@@ -18,7 +18,7 @@ use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
-use crate::tcp::TcpRules;
+use crate::tcp::{Extent, TcpRules};
 use crate::{Progress, SimError};
 
 /// Components after all links and timers, in the order they act at one instant.
@@ -64,6 +64,8 @@ pub(crate) struct Rules {
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
     pub(crate) udp: Option<UdpRate>,
+    /// Least time between DCQCN's notifications; 0 where there are none.
+    pub(crate) notify_interval: u64,
     pub(crate) is_fair: bool,
     pub(crate) host_queue: u32,
     /// Sizes up to which flows are more urgent, largest first.
@@ -75,21 +77,26 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn new(config: &SimConfig, window: u32, base_rtt: u64, resequencer: Option<Resequencer>) -> Rules {
+    pub(crate) fn new(config: &SimConfig, extent: &Extent, resequencer: Option<Resequencer>) -> Rules {
         let t = &config.transport;
-        let words = (window as usize / 64 + 2).next_power_of_two();
+        let words = (extent.window as usize / 64 + 2).next_power_of_two();
         Rules {
-            tcp: TcpRules::new(t, window, base_rtt),
+            tcp: TcpRules::new(t, extent),
             mss: t.mss_bytes,
             header: t.header_bytes,
             ack_bytes: t.ack_bytes as u16,
             data_flags: DATA | FRESH | if t.is_ecn_capable() { ECT } else { 0 },
-            ack_every: t.ack_every.max(1),
+            // Transports that look at single packets need each acknowledged.
+            ack_every: if t.is_seeing_disorder() { 1 } else { t.ack_every.max(1) },
             ack_timeout: t.ack_timeout.as_ps(),
             handshake: t.handshake,
             udp: match t.kind {
                 TransportKind::Udp(rate) => Some(rate),
                 _ => None,
+            },
+            notify_interval: match t.kind {
+                TransportKind::Rdma(rdma) => rdma.dcqcn.notify_interval.as_ps(),
+                _ => 0,
             },
             is_fair: config.host.scheduler == HostScheduler::Fair,
             host_queue: config.host.queue_packets,

@@ -2,6 +2,7 @@
 
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
+use crate::selective::More;
 use crate::tcp::{Sender, TcpRules};
 
 /// No deadline.
@@ -76,6 +77,10 @@ pub(crate) struct Receiver {
     /// When the gap before the held packets appeared, and how long such gaps last on average.
     pub(crate) gap_since: u64,
     pub(crate) reordering_time: u64,
+    /// Go-back-n: the gap at `next` was reported.
+    pub(crate) is_gap_reported: bool,
+    /// DCQCN: no notification before.
+    pub(crate) notify_from: u64,
     pub(crate) timer: Timer,
 }
 
@@ -86,6 +91,10 @@ pub(crate) struct Echo {
     pub(crate) edge: u32,
     pub(crate) path: u16,
     pub(crate) marked: bool,
+    /// The segment that arrived.
+    pub(crate) segment: u32,
+    /// Further flags of the acknowledgement.
+    pub(crate) flags: u16,
 }
 
 impl Receiver {
@@ -114,6 +123,7 @@ impl Receiver {
             }
         }
         self.is_gap_shown = false;
+        self.is_gap_reported = false;
     }
 }
 
@@ -183,6 +193,8 @@ pub(crate) struct Slots {
     active: u64,
     peak: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
+    #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
+    sender_pool: Vec<Box<More>>,
 }
 
 /// What a new flow is made from.
@@ -202,9 +214,18 @@ pub(crate) struct NewFlow {
 
 impl Slots {
     /// Opens a slot. Timers of the slot's last flow may still be pending; they keep their place.
-    pub(crate) fn open(&mut self, flow: &NewFlow, rules: &TcpRules) -> u32 {
+    pub(crate) fn open(&mut self, flow: &NewFlow, rules: &TcpRules, words: usize) -> u32 {
         self.active += 1;
         self.peak = self.peak.max(self.active);
+        let mut sender = match flow.segments {
+            OPEN_ENDED => Sender::open_ended(rules),
+            segments => Sender::new(segments, rules),
+        };
+        if rules.has_more() {
+            let mut more = self.sender_pool.pop().unwrap_or_else(|| Box::new(More::new(rules, words)));
+            more.begin(rules);
+            sender.more = Some(more);
+        }
         let slot = Slot {
             id: flow.id,
             connection: flow.connection,
@@ -220,11 +241,7 @@ impl Slots {
             segments: flow.segments,
             last_bytes: flow.last_bytes,
             priority: flow.priority,
-            sender: if flow.segments == OPEN_ENDED {
-                Sender::open_ended(rules)
-            } else {
-                Sender::new(flow.segments, rules)
-            },
+            sender,
             timer: Timer::new(),
             receiver: Receiver {
                 next: 0,
@@ -239,6 +256,8 @@ impl Slots {
                 cell: u32::MAX,
                 gap_since: 0,
                 reordering_time: 0,
+                is_gap_reported: false,
+                notify_from: 0,
                 timer: Timer::new(),
             },
             is_connecting: false,
@@ -267,6 +286,7 @@ impl Slots {
             bits.fill(0);
             self.bit_pool.push(bits);
         }
+        self.sender_pool.extend(slot.sender.more.take());
         self.active -= 1;
         self.free.push(ix);
     }

@@ -3,9 +3,12 @@
 //! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
 //! same outcome, to the bit.
 
+mod board;
 pub mod bounds;
 mod connection;
 mod coupling;
+mod cubic;
+mod dcqcn;
 mod edges;
 mod engine;
 mod fabric;
@@ -15,6 +18,7 @@ mod hosts;
 mod ideal;
 mod lossless;
 mod network;
+mod nscc;
 mod opening;
 pub mod outcome;
 mod packet;
@@ -23,6 +27,7 @@ mod probes;
 mod queue;
 mod receiving;
 pub mod scenario;
+mod selective;
 mod sending;
 mod sensors;
 mod setup;

@@ -9,9 +9,9 @@ use net::{LinkIx, Stream};
 
 use crate::lossless::Classes;
 use crate::outcome::Drops;
-use crate::packet::{Arena, CE, ECT, Packet};
+use crate::packet::{Arena, CE, DATA, ECT, Packet, TRIMMED};
 use crate::queue::{EventQueue, NIL};
-use crate::scenario::{Marking, QueueConfig, QueueLimit};
+use crate::scenario::{Marking, QueueConfig, QueueLimit, TRIMMED_BYTES};
 use crate::sensors::Sensors;
 
 /// Fractional bits of [`Port::ps_per_byte`].
@@ -80,6 +80,7 @@ enum Mark {
 pub(crate) struct PortTally {
     pub(crate) drops: u64,
     pub(crate) marks: u64,
+    pub(crate) trims: u64,
 }
 
 /// Histogram of bytes found queued: eight buckets per octave.
@@ -164,6 +165,8 @@ pub(crate) struct Network {
     pub(crate) tallies: Vec<PortTally>,
     pub(crate) seen: Vec<Seen>,
     rules: [Rule; 2],
+    /// Bytes beyond a full queue that headers may use where packets are trimmed; else 0.
+    header_room: u64,
     /// Probability of silent loss, for links that have one, by link.
     loss_probability: Vec<(u32, f64)>,
     pub(crate) dropped: Drops,
@@ -220,6 +223,7 @@ impl Network {
                 Rule { limit: u64::MAX, limit_in_bytes: false, mark: Mark::Off },
                 Rule::new(switch, lossless.is_some()),
             ],
+            header_room: 0,
             loss_probability: Vec::new(),
             dropped: Drops::default(),
             jitter,
@@ -276,10 +280,11 @@ impl Network {
         } else {
             u64::from(port.queued_packets) + 1
         };
-        if occupancy > rule.limit {
+        if occupancy > rule.limit && !self.is_cut_to_header(link, packet) {
             self.tallies[link as usize].drops += 1;
             return Err(Loss::Queue);
         }
+        let port = &mut self.ports[link as usize];
         let entry = self.arena.get_mut(packet);
         if let Some(sensors) = &self.sensors
             && sensors.is_sensed(link)
@@ -289,7 +294,7 @@ impl Network {
         if port.rule != 0 {
             let seen = &mut self.seen[port.kind as usize];
             seen.record(port.queued_bytes);
-            if rule.is_marking(port, &mut self.rng) {
+            if self.rules[port.rule as usize].is_marking(port, &mut self.rng) {
                 seen.above_mark += 1;
                 if entry.flags & ECT != 0 {
                     entry.flags |= CE;
@@ -312,6 +317,33 @@ impl Network {
         } else {
             self.arena.get_mut(tail).next = packet;
         }
+    }
+
+    /// Full switch queues cut packets to their headers instead of dropping them; `queue_bytes` is their limit.
+    pub(crate) fn set_trimming(&mut self, queue_bytes: u64) {
+        self.rules[1].limit = queue_bytes;
+        self.rules[1].limit_in_bytes = true;
+        self.header_room = queue_bytes / 4;
+    }
+
+    /// A packet found the queue full: whether it may wait there as a header, or is small enough to wait as it is.
+    #[cold]
+    fn is_cut_to_header(&mut self, link: u32, packet: u32) -> bool {
+        let port = &self.ports[link as usize];
+        let entry = self.arena.get_mut(packet);
+        let size = entry.bytes.min(TRIMMED_BYTES);
+        let is_whole = entry.is(DATA) && !entry.is(TRIMMED);
+        let room = self.rules[port.rule as usize].limit.saturating_add(self.header_room);
+        let has_room = u64::from(port.queued_bytes) + u64::from(size) <= room;
+        if self.header_room == 0 || !has_room || (!is_whole && entry.bytes > size) {
+            return false;
+        }
+        if is_whole {
+            entry.bytes = size;
+            entry.flags |= TRIMMED;
+            self.tallies[link as usize].trims += 1;
+        }
+        true
     }
 
     /// The head packet of a link has reached the far end: answers it and the node there.

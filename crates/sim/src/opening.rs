@@ -9,6 +9,7 @@ use crate::flows::{NewFlow, OPEN_ENDED};
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
 use crate::queue::NIL;
+use crate::tcp::LawRules;
 
 /// Source ports tried for a copy before one on a used first hop is taken after all.
 const PORT_TRIES: u64 = 256;
@@ -115,7 +116,13 @@ impl Engine<'_> {
                 priority: self.rules.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
             },
             &self.rules.tcp,
+            self.rules.bitmap_words,
         );
+        if let LawRules::Rate(_) = self.rules.tcp.law {
+            let links = self.topology.out_links(net::NodeIx(flow.src.0)).iter();
+            let rate = links.map(|link| self.topology.link(*link).rate.as_bps()).max();
+            self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
+        }
         self.fabric.edges.forget_paths(opened);
         opened
     }

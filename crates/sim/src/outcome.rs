@@ -92,8 +92,11 @@ pub struct Books {
     pub flows_running: u64,
     /// Packets handed to host interfaces: data, ACKs, handshakes.
     pub packets_sent: u64,
-    /// Packets received by their destination host.
+    /// Packets received by their destination host, trimmed ones included.
     pub packets_delivered: u64,
+    /// Packets that a switch cut to a header: their payload arrived nowhere. Counted once each, whatever then
+    /// became of the header.
+    pub packets_trimmed: u64,
     /// Packets lost, by cause.
     pub dropped: Drops,
     /// Packets in queues and on wires at the end.
@@ -129,6 +132,8 @@ pub struct LinkRecord {
     pub drops: u64,
     /// ECN marks set at its queue.
     pub marks: u64,
+    /// Packets cut to their headers at its queue.
+    pub trims: u64,
 }
 
 /// Bytes per link and time bin, fabric links only.

@@ -17,6 +17,13 @@ pub(crate) const RETRANSMIT: u16 = 32;
 /// Not yet past the first switch.
 pub(crate) const FRESH: u16 = 64;
 
+/// Data: its payload was cut off at a full queue.
+pub(crate) const TRIMMED: u16 = 512;
+/// ACK: the segment it names did not arrive (trimmed), or nothing beyond `seq` is kept (go-back-n).
+pub(crate) const NACK: u16 = 1024;
+/// ACK: also a congestion notification of DCQCN.
+pub(crate) const NOTIFY: u16 = 2048;
+
 /// From edge to edge: belongs to no flow.
 pub(crate) const CONTROL: u16 = 128;
 /// On its way to an edge that is not its destination's.

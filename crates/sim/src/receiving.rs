@@ -1,10 +1,11 @@
 //! The receiving side of hosts: resequencing, the transport's view of what arrived, acknowledgements.
 
 use crate::engine::{Engine, Resequencer, START};
-use crate::flows::{Echo, NEVER};
+use crate::flows::{Echo, NEVER, Receiver};
 use crate::outcome::FlowEnd;
-use crate::packet::{ACK, CE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN};
+use crate::packet::{ACK, CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
 use crate::queue::NIL;
+use crate::tcp::Recovery;
 
 impl Engine<'_> {
     pub(crate) fn on_data(&mut self, ix: u32, packet: &Packet) {
@@ -14,6 +15,10 @@ impl Engine<'_> {
             slot.tally.fct = self.network.now - slot.started;
             self.network.arena.remove(ix);
             return self.close_if_over(packet.flow);
+        }
+        if packet.flags & TRIMMED != 0 {
+            let echo = Echo { flags: NACK, ..echo_of(packet) };
+            return self.acknowledge(packet.flow, Some(ix), &echo);
         }
         if packet.flags & RETRANSMIT == 0 {
             if packet.seq >= slot.receiver.highest {
@@ -59,6 +64,9 @@ impl Engine<'_> {
         let words = self.rules.bitmap_words;
         let (slot, pool) = self.slots.with_pool(packet.flow);
         let receiver = &mut slot.receiver;
+        if self.rules.tcp.recovery == Recovery::GoBackN && packet.seq > receiver.next {
+            return self.refuse(ix, packet);
+        }
         let before = receiver.next;
         let is_duplicate = if packet.seq == receiver.next {
             receiver.advance();
@@ -72,8 +80,14 @@ impl Engine<'_> {
         };
         if is_duplicate {
             slot.tally.spurious += u32::from(packet.flags & RETRANSMIT != 0);
+        } else if self.rules.tcp.recovery == Recovery::Spray {
+            // Placed where it belongs, in order or not.
+            slot.tally.delivered_packets += 1;
         }
-        let echo = Echo { sent: packet.sent, edge: packet.edge, path: packet.path, marked: packet.flags & CE != 0 };
+        let mut echo = echo_of(packet);
+        if self.rules.notify_interval > 0 {
+            echo.flags |= slot.receiver.notification(echo.marked, now, self.rules.notify_interval);
+        }
         // Anything but plain in-order progress is acknowledged at once (RFC 5681 §4.2).
         let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
         let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
@@ -123,10 +137,25 @@ impl Engine<'_> {
         }
     }
 
+    /// Go-back-n keeps nothing out of order: it names the segment it waits for, once per gap.
+    fn refuse(&mut self, ix: u32, packet: &Packet) {
+        let (now, interval) = (self.network.now, self.rules.notify_interval);
+        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        if std::mem::replace(&mut receiver.is_gap_reported, true) {
+            self.network.arena.remove(ix);
+            return self.close_if_over(packet.flow);
+        }
+        let mut echo = echo_of(packet);
+        echo.flags = NACK | receiver.notification(echo.marked, now, interval);
+        self.acknowledge(packet.flow, Some(ix), &echo);
+    }
+
     fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
+        let is_selective = self.rules.tcp.is_selective();
         let slot = self.slots.get_mut(flow);
-        let mut flags = ACK | FRESH | slot.priority;
+        let mut flags = ACK | FRESH | slot.priority | echo.flags;
         flags |= if echo.marked { CE } else { 0 };
+        let is_beyond = is_selective && echo.segment >= slot.receiver.next;
         let packet = Packet {
             departs: 0,
             hash: slot.ack_hash,
@@ -140,7 +169,8 @@ impl Engine<'_> {
             sent: echo.sent,
             edge: echo.edge,
             tag: 0,
-            sack: 0,
+            // Windows of selective transports are below 65535 segments.
+            sack: if is_beyond { (echo.segment - slot.receiver.next + 1) as u16 } else { 0 },
             bytes: self.rules.ack_bytes,
             path: NO_PATH,
             echo_path: echo.path,
@@ -294,5 +324,29 @@ impl Engine<'_> {
             ..*packet
         };
         self.inject(answer);
+    }
+}
+
+impl Receiver {
+    /// DCQCN's notification point: the flag to set, at most once per interval.
+    fn notification(&mut self, is_marked: bool, now: u64, interval: u64) -> u16 {
+        if !is_marked || now < self.notify_from {
+            return 0;
+        }
+        self.notify_from = now + interval;
+        NOTIFY
+    }
+}
+
+/// What the acknowledgement of a packet carries back.
+#[inline]
+fn echo_of(packet: &Packet) -> Echo {
+    Echo {
+        sent: packet.sent,
+        edge: packet.edge,
+        path: packet.path,
+        marked: packet.flags & CE != 0,
+        segment: packet.seq,
+        flags: 0,
     }
 }

@@ -46,8 +46,82 @@ pub enum TransportKind {
         /// Gain of the marked-fraction average; 1/16 as published.
         gain: f64,
     },
+    /// TCP CUBIC (RFC 9438) without HyStart. It ignores ECN.
+    Cubic,
+    /// Per-packet transport for spraying: every packet acknowledged by itself and placed where it belongs, windows by
+    /// ECN and delay (`nscc.rs`), loss by trimming, per-packet time-out or far overtaking only.
+    Spray(Spray),
+    /// RDMA over Ethernet: paced by DCQCN.
+    Rdma(Rdma),
     /// UDP: no reaction to anything.
     Udp(UdpRate),
+}
+
+impl TransportKind {
+    /// As experiment files name it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TransportKind::NewReno => "newreno",
+            TransportKind::Dctcp { .. } => "dctcp",
+            TransportKind::Cubic => "cubic",
+            TransportKind::Spray(_) => "spray",
+            TransportKind::Rdma(_) => "rdma",
+            TransportKind::Udp(_) => "udp",
+        }
+    }
+}
+
+/// Parameters of [`TransportKind::Spray`]; `None` scales with the network.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Spray {
+    /// Queueing delay the window aims at; `None`: three quarters of the base round-trip time.
+    pub target_delay: Option<Time>,
+    /// A packet is lost when this many sent after it have arrived; `None`: one bandwidth-delay product and one switch
+    /// queue, more than unequal queues alone can bring about.
+    pub reorder_packets: Option<u32>,
+    /// Least time-out of a packet; `None` as in [`Rdma::packet_timeout`].
+    pub packet_timeout: Option<Time>,
+}
+
+/// How an RDMA connection deals with a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmaRecovery {
+    /// RoCE: the receiver keeps nothing out of order, says so once per gap, and the sender goes back to it.
+    GoBackN,
+    /// IRN (SIGCOMM 2018): selective acknowledgements and retransmission, at most a bandwidth-delay product in flight.
+    Selective,
+}
+
+/// Parameters of [`TransportKind::Rdma`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rdma {
+    /// What happens at a gap.
+    pub recovery: RdmaRecovery,
+    /// Least retransmission time-out; `None`: the base round-trip time and three full queues of the slowest switch link,
+    /// or three base round-trip times if that is longer. With [`RdmaRecovery::Selective`] a third of it (but not below
+    /// two base round-trip times) while at most three packets are in flight, as IRN's RTO_low.
+    pub packet_timeout: Option<Time>,
+    /// Rate control.
+    pub dcqcn: Dcqcn,
+}
+
+/// DCQCN (SIGCOMM 2015) with its published parameters as default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dcqcn {
+    /// g, gain of alpha: 1/256.
+    pub gain: f64,
+    /// The receiver notifies of marks at most this often: 50 us.
+    pub notify_interval: Time,
+    /// Without notifications alpha decays this often: 55 us.
+    pub alpha_timer: Time,
+    /// The rate is raised this often: 55 us …
+    pub rate_timer: Time,
+    /// … and every so many bytes: 10 MB.
+    pub byte_counter: u64,
+    /// R_AI; `None`: a thousandth of the line rate (40 Mb/s at 40 Gb/s).
+    pub additive_increase: Option<Bandwidth>,
+    /// R_HAI; `None`: a hundredth of the line rate.
+    pub hyper_increase: Option<Bandwidth>,
 }
 
 /// Sending rate of UDP flows.
@@ -76,12 +150,15 @@ pub struct TransportConfig {
     /// A bare ACK on the wire, bytes.
     pub ack_bytes: u32,
     /// Initial congestion window, packets.
+    /// The `spray` transport begins with one bandwidth-delay product, RDMA with the line rate.
     pub initial_window_packets: u32,
     /// Receive window, packets; `None` scales with the network: twice the largest bandwidth-delay product plus
-    /// one switch queue.
+    /// one switch queue; for RDMA one product (selective) or no limit (go-back-n).
     pub max_window_packets: Option<u32>,
-    /// Least retransmission time-out.
+    /// Least retransmission time-out of TCP; the others have their own.
     pub min_rto: Time,
+    /// TCP: loss recovery from selective acknowledgements (RFC 6675, in whole segments).
+    pub sack: bool,
     /// Duplicate ACKs that trigger a fast retransmit.
     pub dup_ack_threshold: u32,
     /// Whether the first two duplicate ACKs let a new packet out each (RFC 3042), which spares short flows
@@ -184,7 +261,14 @@ pub struct QueueConfig {
     /// Priority flow control, in every switch and host: nothing is dropped for lack of space, and `limit` no longer
     /// applies. `None`: only if the balancer needs it.
     pub lossless: Option<balance::Lossless>,
+    /// Packets that find the queue full are cut to a header of [`TRIMMED_BYTES`] and forwarded instead of dropped; only
+    /// for the `spray` transport. The limit is then one in bytes (packets count as full ones), and headers and
+    /// acknowledgements may use a quarter more. They wait in order: the ports have no priority for headers.
+    pub trimming: bool,
 }
+
+/// What trimming leaves of a packet.
+pub const TRIMMED_BYTES: u16 = 64;
 
 /// Something that goes wrong, perhaps for a while.
 #[derive(Clone, Debug, PartialEq)]
@@ -266,6 +350,7 @@ impl Default for TransportConfig {
             initial_window_packets: 10,
             max_window_packets: None,
             min_rto: Time::from_ms(5),
+            sack: false,
             dup_ack_threshold: 3,
             limited_transmit: true,
             ack_every: 1,
@@ -281,13 +366,50 @@ impl TransportConfig {
     pub fn new_reno() -> TransportConfig {
         TransportConfig { kind: TransportKind::NewReno, ..TransportConfig::default() }
     }
+
+    /// TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
+    pub fn cubic() -> TransportConfig {
+        TransportConfig { kind: TransportKind::Cubic, sack: true, ..TransportConfig::default() }
+    }
+
+    /// The per-packet transport with the other defaults.
+    pub fn spray() -> TransportConfig {
+        TransportConfig { kind: TransportKind::Spray(Spray::default()), ..TransportConfig::default() }
+    }
+
+    /// RDMA with the published DCQCN parameters and the other defaults.
+    pub fn rdma(recovery: RdmaRecovery) -> TransportConfig {
+        let rdma = Rdma { recovery, packet_timeout: None, dcqcn: Dcqcn::default() };
+        TransportConfig { kind: TransportKind::Rdma(rdma), ..TransportConfig::default() }
+    }
+
     /// Wire size of a full data packet, bytes.
     pub fn packet_bytes(&self) -> u32 {
         self.mss_bytes + self.header_bytes
     }
     /// Whether data packets are ECN-capable.
     pub fn is_ecn_capable(&self) -> bool {
-        matches!(self.kind, TransportKind::Dctcp { .. })
+        matches!(self.kind, TransportKind::Dctcp { .. } | TransportKind::Spray(_) | TransportKind::Rdma(_))
+    }
+
+    /// Whether the transport itself copes with packets in any order or wants to see all disorder: hosts then do not
+    /// resequence unless told to.
+    pub fn is_seeing_disorder(&self) -> bool {
+        matches!(self.kind, TransportKind::Spray(_) | TransportKind::Rdma(_))
+    }
+}
+
+impl Default for Dcqcn {
+    fn default() -> Self {
+        Dcqcn {
+            gain: 1.0 / 256.0,
+            notify_interval: Time::from_us(50),
+            alpha_timer: Time::from_us(55),
+            rate_timer: Time::from_us(55),
+            byte_counter: 10_000_000,
+            additive_increase: None,
+            hyper_increase: None,
+        }
     }
 }
 
@@ -307,7 +429,12 @@ impl Default for QueueConfig {
     /// 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as most of the
     /// literature has it.
     fn default() -> Self {
-        QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Step(QueueLimit::Packets(20)), lossless: None }
+        QueueConfig {
+            limit: QueueLimit::Packets(100),
+            marking: Marking::Step(QueueLimit::Packets(20)),
+            lossless: None,
+            trimming: false,
+        }
     }
 }
 

@@ -7,10 +7,11 @@ use net::Time;
 use crate::engine::{Engine, INTERFACE};
 use crate::flows::{NEVER, Slot};
 use crate::outcome::FlowEnd;
-use crate::packet::{CE, FRESH, NO_PATH, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::UdpRate;
-use crate::tcp::Reply;
+use crate::selective::Arrived;
+use crate::tcp::{Recovery, Reply};
 
 impl Engine<'_> {
     #[inline]
@@ -37,14 +38,23 @@ impl Engine<'_> {
         if slot.connection != NIL {
             self.connections.couple(slot);
         }
-        let reply = slot.sender.on_ack(&self.rules.tcp, packet.seq, packet.flags & CE != 0);
-        if let Some(hosts) = &mut self.hosts {
+        let rules = &self.rules.tcp;
+        let (reply, acked) = if rules.recovery == Recovery::Cumulative {
+            let reply = slot.sender.on_ack(rules, packet.seq, packet.flags & CE != 0, now);
+            (reply, slot.sender.una() - una)
+        } else {
+            slot.sender.on_selective_ack(rules, &arrived(packet, now))
+        };
+        let is_trimmed = packet.is(NACK) && rules.recovery == Recovery::Spray;
+        if let Some(hosts) = &mut self.hosts
+            && !is_trimmed
+        {
             let (low, next) = (slot.sender.una(), slot.sender.high());
             let feedback = HostFeedback {
                 flow,
                 entropy: packet.echo_path,
                 marked: packet.is(CE),
-                acked: low - una,
+                acked,
                 una: low,
                 next,
                 rtt: Time::from_ps(since(packet.sent, now)),
@@ -62,8 +72,17 @@ impl Engine<'_> {
                 slot.timer.deadline = NEVER;
                 return self.close_if_over(flow);
             }
+            Reply::LossNoticed => {
+                slot.tally.fast_retransmits += 1;
+                self.note_loss(flow, Loss::FastRetransmit);
+            }
+            Reply::Trimmed => {
+                if let Some(hosts) = &mut self.hosts {
+                    hosts.on_loss(&self.network, flow, HostLoss::Trimmed(packet.echo_path));
+                }
+            }
             Reply::Retransmit(segment) => {
-                let is_first = packet.seq == una;
+                let is_first = packet.seq == una || self.rules.tcp.recovery == Recovery::Sack;
                 slot.tally.fast_retransmits += u32::from(is_first);
                 if is_first {
                     self.note_loss(flow, Loss::FastRetransmit);
@@ -73,7 +92,7 @@ impl Engine<'_> {
             Reply::Continue => {}
         }
         let slot = self.slots.get_mut(flow);
-        if packet.seq > una && slot.sender.restarts_timer() {
+        if packet.seq > una && slot.sender.restarts_timer(&self.rules.tcp) {
             slot.timer.deadline = NEVER;
         }
         self.pump_after_ack(flow);
@@ -162,7 +181,13 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn keep_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
-        if slot.sender.in_flight() == 0 {
+        if self.rules.notify_interval > 0
+            && let Some(deadline) = slot.sender.paced_deadline(&self.rules.tcp, self.network.now)
+        {
+            if deadline != slot.timer.deadline {
+                self.arm_sender(flow, deadline);
+            }
+        } else if slot.sender.in_flight() == 0 {
             slot.timer.deadline = NEVER;
         } else if slot.timer.deadline == NEVER {
             let deadline = self.network.now + slot.sender.rto(&self.rules.tcp);
@@ -203,7 +228,17 @@ impl Engine<'_> {
             packet.hash = combine(packet.hash, u64::from(entropy));
             self.fabric.edges.note_path(flow, entropy);
         }
+        let (src, bytes) = (packet.src, u64::from(packet.bytes));
         self.inject(packet);
+        if self.rules.tcp.recovery != Recovery::Cumulative {
+            // Where flows take no turns, only the rate holds a flow back.
+            let free_at = match self.fabric.uplink[src as usize] {
+                NIL => self.network.now,
+                uplink if self.rules.is_fair => self.network.free_at(uplink),
+                _ => self.network.now,
+            };
+            self.slots.get_mut(flow).sender.on_sent(&self.rules.tcp, segment, bytes, self.network.now, free_at);
+        }
     }
 
     pub(crate) fn send_syn(&mut self, flow: u32) {
@@ -230,6 +265,8 @@ impl Engine<'_> {
             self.on_receiver_timer(flow);
         } else if self.rules.udp.is_some() {
             self.pace(flow);
+        } else if self.rules.notify_interval > 0 {
+            self.on_paced_timer(flow);
         } else {
             self.on_retransmission_timeout(flow);
         }
@@ -240,19 +277,14 @@ impl Engine<'_> {
         if slot.is_sender_done || (slot.sender.in_flight() == 0 && !slot.is_connecting) {
             return;
         }
+        if self.rules.tcp.recovery == Recovery::Spray && !slot.is_connecting {
+            return self.on_packet_timer(flow);
+        }
         slot.tally.timeouts += 1;
         self.note_loss(flow, Loss::Timeout);
         let slot = self.slots.get_mut(flow);
         if !slot.sender.on_timeout(&self.rules.tcp) {
-            slot.is_sender_done = true;
-            if slot.end == FlowEnd::Running {
-                slot.end = FlowEnd::Failed;
-                slot.tally.fct = self.network.now - slot.started;
-            }
-            if slot.connection != NIL {
-                self.give_up(flow);
-            }
-            return self.close_if_over(flow);
+            return self.fail(flow);
         }
         if slot.is_connecting {
             return self.send_syn(flow);
@@ -262,6 +294,52 @@ impl Engine<'_> {
         if is_shared {
             self.note_subflow_timeout(flow);
         }
+    }
+
+    /// The sender has timed out too often.
+    fn fail(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        slot.is_sender_done = true;
+        slot.timer.deadline = NEVER;
+        if slot.end == FlowEnd::Running {
+            slot.end = FlowEnd::Failed;
+            slot.tally.fct = self.network.now - slot.started;
+        }
+        if slot.connection != NIL {
+            self.give_up(flow);
+        }
+        self.close_if_over(flow);
+    }
+
+    /// Packets timed one by one: some may have timed out.
+    fn on_packet_timer(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        let (expired, again) = slot.sender.expire(&self.rules.tcp, self.network.now);
+        if expired > 0 {
+            slot.tally.timeouts += 1;
+            let is_over = u32::from(slot.sender.consecutive_timeouts) > self.rules.tcp.max_timeouts;
+            self.note_loss(flow, Loss::Timeout);
+            if is_over {
+                return self.fail(flow);
+            }
+        }
+        if let Some(at) = again {
+            self.arm_sender(flow, at);
+        }
+        self.pump(flow);
+    }
+
+    /// A paced flow may send again, or has timed out.
+    fn on_paced_timer(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.is_sender_done {
+            return;
+        }
+        let is_timeout = slot.sender.on_paced_timer(self.network.now);
+        if slot.is_connecting || is_timeout {
+            return self.on_retransmission_timeout(flow);
+        }
+        self.pump(flow);
     }
 
     /// Tells the balancer that a sender noticed a loss.
@@ -311,6 +389,20 @@ impl Engine<'_> {
             }
         };
         self.arm_sender(flow, self.network.now + gap.max(1));
+    }
+}
+
+/// What an acknowledgement tells a sender with a scoreboard or a rate.
+fn arrived(packet: &Packet, now: u64) -> Arrived {
+    Arrived {
+        ack: packet.seq,
+        sack: (packet.sack > 0).then(|| packet.seq + u32::from(packet.sack) - 1),
+        is_marked: packet.is(CE),
+        is_nack: packet.is(NACK),
+        is_notification: packet.is(NOTIFY),
+        sent: packet.sent,
+        rtt: since(packet.sent, now),
+        now,
     }
 }
 

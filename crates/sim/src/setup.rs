@@ -23,9 +23,11 @@ use crate::packet::CONTROL;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
 use crate::scenario::{
-    FailureKind, Marking, QueueLimit, Resequencing, ResequencingBounds, Scenario, SimConfig, TransportKind, UdpRate,
+    FailureKind, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, Spray,
+    TransportKind, UdpRate,
 };
 use crate::sensors::Sensors;
+use crate::tcp::Extent;
 
 /// Refuses what cannot be simulated.
 pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
@@ -91,7 +93,12 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     if t.min_rto == Time::ZERO {
         return Err(wrong("transport.min_rto", t.min_rto, "it is above 0"));
     }
+    if t.sack {
+        check_selective_window(config)?;
+    }
     match t.kind {
+        TransportKind::Rdma(rdma) => check_rdma(&rdma, config),
+        TransportKind::Spray(spray) => check_spray(&spray, config),
         TransportKind::Dctcp { gain } if !(gain > 0.0 && gain <= 1.0) => {
             Err(wrong("transport.gain", gain, "it lies above 0 and is at most 1"))
         }
@@ -107,23 +114,86 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     }
 }
 
-/// Connections that race or share data need a transport that acknowledges.
+/// Connections that race need a transport that acknowledges; those that share data need one of the two whose windows and
+/// recovery they know.
 fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
-    if !matches!(scenario.config.transport.kind, TransportKind::Udp(_)) {
+    let transport = &scenario.config.transport;
+    let is_udp = matches!(transport.kind, TransportKind::Udp(_));
+    let is_plain = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack;
+    if is_plain {
         return Ok(());
     }
     // Whether a flow becomes several connections does not depend on times.
     let scale = scale(scenario, 0);
+    let name = scenario.balancer.entry.name;
     match (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params).connection {
-        Connection::Single => Ok(()),
-        Connection::Subflows(_) | Connection::Copies(_) => {
+        Connection::Subflows(_) if !is_udp => {
             let reason = format!(
-                "balancer `{}` makes several connections of a flow, and UDP has none; take newreno or dctcp, or a balancer \
-                 with one connection per flow",
-                scenario.balancer.entry.name
+                "balancer `{name}` couples the windows of subflows without SACK; take newreno or dctcp with sack = false, or \
+                 a balancer with one connection per flow"
+            );
+            let with = if transport.sack { " with sack" } else { "" };
+            Err(wrong("transport", format!("{}{with}", transport.kind.name()), &reason))
+        }
+        Connection::Subflows(_) | Connection::Copies(_) if is_udp => {
+            let reason = format!(
+                "balancer `{name}` makes several connections of a flow, and UDP has none; take newreno or dctcp, or a balancer \
+                 with one connection per flow"
             );
             Err(wrong("transport", "udp", &reason))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Windows of transports that acknowledge selectively: acknowledgements name segments up to this far ahead.
+const MOST_SELECTIVE: u32 = 65_000;
+
+fn check_spray(spray: &Spray, config: &SimConfig) -> Result<(), SimError> {
+    if spray.target_delay == Some(Time::ZERO) {
+        return Err(wrong("transport.target_delay", Time::ZERO, "it is above 0"));
+    }
+    if spray.packet_timeout == Some(Time::ZERO) {
+        return Err(wrong("transport.packet_timeout", Time::ZERO, "it is above 0"));
+    }
+    if spray.reorder_packets == Some(0) {
+        return Err(wrong("transport.reorder_packets", 0, "it is at least 1"));
+    }
+    check_selective_window(config)
+}
+
+fn check_selective_window(config: &SimConfig) -> Result<(), SimError> {
+    match config.transport.max_window_packets {
+        Some(window) if window > MOST_SELECTIVE => {
+            let reason = "selective acknowledgements reach 65000 packets";
+            Err(wrong("transport.max_window", window, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_rdma(rdma: &Rdma, config: &SimConfig) -> Result<(), SimError> {
+    let d = &rdma.dcqcn;
+    if !(d.gain > 0.0 && d.gain <= 1.0) {
+        return Err(wrong("transport.gain", d.gain, "it lies above 0 and is at most 1"));
+    }
+    let times = [
+        ("transport.notify_interval", Some(d.notify_interval)),
+        ("transport.alpha_timer", Some(d.alpha_timer)),
+        ("transport.rate_timer", Some(d.rate_timer)),
+        ("transport.packet_timeout", rdma.packet_timeout),
+    ];
+    for (key, time) in times {
+        if time == Some(Time::ZERO) {
+            return Err(wrong(key, Time::ZERO, "it is above 0"));
+        }
+    }
+    if d.byte_counter == 0 {
+        return Err(wrong("transport.byte_counter", 0, "it is above 0"));
+    }
+    match rdma.recovery {
+        RdmaRecovery::Selective => check_selective_window(config),
+        RdmaRecovery::GoBackN => Ok(()),
     }
 }
 
@@ -156,6 +226,13 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
             config.host.priority_sizes.len(),
             "there are 8 classes: 7 bounds at most",
         ));
+    }
+    if config.switch.trimming && !matches!(config.transport.kind, TransportKind::Spray(_)) {
+        let reason = "only the spray transport understands trimmed packets: set transport.kind = \"spray\"";
+        return Err(wrong("switch.trimming", true, reason));
+    }
+    if config.switch.trimming && config.switch.lossless.is_some() {
+        return Err(wrong("switch.trimming", true, "with switch.pfc no queue is ever full: choose one of them"));
     }
     if config.host.queue_packets == 0 {
         return Err(wrong("host.queue_packets", 0, "an interface holds at least one packet"));
@@ -194,13 +271,17 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let routes = Rc::new(Routes::intact(topology));
     let mut ideals = Ideals::new(Rc::clone(&routes), transport);
     let base_rtt = ideals.base_rtt(topology, transport);
-    let window = transport.max_window_packets.unwrap_or_else(|| scaled_window(scenario, base_rtt));
+    let extent = extent(scenario, base_rtt);
+    let window = extent.window;
     let scale = scale(scenario, base_rtt);
     let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
     let resequencer = resequencer(scenario, &needs, base_rtt, window);
     let jitter = config.host.jitter.as_ps();
     let lossless = config.switch.lossless.or(needs.lossless);
     let mut network = Network::new(&ports(scenario), &config.switch, lossless, events(scenario), jitter, scenario.seed);
+    if config.switch.trimming && lossless.is_none() {
+        network.set_trimming(queue_bytes(scenario));
+    }
     network.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
     let mut fabric = Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport, scale);
     fabric.edges.are_links_sensed = network.sensors.is_some();
@@ -213,7 +294,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         }
         _ => None,
     };
-    let mut rules = Rules::new(config, window, base_rtt, resequencer);
+    let mut rules = Rules::new(config, &extent, resequencer);
     if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
         rules.tcp.dup_ack_threshold = u32::MAX;
     }
@@ -330,6 +411,43 @@ fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
+/// What the parameters of transports scale with.
+fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> Extent {
+    let transport = &scenario.config.transport;
+    let packet = u64::from(transport.packet_bytes());
+    let bits = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 1_000_000_000_000;
+    let product = (bits as f64 / 8.0 / packet as f64).max(1.0);
+    let bytes = queue_bytes(scenario);
+    let given = transport.max_window_packets;
+    let window = match transport.kind {
+        TransportKind::Rdma(Rdma { recovery: RdmaRecovery::GoBackN, .. }) => given.unwrap_or(1 << 24),
+        TransportKind::Rdma(_) => given.unwrap_or((product.ceil() as u32).min(MOST_SELECTIVE)),
+        TransportKind::Spray(_) => given.unwrap_or(scaled_window(scenario, base_rtt).min(MOST_SELECTIVE)),
+        _ if transport.sack => given.unwrap_or(scaled_window(scenario, base_rtt).min(MOST_SELECTIVE)),
+        _ => given.unwrap_or_else(|| scaled_window(scenario, base_rtt)),
+    };
+    Extent {
+        base_rtt,
+        window,
+        product: product.ceil(),
+        queue_packets: (bytes / packet) as u32,
+        drain: serialisation_ps(bytes, slowest_link_bps(scenario)),
+        is_marking: scenario.config.switch.marking != Marking::Off,
+    }
+}
+
+/// A switch queue in bytes; packets count as full ones.
+fn queue_bytes(scenario: &Scenario<'_>) -> u64 {
+    match scenario.config.switch.limit {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
+        QueueLimit::Bytes(bytes) => bytes,
+    }
+}
+
+fn slowest_link_bps(scenario: &Scenario<'_>) -> u64 {
+    scenario.topology.links().iter().map(|link| link.rate).min().map_or(1, net::Bandwidth::as_bps)
+}
+
 fn fastest_host_bps(scenario: &Scenario<'_>) -> u64 {
     let topology = scenario.topology;
     let rates = topology.hosts().iter().flat_map(|host| topology.out_links(*host)).map(|l| topology.link(*l).rate);
@@ -340,6 +458,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
+        Resequencing::Auto if scenario.config.transport.is_seeing_disorder() => return None,
         Resequencing::Auto
             if scenario.balancer.entry.reorders != balance::Reorders::Always
                 && needs.receiving != Receiving::Resequenced =>
@@ -349,12 +468,8 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
         Resequencing::Auto => ResequencingBounds { timeout: None, packets: None },
         Resequencing::On(bounds) => bounds,
     };
-    let slowest = scenario.topology.links().iter().map(|link| link.rate).min().map_or(1, net::Bandwidth::as_bps);
-    let queue_bytes = match scenario.config.switch.limit {
-        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
-        QueueLimit::Bytes(bytes) => bytes,
-    };
-    let scaled = base_rtt.saturating_add(serialisation_ps(queue_bytes, slowest));
+    let drain = serialisation_ps(queue_bytes(scenario), slowest_link_bps(scenario));
+    let scaled = base_rtt.saturating_add(drain);
     let usual = Resequencer {
         timeout: bounds.timeout.map_or(scaled, Time::as_ps),
         packets: bounds.packets.unwrap_or(window).max(1),
@@ -409,6 +524,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         packets: u64::from(port.carried_packets),
         drops: tally.drops,
         marks: tally.marks,
+        trims: tally.trims,
     });
     let links = links.collect();
     let queues = network.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
@@ -451,6 +567,7 @@ fn books(engine: &Engine<'_>) -> Books {
         flows_running: count(FlowEnd::Running),
         packets_sent: engine.sent,
         packets_delivered: engine.delivered,
+        packets_trimmed: engine.network.tallies.iter().map(|tally| tally.trims).sum(),
         dropped: engine.network.dropped,
         // Packets in resequencing buffers were delivered and still exist.
         packets_in_flight: engine.network.arena.alive() - engine.held_now,

@@ -1,11 +1,64 @@
-//! TCP senders without I/O: NewReno (RFC 5681, 6582, 6298, 3042) and DCTCP (RFC 8257), in whole segments.
+//! Senders without I/O: NewReno (RFC 5681, 6582, 6298, 3042), DCTCP (RFC 8257) and CUBIC (RFC 9438), in whole segments.
+//! What needs a scoreboard or a rate is in `selective.rs`.
 //!
 //! Windows and sequence numbers count segments of one MSS; only the last segment of a flow is shorter.
 //! The sender is told what came back and when, and answers what to send. Departures from the RFCs: the
 //! timer before the first RTT sample is the least RTO or three base RTTs, whichever is longer, not a second;
 //! there is no idle restart.
 
-use crate::scenario::{TransportConfig, TransportKind};
+use crate::cubic::Cubic;
+use crate::dcqcn::DcqcnRules;
+use crate::nscc::NsccRules;
+use crate::scenario::{RdmaRecovery, TransportConfig, TransportKind};
+use crate::selective::{Law, More};
+
+/// What the parameters of transports scale with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Longest round trip in the empty network, picoseconds.
+    pub(crate) base_rtt: u64,
+    /// Receive window of TCP, packets.
+    pub(crate) window: u32,
+    /// Bandwidth-delay product of the fastest host link, packets.
+    pub(crate) product: f64,
+    /// A switch queue: packets, and the time the slowest switch link takes to drain it, picoseconds.
+    pub(crate) queue_packets: u32,
+    pub(crate) drain: u64,
+    /// Whether switches mark.
+    pub(crate) is_marking: bool,
+}
+
+impl Extent {
+    /// The default time-out of transports that time packets, in picoseconds.
+    fn packet_timeout(&self) -> u64 {
+        (self.base_rtt.saturating_add(3 * self.drain)).max(3 * self.base_rtt).max(1)
+    }
+}
+
+/// How a sender finds out what to send again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Recovery {
+    /// Duplicate acknowledgements (NewReno).
+    Cumulative,
+    /// RFC 6675.
+    Sack,
+    /// RoCE.
+    GoBackN,
+    /// IRN.
+    Selective,
+    /// Per-packet time-outs, trimming, far overtaking.
+    Spray,
+}
+
+/// Law of window or rate, with its parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LawRules {
+    /// Reno's, with DCTCP's reduction where a gain is set.
+    Reno,
+    Cubic,
+    Nscc(NsccRules),
+    Rate(DcqcnRules),
+}
 
 /// Parameters shared by all flows of a run.
 #[derive(Clone, Copy, Debug)]
@@ -18,20 +71,25 @@ pub(crate) struct TcpRules {
     /// New segments that duplicate ACKs may let out: 2, or 0 for none.
     pub(crate) limited_transmit: u32,
     pub(crate) max_timeouts: u32,
-    /// DCTCP gain; `None` for NewReno.
+    /// DCTCP gain; `None` for the others.
     pub(crate) gain: Option<f64>,
+    pub(crate) recovery: Recovery,
+    pub(crate) law: LawRules,
+    /// The least time-out while no more than this many segments are in flight; 0 to have only one.
+    low_rto: u64,
+    low_rto_segments: u32,
 }
 
 /// Longest back-off: RFC 6298 allows a cap of at least 60 s.
 const MAX_RTO: u64 = 60_000_000_000_000;
 
 impl TcpRules {
-    pub(crate) fn new(config: &TransportConfig, max_window: u32, base_rtt: u64) -> TcpRules {
-        TcpRules {
+    pub(crate) fn new(config: &TransportConfig, extent: &Extent) -> TcpRules {
+        let tcp = TcpRules {
             initial_window: f64::from(config.initial_window_packets),
-            max_window,
+            max_window: extent.window,
             min_rto: config.min_rto.as_ps(),
-            initial_rto: config.min_rto.as_ps().max(3 * base_rtt),
+            initial_rto: config.min_rto.as_ps().max(3 * extent.base_rtt),
             dup_ack_threshold: config.dup_ack_threshold,
             limited_transmit: if config.limited_transmit { 2 } else { 0 },
             max_timeouts: config.max_timeouts,
@@ -39,7 +97,64 @@ impl TcpRules {
                 TransportKind::Dctcp { gain } => Some(gain),
                 _ => None,
             },
+            recovery: if config.sack { Recovery::Sack } else { Recovery::Cumulative },
+            law: LawRules::Reno,
+            low_rto: 0,
+            low_rto_segments: 0,
+        };
+        match config.kind {
+            TransportKind::Udp(_) => TcpRules { recovery: Recovery::Cumulative, ..tcp },
+            TransportKind::NewReno | TransportKind::Dctcp { .. } => tcp,
+            TransportKind::Cubic => TcpRules { law: LawRules::Cubic, ..tcp },
+            TransportKind::Spray(spray) => {
+                let timeout = spray.packet_timeout.map_or(extent.packet_timeout(), net::Time::as_ps);
+                let window = extent.product.min(f64::from(extent.window));
+                let law = NsccRules {
+                    base_rtt: extent.base_rtt,
+                    target: spray.target_delay.map_or(extent.base_rtt * 3 / 4, net::Time::as_ps).max(1),
+                    product: extent.product,
+                    most: (1.5 * extent.product).min(f64::from(extent.window)),
+                    is_marking: extent.is_marking,
+                };
+                let overtaken = extent.product as u32 + extent.queue_packets;
+                TcpRules {
+                    initial_window: window,
+                    dup_ack_threshold: spray.reorder_packets.unwrap_or(overtaken),
+                    recovery: Recovery::Spray,
+                    law: LawRules::Nscc(law),
+                    ..tcp.with_timeout(timeout)
+                }
+            }
+            TransportKind::Rdma(rdma) => {
+                let timeout = rdma.packet_timeout.map_or(extent.packet_timeout(), net::Time::as_ps);
+                let law = LawRules::Rate(DcqcnRules::new(&rdma.dcqcn));
+                let rules = TcpRules { initial_window: f64::INFINITY, law, ..tcp.with_timeout(timeout) };
+                match rdma.recovery {
+                    RdmaRecovery::GoBackN => TcpRules { recovery: Recovery::GoBackN, ..rules },
+                    RdmaRecovery::Selective => TcpRules {
+                        recovery: Recovery::Selective,
+                        dup_ack_threshold: 1,
+                        low_rto: (timeout / 3).max(2 * extent.base_rtt).min(timeout),
+                        low_rto_segments: 3,
+                        ..rules
+                    },
+                }
+            }
         }
+    }
+
+    fn with_timeout(self, timeout: u64) -> TcpRules {
+        TcpRules { min_rto: timeout, initial_rto: timeout, ..self }
+    }
+
+    /// Whether senders have more state than NewReno and DCTCP need.
+    pub(crate) fn has_more(&self) -> bool {
+        self.recovery != Recovery::Cumulative || !matches!(self.law, LawRules::Reno)
+    }
+
+    /// Whether acknowledgements name the segment that caused them.
+    pub(crate) fn is_selective(&self) -> bool {
+        !matches!(self.recovery, Recovery::Cumulative | Recovery::GoBackN)
     }
 }
 
@@ -50,6 +165,10 @@ pub(crate) enum Reply {
     Continue,
     /// First send this segment again.
     Retransmit(u32),
+    /// Send what the window allows; a loss was found.
+    LossNoticed,
+    /// Send what the window allows; the packet named was trimmed.
+    Trimmed,
     /// Every segment is acknowledged.
     Finished,
 }
@@ -66,31 +185,33 @@ pub(crate) enum Growth {
 }
 
 /// Sending side of one flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    cwnd: f64,
-    ssthresh: f64,
-    total: u32,
+    pub(crate) cwnd: f64,
+    pub(crate) ssthresh: f64,
+    pub(crate) total: u32,
     /// More segments may be added: acknowledging all of them is not the end.
     is_open_ended: bool,
     pub(crate) growth: Growth,
-    una: u32,
-    next: u32,
+    pub(crate) una: u32,
+    pub(crate) next: u32,
     /// One above the highest segment ever sent.
     high: u32,
     /// NewReno's `recover`: recovery ends when this is acknowledged.
-    recover: u32,
+    pub(crate) recover: u32,
     dup_acks: u32,
     /// Segments beyond the window that limited transmit allows.
     extra: u32,
-    in_recovery: bool,
+    pub(crate) in_recovery: bool,
     /// Partial acknowledgements of the current recovery.
     partial_acks: u32,
-    backoff: u8,
+    pub(crate) backoff: u8,
     pub(crate) consecutive_timeouts: u8,
     srtt: u64,
     rttvar: u64,
     dctcp: Dctcp,
+    /// What transports beyond NewReno and DCTCP need, from a pool.
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// DCTCP's average and its observation window.
@@ -124,12 +245,16 @@ impl Sender {
             srtt: 0,
             rttvar: 0,
             dctcp: Dctcp { alpha: 1.0, acked: 0, marked: 0, window_end: 0, reduced_until: 0 },
+            more: None,
         }
     }
 
     /// Whether the window lets another segment out.
     #[inline]
     pub(crate) fn can_send(&self, rules: &TcpRules) -> bool {
+        if rules.recovery != Recovery::Cumulative {
+            return self.can_send_more(rules);
+        }
         let window = (self.cwnd as u32 + self.extra).min(rules.max_window);
         self.next < self.total && self.next - self.una < window
     }
@@ -139,6 +264,9 @@ impl Sender {
     pub(crate) fn next_segment(&mut self, rules: &TcpRules) -> Option<(u32, bool)> {
         if !self.can_send(rules) {
             return None;
+        }
+        if let Some(segment) = self.take_lost() {
+            return Some((segment, true));
         }
         let segment = self.next;
         let again = segment < self.high;
@@ -174,6 +302,9 @@ impl Sender {
     /// Sends nothing any more.
     pub(crate) fn stop(&mut self) {
         self.total = self.next;
+        if let Some(more) = &mut self.more {
+            more.forget();
+        }
     }
 
     /// Smoothed round-trip time, picoseconds; 0 before the first sample.
@@ -214,7 +345,9 @@ impl Sender {
     /// Retransmission time-out now in force.
     #[inline]
     pub(crate) fn rto(&self, rules: &TcpRules) -> u64 {
-        let base = if self.srtt == 0 { rules.initial_rto } else { (self.srtt + 4 * self.rttvar).max(rules.min_rto) };
+        let is_low = rules.low_rto_segments >= self.in_flight() && rules.low_rto > 0;
+        let least = if is_low { rules.low_rto } else { rules.min_rto };
+        let base = if self.srtt == 0 { rules.initial_rto } else { (self.srtt + 4 * self.rttvar).max(least) };
         (base << self.backoff.min(20)).min(MAX_RTO)
     }
 
@@ -230,10 +363,11 @@ impl Sender {
         self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
     }
 
-    /// An acknowledgement of everything below `ack` arrived; `marked` is its ECN echo.
-    pub(crate) fn on_ack(&mut self, rules: &TcpRules, ack: u32, marked: bool) -> Reply {
+    /// An acknowledgement of everything below `ack` arrived at `now`; `marked` is its ECN echo. For recovery from
+    /// duplicate acknowledgements.
+    pub(crate) fn on_ack(&mut self, rules: &TcpRules, ack: u32, marked: bool, now: u64) -> Reply {
         if ack > self.una {
-            return self.on_new_ack(rules, ack, marked);
+            return self.on_new_ack(rules, ack, marked, now);
         }
         if ack < self.una || self.in_flight() == 0 {
             return Reply::Continue;
@@ -244,7 +378,7 @@ impl Sender {
         self.on_duplicate_ack(rules)
     }
 
-    fn on_new_ack(&mut self, rules: &TcpRules, ack: u32, marked: bool) -> Reply {
+    fn on_new_ack(&mut self, rules: &TcpRules, ack: u32, marked: bool, now: u64) -> Reply {
         let acked = ack - self.una;
         self.una = ack;
         // After a time-out the receiver may already have what was to be sent again.
@@ -270,19 +404,49 @@ impl Sender {
         }
         self.dup_acks = 0;
         if !marked || rules.gain.is_none() {
-            self.grow(acked);
+            self.grow(rules, acked, now);
         }
         Reply::Continue
     }
 
-    /// One acknowledgement's growth: a segment in slow start, 1/cwnd in congestion avoidance.
+    /// One acknowledgement's growth: a segment in slow start, 1/cwnd or what CUBIC says in congestion avoidance.
     #[inline]
-    fn grow(&mut self, acked: u32) {
+    pub(crate) fn grow(&mut self, rules: &TcpRules, acked: u32, now: u64) {
         match self.growth {
-            Growth::Own => self.cwnd += if self.cwnd < self.ssthresh { 1.0 } else { 1.0 / self.cwnd },
-            Growth::Coupled(_) if self.cwnd < self.ssthresh => self.cwnd += 1.0,
+            Growth::Own | Growth::Coupled(_) if self.cwnd < self.ssthresh => self.cwnd += 1.0,
+            Growth::Own => match rules.law {
+                LawRules::Cubic => self.grow_cubic(rules, acked, now),
+                _ => self.cwnd += 1.0 / self.cwnd,
+            },
             Growth::Coupled(increase) => self.cwnd = (self.cwnd + increase * f64::from(acked)).max(1.0),
             Growth::Held => {}
+        }
+    }
+
+    fn grow_cubic(&mut self, rules: &TcpRules, acked: u32, now: u64) {
+        // A window that the receiver's holds back says nothing about the network (RFC 9438 §5.8).
+        if self.cwnd < f64::from(rules.max_window) {
+            let (cwnd, rtt) = (self.cwnd, self.srtt);
+            if let Some(cubic) = self.cubic() {
+                self.cwnd = cubic.grow(cwnd, acked, rtt, now);
+            }
+        }
+    }
+
+    fn cubic(&mut self) -> Option<&mut Cubic> {
+        match self.more.as_deref_mut().map(|more| &mut more.law) {
+            Some(Law::Cubic(cubic)) => Some(cubic),
+            _ => None,
+        }
+    }
+
+    /// The slow-start threshold after a loss: half of what is in flight, or CUBIC's.
+    pub(crate) fn threshold_after_loss(&mut self, is_timeout: bool) -> f64 {
+        let (cwnd, in_flight) = (self.cwnd, self.in_flight());
+        match self.cubic() {
+            Some(cubic) if is_timeout => cubic.on_timeout(cwnd, in_flight),
+            Some(cubic) => cubic.on_loss(cwnd, in_flight),
+            None => (f64::from(in_flight) / 2.0).max(2.0),
         }
     }
 
@@ -302,7 +466,7 @@ impl Sender {
             return Reply::Continue;
         }
         self.extra = 0;
-        self.ssthresh = (f64::from(self.in_flight()) / 2.0).max(2.0);
+        self.ssthresh = self.threshold_after_loss(false);
         self.recover = self.high;
         self.in_recovery = true;
         self.partial_acks = 0;
@@ -310,10 +474,15 @@ impl Sender {
         Reply::Retransmit(self.una)
     }
 
-    /// Whether the timer restarts on the new acknowledgement just handled: always outside recovery, and on
-    /// the first partial one inside (RFC 6582's impatient variant).
-    pub(crate) fn restarts_timer(&self) -> bool {
-        !self.in_recovery || self.partial_acks == 1
+    /// Whether the timer restarts on the new acknowledgement just handled. Recovering from duplicate ones: always
+    /// outside recovery, and on the first partial one inside (RFC 6582's impatient variant). Packets timed one by one
+    /// keep their times.
+    pub(crate) fn restarts_timer(&self, rules: &TcpRules) -> bool {
+        match rules.recovery {
+            Recovery::Cumulative => !self.in_recovery || self.partial_acks == 1,
+            Recovery::Spray => false,
+            Recovery::Sack | Recovery::GoBackN | Recovery::Selective => true,
+        }
     }
 
     /// The retransmission timer expired with segments in flight: go back to the first of them. Answers
@@ -323,14 +492,20 @@ impl Sender {
         if u32::from(self.consecutive_timeouts) > rules.max_timeouts {
             return false;
         }
+        let is_tcp = matches!(rules.recovery, Recovery::Cumulative | Recovery::Sack);
         // A repeated time-out of the same segment must not halve the threshold again (RFC 5681 §3.1).
-        if self.backoff == 0 {
-            self.ssthresh = (f64::from(self.in_flight()) / 2.0).max(2.0);
+        if self.backoff == 0 && is_tcp {
+            self.ssthresh = self.threshold_after_loss(true);
         }
         self.backoff = self.backoff.saturating_add(1);
-        self.cwnd = 1.0;
-        self.next = self.una;
+        if is_tcp {
+            self.cwnd = 1.0;
+        }
         self.recover = self.high;
+        if rules.is_selective() {
+            return self.lose_all();
+        }
+        self.next = self.una;
         self.in_recovery = false;
         self.dup_acks = 0;
         self.extra = 0;
@@ -338,7 +513,8 @@ impl Sender {
     }
 
     /// DCTCP: counts marks, and once per window updates alpha and reduces.
-    fn observe_marks(&mut self, rules: &TcpRules, acked: u32, marked: bool) {
+    #[inline]
+    pub(crate) fn observe_marks(&mut self, rules: &TcpRules, acked: u32, marked: bool) {
         let Some(gain) = rules.gain else { return };
         let d = &mut self.dctcp;
         d.acked += acked;
@@ -359,8 +535,17 @@ impl Sender {
     }
 
     #[cfg(test)]
-    fn send_all(&mut self, rules: &TcpRules) -> Vec<(u32, bool)> {
+    pub(crate) fn send_all(&mut self, rules: &TcpRules) -> Vec<(u32, bool)> {
         std::iter::from_fn(|| self.next_segment(rules)).collect()
+    }
+}
+
+#[cfg(test)]
+impl Extent {
+    /// 100 us, a window of 1000 packets, a product and a queue of 100.
+    pub(crate) fn of_tests() -> Extent {
+        let (base_rtt, drain) = (100_000_000, 120_000_000);
+        Extent { base_rtt, window: 1000, product: 100.0, queue_packets: 100, drain, is_marking: true }
     }
 }
 
@@ -369,7 +554,7 @@ mod tests {
     use super::*;
 
     fn rules() -> TcpRules {
-        TcpRules::new(&TransportConfig::new_reno(), 1000, 100_000_000)
+        TcpRules::new(&TransportConfig::new_reno(), &Extent::of_tests())
     }
 
     fn segments(sent: &[(u32, bool)]) -> Vec<u32> {
@@ -385,7 +570,7 @@ mod tests {
             let mut sent = 0;
             for _ in 0..round {
                 let ack = s.una() + 1;
-                assert_eq!(s.on_ack(&rules, ack, false), Reply::Continue);
+                assert_eq!(s.on_ack(&rules, ack, false, 0), Reply::Continue);
                 sent += s.send_all(&rules).len();
             }
             assert_eq!(sent, 2 * round);
@@ -397,21 +582,21 @@ mod tests {
     fn three_duplicates_retransmit_once_and_halve() {
         let (rules, mut s) = (rules(), Sender::new(1000, &rules()));
         s.send_all(&rules);
-        assert_eq!(s.on_ack(&rules, 1, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 1, false, 0), Reply::Continue);
         assert_eq!(segments(&s.send_all(&rules)), [10, 11]);
-        assert_eq!(s.on_ack(&rules, 1, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 1, false, 0), Reply::Continue);
         assert_eq!(segments(&s.send_all(&rules)), [12], "limited transmit");
-        assert_eq!(s.on_ack(&rules, 1, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 1, false, 0), Reply::Continue);
         assert_eq!(segments(&s.send_all(&rules)), [13], "limited transmit");
-        assert_eq!(s.on_ack(&rules, 1, false), Reply::Retransmit(1));
+        assert_eq!(s.on_ack(&rules, 1, false, 0), Reply::Retransmit(1));
         assert_eq!(s.ssthresh, 6.5, "half of 13 in flight");
-        assert_eq!(s.on_ack(&rules, 1, false), Reply::Continue, "no second retransmit");
+        assert_eq!(s.on_ack(&rules, 1, false, 0), Reply::Continue, "no second retransmit");
         // Two losses: the acknowledgement of the first is partial and retransmits the second.
-        assert_eq!(s.on_ack(&rules, 5, false), Reply::Retransmit(5));
-        assert!(s.restarts_timer());
-        assert_eq!(s.on_ack(&rules, 7, false), Reply::Retransmit(7));
-        assert!(!s.restarts_timer(), "first partial acknowledgement only");
-        assert_eq!(s.on_ack(&rules, 14, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 5, false, 0), Reply::Retransmit(5));
+        assert!(s.restarts_timer(&rules));
+        assert_eq!(s.on_ack(&rules, 7, false, 0), Reply::Retransmit(7));
+        assert!(!s.restarts_timer(&rules), "first partial acknowledgement only");
+        assert_eq!(s.on_ack(&rules, 14, false, 0), Reply::Continue);
         assert!(!s.in_recovery && s.cwnd == 6.5);
     }
 
@@ -425,7 +610,7 @@ mod tests {
         assert_eq!(s.rto(&rules), 2 * rules.min_rto);
         assert_eq!(s.send_all(&rules), [(0, true)]);
         // Only segment 0 was lost: the acknowledgement covers everything.
-        assert_eq!(s.on_ack(&rules, 10, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 10, false, 0), Reply::Continue);
         assert_eq!(s.rto(&rules), rules.min_rto);
         assert_eq!(s.send_all(&rules), [(10, false), (11, false)]);
         for _ in 0..rules.max_timeouts {
@@ -440,25 +625,25 @@ mod tests {
         s.send_all(&rules);
         s.on_timeout(&rules);
         s.send_all(&rules);
-        assert_eq!(s.on_ack(&rules, 2, false), Reply::Continue);
+        assert_eq!(s.on_ack(&rules, 2, false, 0), Reply::Continue);
         s.send_all(&rules);
         for _ in 0..5 {
-            assert_eq!(s.on_ack(&rules, 2, false), Reply::Continue);
+            assert_eq!(s.on_ack(&rules, 2, false, 0), Reply::Continue);
         }
     }
 
     #[test]
     fn dctcp_reduces_by_half_its_alpha_once_per_window() {
-        let rules = TcpRules::new(&TransportConfig::default(), 1000, 100_000_000);
+        let rules = TcpRules::new(&TransportConfig::default(), &Extent::of_tests());
         let mut s = Sender::new(100_000, &rules);
         s.send_all(&rules);
         s.dctcp.alpha = 0.5;
         s.dctcp.window_end = 100;
         let before = s.cwnd;
-        s.on_ack(&rules, 1, true);
+        s.on_ack(&rules, 1, true, 0);
         assert!((s.cwnd - before * 0.75).abs() < 1e-9, "1 - alpha/2");
         let reduced = s.cwnd;
-        s.on_ack(&rules, 2, true);
+        s.on_ack(&rules, 2, true, 0);
         assert_eq!(s.cwnd, reduced, "once per window");
     }
 }

@@ -12,7 +12,7 @@ use traffic::{Flow, Start};
 fn new_reno() -> SimConfig {
     SimConfig {
         transport: TransportConfig::new_reno(),
-        switch: QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Off, lossless: None },
+        switch: QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Off, ..QueueConfig::default() },
         ..SimConfig::default()
     }
 }
@@ -120,7 +120,11 @@ fn waiting_in_a_queue_is_that_of_m_d_1() {
             flow(rng.below(100) as u32, 100, 1460, Time::from_ps((at * 1e6) as u64))
         });
         let config = SimConfig {
-            switch: QueueConfig { limit: QueueLimit::Packets(100_000), marking: Marking::Off, lossless: None },
+            switch: QueueConfig {
+                limit: QueueLimit::Packets(100_000),
+                marking: Marking::Off,
+                ..QueueConfig::default()
+            },
             ..new_reno()
         };
         let o = simulate(&t, &list(flows.collect()), "ecmp", 1, &config);

@@ -8,11 +8,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use anabranch_sim::{
-    Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, Resequencing,
-    ResequencingBounds, SimConfig, SimError, StopRule, TransportConfig, TransportKind, UdpRate,
+    Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, RdmaRecovery,
+    Resequencing, ResequencingBounds, SimConfig, SimError, Spray, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 use balance::Lossless;
-use common::{flow, list, makes_connections, simulate, some_flows, topology, try_simulate};
+use common::{flow, is_refused, list, simulate, some_flows, topology, try_simulate};
 use net::{Bandwidth, LinkIx, NodeIx, Time};
 use proptest::prelude::*;
 
@@ -42,10 +42,21 @@ fn transports() -> impl Strategy<Value = TransportConfig> {
         Just(TransportKind::NewReno),
         Just(TransportKind::Dctcp { gain: 0.0625 }),
         Just(TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(3)))),
+        Just(TransportKind::Cubic),
+        Just(TransportConfig::spray().kind),
+        (1u64..200, 1u32..40).prop_map(|(us, packets)| TransportKind::Spray(Spray {
+            target_delay: Some(Time::from_us(us)),
+            reorder_packets: Some(packets),
+            packet_timeout: Some(Time::from_us(us)),
+        })),
+        Just(TransportConfig::rdma(RdmaRecovery::GoBackN).kind),
+        Just(TransportConfig::rdma(RdmaRecovery::Selective).kind),
     ];
-    (kind, 1u32..4, 1u32..30, any::<bool>(), prop_oneof![Just(None), (1u32..300).prop_map(Some)]).prop_map(
-        |(kind, ack_every, initial_window_packets, handshake, max_window_packets)| TransportConfig {
+    let flags = (any::<bool>(), any::<bool>());
+    (kind, 1u32..4, 1u32..30, flags, prop_oneof![Just(None), (1u32..300).prop_map(Some)]).prop_map(
+        |(kind, ack_every, initial_window_packets, (handshake, sack), max_window_packets)| TransportConfig {
             kind,
+            sack,
             ack_every,
             initial_window_packets,
             handshake,
@@ -71,7 +82,12 @@ fn switches() -> impl Strategy<Value = QueueConfig> {
             resume_below_bytes: pause_above_bytes / 2,
         })),
     ];
-    (limit, marking, lossless).prop_map(|(limit, marking, lossless)| QueueConfig { limit, marking, lossless })
+    (limit, marking, lossless).prop_map(|(limit, marking, lossless)| QueueConfig {
+        limit,
+        marking,
+        lossless,
+        ..QueueConfig::default()
+    })
 }
 
 fn resequencing() -> impl Strategy<Value = Resequencing> {
@@ -118,9 +134,11 @@ proptest! {
     ) {
         let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=2");
         let flows = some_flows(6, 40, seed, Time::from_us(400), 60_000);
+        let is_spray = matches!(transport.kind, TransportKind::Spray(_));
         let config = SimConfig {
             transport,
-            switch,
+            // Only that transport understands trimmed packets, and lossless switches have none.
+            switch: QueueConfig { trimming: is_spray && seed % 3 > 0 && switch.lossless.is_none(), ..switch },
             failures,
             host: HostConfig {
                 resequencing,
@@ -134,7 +152,7 @@ proptest! {
         };
         let entry = balance::registry::DATAPLANE[balancer];
         let balancer = entry.example;
-        if matches!(config.transport.kind, TransportKind::Udp(_)) && makes_connections(entry) {
+        if is_refused(entry, &config.transport) {
             let refused = try_simulate(&t, &flows, balancer, seed, &config);
             prop_assert!(matches!(refused, Err(SimError::Config { key: "transport", .. })), "{:?}", refused.err());
             return Ok(());
@@ -152,6 +170,10 @@ proptest! {
                 prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
             }
         }
+        let sent: u64 = o.flows.iter().map(|f| u64::from(f.packets_sent)).sum();
+        let delivered: u64 = o.flows.iter().map(|f| f.delivered_bytes.div_ceil(1460)).sum();
+        let is_whole = entry.is_bound() || sent >= delivered + o.books.packets_trimmed;
+        prop_assert!(is_whole, "a trimmed packet delivers nothing: {:?}", o.books);
         prop_assert_eq!(&o, &simulate(&t, &flows, balancer, seed, &config));
     }
 }
@@ -159,16 +181,30 @@ proptest! {
 #[test]
 fn packets_cost_no_allocation() {
     let t = topology("fat-tree:k=4");
-    let allocations = |packets: u64, balancer: &str| {
+    let allocations = |packets: u64, balancer: &str, transport: &TransportConfig| {
         let flows = list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
         let before = ALLOCATIONS.get();
-        let o = simulate(&t, &flows, balancer, 1, &SimConfig::default());
+        let config = SimConfig { transport: transport.clone(), ..SimConfig::default() };
+        let o = simulate(&t, &flows, balancer, 1, &config);
         assert_eq!(o.books.flows_completed, 16);
         ALLOCATIONS.get() - before
     };
-    for entry in balance::registry::DATAPLANE {
-        let (short, long) = (allocations(500, entry.example), allocations(5_000, entry.example));
+    let check = |name: &str, balancer: &str, transport: &TransportConfig| {
+        let of = |packets| allocations(packets, balancer, transport);
+        let (short, long) = (of(500), of(5_000));
         // Ten times the packets may grow a vector a few more times, and no more.
-        assert!(long < short + 200, "{}: {short} allocations for 500 packets per flow, {long} for 5000", entry.name);
+        assert!(long < short + 200, "{name}: {short} allocations for 500 packets per flow, {long} for 5000");
+    };
+    for entry in balance::registry::DATAPLANE {
+        check(entry.name, entry.example, &TransportConfig::default());
+    }
+    for (name, transport) in [
+        ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
+        ("CUBIC", TransportConfig::cubic()),
+        ("spray", TransportConfig::spray()),
+        ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
+        ("RDMA go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
+    ] {
+        check(name, "ecmp", &transport);
     }
 }

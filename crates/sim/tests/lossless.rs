@@ -10,7 +10,12 @@ use net::Time;
 fn config(lossless: Option<Lossless>, priority_sizes: Vec<u64>) -> SimConfig {
     SimConfig {
         transport: TransportConfig { initial_window_packets: 100, ..TransportConfig::new_reno() },
-        switch: QueueConfig { limit: QueueLimit::Packets(100), marking: Marking::Off, lossless },
+        switch: QueueConfig {
+            limit: QueueLimit::Packets(100),
+            marking: Marking::Off,
+            lossless,
+            ..QueueConfig::default()
+        },
         host: HostConfig { priority_sizes, ..HostConfig::default() },
         ..SimConfig::default()
     }

@@ -58,7 +58,7 @@ fn ours(reference: &Reference, jitter: Time, seed: u64) -> Outcome {
                 TransportKind::Dctcp { .. } => Marking::Step(QueueLimit::Packets(20)),
                 _ => Marking::Off,
             },
-            lossless: None,
+            ..QueueConfig::default()
         },
         ..SimConfig::default()
     };

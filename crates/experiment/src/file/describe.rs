@@ -1,7 +1,8 @@
 //! An experiment in words, for reports: everything runs share that changes results.
 
 use sim::{
-    Failure, FailureKind, HostScheduler, Marking, QueueLimit, Resequencing, TransportConfig, TransportKind, UdpRate,
+    Dcqcn, Failure, FailureKind, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray,
+    TransportConfig, TransportKind, UdpRate,
 };
 
 use super::failures::few;
@@ -52,6 +53,9 @@ fn transport(config: &TransportConfig) -> String {
     let kind = match config.kind {
         TransportKind::NewReno => "TCP NewReno".to_owned(),
         TransportKind::Dctcp { gain } => format!("DCTCP (gain {gain})"),
+        TransportKind::Cubic => "TCP CUBIC".to_owned(),
+        TransportKind::Spray(spray) => return describe_spray(config, &spray),
+        TransportKind::Rdma(rdma) => return describe_rdma(config, &rdma),
         TransportKind::Udp(UdpRate::Constant(rate)) => {
             return format!("UDP at {rate}, {} B packets", config.packet_bytes());
         }
@@ -59,8 +63,8 @@ fn transport(config: &TransportConfig) -> String {
             return format!("UDP at {min_per_s} to {max_per_s} packets/s, {} B packets", config.packet_bytes());
         }
     };
-    let window =
-        config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"));
+    let kind = if config.sack { format!("{kind} with SACK") } else { kind };
+    let window = window(config);
     format!(
         "{kind}, {} B packets ({} B payload), initial window {} packets, receive window {window}, min RTO {}, {} duplicate \
          ACKs, {}, {}",
@@ -78,6 +82,52 @@ fn transport(config: &TransportConfig) -> String {
     )
 }
 
+fn window(config: &TransportConfig) -> String {
+    config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"))
+}
+
+fn scaled(time: Option<net::Time>) -> String {
+    time.map_or("scaled to the network".to_owned(), |time| time.to_string())
+}
+
+fn describe_spray(config: &TransportConfig, spray: &Spray) -> String {
+    format!(
+        "per-packet transport for spraying (window by ECN and delay), {} B packets ({} B payload), target delay {}, packet \
+         time-out {}, lost when overtaken by {}, window at most {}, {}",
+        config.packet_bytes(),
+        config.mss_bytes,
+        scaled(spray.target_delay),
+        scaled(spray.packet_timeout),
+        spray.reorder_packets.map_or("a product and a queue".to_owned(), |count| format!("{count} packets")),
+        window(config),
+        if config.handshake { "with handshake" } else { "no handshake" },
+    )
+}
+
+fn describe_rdma(config: &TransportConfig, rdma: &Rdma) -> String {
+    let Dcqcn { gain, notify_interval, alpha_timer, rate_timer, byte_counter, additive_increase, hyper_increase } =
+        rdma.dcqcn;
+    let step = |rate: Option<net::Bandwidth>, share: &str| rate.map_or(share.to_owned(), |rate| rate.to_string());
+    format!(
+        "RDMA, {}, {} B packets ({} B payload), packet time-out {}, in flight at most {}, DCQCN (gain {gain}, notified \
+         every {notify_interval}, alpha every {alpha_timer}, rate every {rate_timer} or {byte_counter} B by {} or {})",
+        match rdma.recovery {
+            RdmaRecovery::GoBackN => "go-back-n",
+            RdmaRecovery::Selective => "selective retransmission",
+        },
+        config.packet_bytes(),
+        config.mss_bytes,
+        scaled(rdma.packet_timeout),
+        match (rdma.recovery, config.max_window_packets) {
+            (RdmaRecovery::GoBackN, None) => "anything".to_owned(),
+            (RdmaRecovery::Selective, None) => "a bandwidth-delay product".to_owned(),
+            _ => window(config),
+        },
+        step(additive_increase, "1/1000 of the line rate"),
+        step(hyper_increase, "1/100"),
+    )
+}
+
 fn queues(variant: &Variant) -> String {
     let limit = |limit: QueueLimit| match limit {
         QueueLimit::Packets(count) => format!("{count} packets"),
@@ -90,7 +140,8 @@ fn queues(variant: &Variant) -> String {
             format!("ECN from {min_bytes} B to {max_bytes} B with probability up to {max_probability}")
         }
     };
-    format!("drop-tail at {}, {marking}", limit(variant.config.switch.limit))
+    let full = if variant.config.switch.trimming { "trimmed to headers" } else { "drop-tail" };
+    format!("{full} at {}, {marking}", limit(variant.config.switch.limit))
 }
 
 fn hosts(variant: &Variant) -> String {

@@ -38,6 +38,7 @@ mod sweep;
 mod table;
 mod traffic_plan;
 mod traffic_sources;
+mod transport;
 
 use std::collections::BTreeMap;
 use std::path::Path;

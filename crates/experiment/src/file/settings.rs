@@ -1,22 +1,23 @@
 //! From file to [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
 
-use net::{Bandwidth, Bytes, Time, Topology};
+use net::{Bytes, Time, Topology};
 use sim::{
     Failure, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
-    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind,
 };
 
 use super::document::Data;
 use super::error::FileError;
 use super::failures;
 use super::section::Section;
+use super::transport::transport;
 
 /// Reads everything of a run that is neither network nor traffic.
 pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
     let transport = transport(&top.section("transport")?)?;
     Ok(SimConfig {
         host: host(&top.section("host")?)?,
-        switch: switch(&top.section("switch")?, transport.packet_bytes())?,
+        switch: switch(&top.section("switch")?, &transport)?,
         failures: failures(top, topology)?,
         probes: probes(&top.section("probes")?)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
@@ -28,69 +29,6 @@ fn failures(top: &Section<'_>, topology: &Topology) -> Result<Vec<Failure>, File
     let sections = top.sections("failure")?;
     let read = sections.iter().enumerate().map(|(place, section)| failures::read(section, topology, place));
     Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
-}
-
-fn transport(section: &Section<'_>) -> Result<TransportConfig, FileError> {
-    let default = TransportConfig::default();
-    let config = TransportConfig {
-        kind: transport_kind(section)?,
-        mss_bytes: section.size("mss", 1..=65_495)?.unwrap_or(default.mss_bytes),
-        header_bytes: section.size("header", 0..=65_535)?.unwrap_or(default.header_bytes),
-        ack_bytes: section.size("ack", 1..=65_535)?.unwrap_or(default.ack_bytes),
-        initial_window_packets: section
-            .count32("initial_window", 1..=1_000_000)?
-            .unwrap_or(default.initial_window_packets),
-        max_window_packets: match section.get("max_window").map(|value| &value.data) {
-            Some(Data::Text(text)) if text == "auto" => None,
-            _ => section.count32("max_window", 1..=100_000_000)?,
-        },
-        min_rto: section.above_zero("min_rto")?.unwrap_or(default.min_rto),
-        dup_ack_threshold: section.count32("dup_ack_threshold", 1..=1_000_000)?.unwrap_or(default.dup_ack_threshold),
-        limited_transmit: section.flag("limited_transmit")?.unwrap_or(default.limited_transmit),
-        ack_every: section.count32("ack_every", 1..=1_000)?.unwrap_or(default.ack_every),
-        ack_timeout: section.above_zero("ack_timeout")?.unwrap_or(default.ack_timeout),
-        handshake: section.flag("handshake")?.unwrap_or(default.handshake),
-        max_timeouts: section.count32("max_timeouts", 1..=1_000)?.unwrap_or(default.max_timeouts),
-    };
-    if config.packet_bytes() > 65_535 {
-        return Err(section.error("mss", format!("packets of {} bytes are too large", config.packet_bytes())));
-    }
-    Ok(config)
-}
-
-fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
-    let kind = section.choice("kind", &["newreno", "dctcp", "udp"])?.unwrap_or(1);
-    let only = |key: &str, of: &str| match section.has(key) {
-        true => Err(section.error(key, format!("belongs to kind = \"{of}\" only"))),
-        false => Ok(()),
-    };
-    if kind != 1 {
-        only("gain", "dctcp")?;
-    }
-    if kind != 2 {
-        ["rate", "min_packets", "max_packets"].iter().try_for_each(|key| only(key, "udp"))?;
-    }
-    match kind {
-        0 => Ok(TransportKind::NewReno),
-        1 => Ok(TransportKind::Dctcp { gain: section.positive("gain", 1.0)?.unwrap_or(1.0 / 16.0) }),
-        _ => Ok(TransportKind::Udp(udp_rate(section)?)),
-    }
-}
-
-fn udp_rate(section: &Section<'_>) -> Result<UdpRate, FileError> {
-    if let Some(rate) = section.above_zero::<Bandwidth>("rate")? {
-        return Ok(UdpRate::Constant(rate));
-    }
-    let missing = |key: &str| section.missing(key).with_hint("UDP needs `rate`, or `min_packets` and `max_packets`");
-    if !section.has("min_packets") && !section.has("max_packets") {
-        return Err(missing("rate"));
-    }
-    let min_per_s = section.positive("min_packets", 1e12)?.ok_or_else(|| missing("min_packets"))?;
-    let max_per_s = section.positive("max_packets", 1e12)?.ok_or_else(|| missing("max_packets"))?;
-    if max_per_s < min_per_s {
-        return Err(section.error("max_packets", format!("{max_per_s} is below min_packets = {min_per_s}")));
-    }
-    Ok(UdpRate::UniformPackets { min_per_s, max_per_s })
 }
 
 fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
@@ -124,7 +62,8 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
     })
 }
 
-fn switch(section: &Section<'_>, packet_bytes: u32) -> Result<QueueConfig, FileError> {
+fn switch(section: &Section<'_>, transport: &TransportConfig) -> Result<QueueConfig, FileError> {
+    let packet_bytes = transport.packet_bytes();
     let default = QueueConfig::default();
     let limit = queue_limit(section, "queue")?.unwrap_or(default.limit);
     if let QueueLimit::Bytes(bytes) = limit
@@ -139,7 +78,17 @@ fn switch(section: &Section<'_>, packet_bytes: u32) -> Result<QueueConfig, FileE
         Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn".to_owned(), value)?)?,
         Some(_) => queue_limit(section, "ecn")?.map_or(Marking::Off, Marking::Step),
     };
-    Ok(QueueConfig { limit, marking, lossless: flow_control(section)? })
+    let trimming = section.flag("trimming")?.unwrap_or(default.trimming);
+    if trimming && !matches!(transport.kind, TransportKind::Spray(_)) {
+        let error = section.error("trimming", "only the spray transport understands trimmed packets");
+        return Err(error.with_hint("set transport.kind = \"spray\""));
+    }
+    let lossless = flow_control(section)?;
+    if trimming && lossless.is_some() {
+        let error = section.error("trimming", "with pfc = true no queue is ever full");
+        return Err(error.with_hint("choose one of them"));
+    }
+    Ok(QueueConfig { limit, marking, lossless, trimming })
 }
 
 /// `pfc = true` with the bounds of its buffers; off unless the file or the balancer asks for it.

@@ -98,6 +98,32 @@ fn broken_files_are_named_with_their_line() {
 }
 
 #[test]
+fn transports_take_their_own_keys_only() {
+    let read = |sets: &[(&str, &str)]| with(sets).unwrap().variants[0].config.transport.clone();
+    assert_eq!(read(&[("transport.kind", "cubic")]), sim::TransportConfig::cubic());
+    assert!(!read(&[("transport.kind", "cubic"), ("transport.sack", "false")]).sack);
+    assert!(!read(&[]).sack, "DCTCP as before");
+    assert_eq!(read(&[("transport.kind", "spray")]), sim::TransportConfig::spray());
+    assert_eq!(
+        read(&[("transport.kind", "rdma"), ("transport.recovery", "selective")]),
+        sim::TransportConfig::rdma(sim::RdmaRecovery::Selective)
+    );
+    let refused = |sets: &[(&str, &str)]| with(sets).unwrap_err().to_string();
+    for (kind, key, value, message) in [
+        ("dctcp", "recovery", "selective", "transport.recovery: belongs to kind = \"rdma\" only"),
+        ("spray", "gain", "0.5", "transport.gain: belongs to kind = \"dctcp\" or \"rdma\" only"),
+        ("rdma", "min_rto", "1ms", "transport.min_rto: has no effect with kind = \"rdma\""),
+        ("udp", "sack", "true", "transport.sack: belongs to"),
+    ] {
+        let got = refused(&[("transport.kind", kind), (&format!("transport.{key}"), value)]);
+        assert!(got.contains(message), "{got}");
+    }
+    assert!(with(&[("switch.trimming", "true"), ("transport.kind", "spray")]).is_ok());
+    let got = refused(&[("switch.trimming", "true")]);
+    assert!(got.contains("only the spray transport understands trimmed packets"), "{got}");
+}
+
+#[test]
 fn overrides_are_named_in_errors_and_kept_in_the_file() {
     let experiment = with(&[("seeds", "[7]"), ("traffic.load", "0.9"), ("transport.kind", "newreno")]).unwrap();
     assert_eq!(experiment.seeds, [7]);

@@ -171,6 +171,7 @@ fn record(
         delivered: sent - lost - running,
         dropped: causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect(),
         in_flight: running,
+        trimmed: 0,
     };
     let summary = RunSummary {
         balancer: balancer.into(),

@@ -1,7 +1,7 @@
 //! Short ways to write a scenario in a test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use anabranch_sim::{Outcome, Scenario, SimConfig, SimError, run};
+use anabranch_sim::{Outcome, Scenario, SimConfig, SimError, TransportConfig, TransportKind, run};
 use balance::{Connection, Entry, Scale, Spec};
 use net::{Bandwidth, HostIx, Time, Topology};
 use traffic::{Flow, FlowList, Start};
@@ -39,8 +39,9 @@ pub fn try_simulate(
     run(&scenario, &mut |_| true)
 }
 
-/// Whether a balancer serves flows over several connections, which UDP does not have.
-pub fn makes_connections(entry: &Entry) -> bool {
+/// Whether a balancer cannot work with a transport: UDP has no connections to make several of, and subflows that share
+/// data couple windows of NewReno or DCTCP without SACK.
+pub fn is_refused(entry: &Entry, transport: &TransportConfig) -> bool {
     let scale = Scale {
         base_rtt: Time::from_us(100),
         hop_delay: Time::from_us(80),
@@ -48,7 +49,12 @@ pub fn makes_connections(entry: &Entry) -> bool {
         host_rate: Bandwidth::from_gbps(10),
     };
     let spec = Spec::parse(entry.example).unwrap();
-    (entry.needs)(&scale, &spec.params).connection != Connection::Single
+    let is_plain = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack;
+    match (entry.needs)(&scale, &spec.params).connection {
+        Connection::Single => false,
+        Connection::Copies(_) => matches!(transport.kind, TransportKind::Udp(_)),
+        Connection::Subflows(_) => !is_plain,
+    }
 }
 
 /// Pseudo-random flows between distinct hosts, for scenarios where only variety matters.
