@@ -505,7 +505,7 @@ impl Engine<'_> {
                 Action::Mend(link) => self.network.mend(link),
                 Action::Rate(link, bps) => self.network.set_rate(link, bps),
                 Action::Loss(link, probability) => self.network.set_loss(link, probability),
-                Action::Blackhole(node, fraction) => self.fabric.set_blackhole(node, fraction),
+                Action::Blackhole(node, fraction, racks) => self.fabric.set_blackhole(node, fraction, racks),
                 Action::Reroute => {
                     let (topology, alive) = self.faults.known(self.topology, now);
                     self.fabric.reroute(&topology, &alive);

@@ -63,6 +63,14 @@ struct Group {
     weights: Vec<u32>,
 }
 
+/// A switch that loses a share of pairs: those whose hash lies below a bound, of all or from one rack to another.
+#[derive(Clone, Copy, Debug)]
+struct Blackhole {
+    node: u32,
+    below: u64,
+    racks: Option<(u32, u32)>,
+}
+
 /// What one node decides with.
 struct Decider {
     balancer: Option<Box<dyn SwitchBalancer>>,
@@ -95,7 +103,9 @@ pub(crate) struct Fabric {
     has_edges: bool,
     wants_weights: bool,
     /// Switches that lose a share of pairs: (node, threshold on the pair's hash).
-    blackholes: Vec<(u32, u64)>,
+    blackholes: Vec<Blackhole>,
+    /// Rack of each host.
+    host_rack: Vec<Option<u32>>,
 }
 
 /// Where a packet goes next.
@@ -143,6 +153,7 @@ impl Fabric {
             has_edges: false,
             wants_weights: false,
             blackholes: Vec::new(),
+            host_rack: topology.hosts().iter().map(|host| topology.node(*host).rack).collect(),
             numbering,
             intact_routes: routes,
         };
@@ -232,10 +243,10 @@ impl Fabric {
         &self.numbering
     }
 
-    pub(crate) fn set_blackhole(&mut self, node: u32, fraction: Option<f64>) {
-        self.blackholes.retain(|(n, _)| *n != node);
+    pub(crate) fn set_blackhole(&mut self, node: u32, fraction: Option<f64>, racks: Option<(u32, u32)>) {
+        self.blackholes.retain(|hole| hole.node != node || hole.racks != racks);
         if let Some(fraction) = fraction {
-            self.blackholes.push((node, (fraction * u64::MAX as f64) as u64));
+            self.blackholes.push(Blackhole { node, below: (fraction * u64::MAX as f64) as u64, racks });
         }
     }
 
@@ -372,7 +383,12 @@ impl Fabric {
 
     fn is_blackholed(&self, node: u32, packet: &Packet) -> bool {
         let pair = u64::from(packet.src) << 32 | u64::from(packet.dst);
-        self.blackholes.iter().any(|(n, below)| *n == node && balance::hash::mix(pair ^ u64::from(node) << 20) < *below)
+        let is_lost =
+            |hole: &&Blackhole| hole.node == node && balance::hash::mix(pair ^ u64::from(node) << 20) < hole.below;
+        let rack = |host: u32| self.host_rack[host as usize];
+        self.blackholes.iter().filter(is_lost).any(|hole| {
+            hole.racks.is_none_or(|(from, to)| (rack(packet.src), rack(packet.dst)) == (Some(from), Some(to)))
+        })
     }
 }
 

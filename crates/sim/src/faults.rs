@@ -17,7 +17,7 @@ pub(crate) enum Action {
     /// Start or end silent random loss.
     Loss(u32, Option<f64>),
     /// Start or end losing a share of pairs at a node.
-    Blackhole(u32, Option<f64>),
+    Blackhole(u32, Option<f64>, Option<(u32, u32)>),
     /// Routing looks again.
     Reroute,
 }
@@ -107,8 +107,8 @@ impl Faults {
                     actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
                 }
             }
-            FailureKind::Blackhole { node, fraction } => {
-                actions.push(Action::Blackhole(numbering.of(*node), begins.then_some(*fraction)));
+            FailureKind::Blackhole { node, fraction, racks } => {
+                actions.push(Action::Blackhole(numbering.of(*node), begins.then_some(*fraction), *racks));
             }
         }
     }

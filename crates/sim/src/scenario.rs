@@ -315,6 +315,8 @@ pub enum FailureKind {
         node: NodeIx,
         /// Share of pairs lost.
         fraction: f64,
+        /// Only pairs from hosts of the first rack to hosts of the second.
+        racks: Option<(u32, u32)>,
     },
     /// A switch dies with all its cables.
     SwitchDown(NodeIx),

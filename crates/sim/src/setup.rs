@@ -249,7 +249,7 @@ fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {
             FailureKind::LinkRate { link, fraction } => is_link(link) && fraction > 0.0 && fraction <= 1.0,
             FailureKind::RandomDrop { link, probability } => is_link(link) && (0.0..=1.0).contains(&probability),
             FailureKind::SwitchDrop { node, probability } => node.ix() < nodes && (0.0..=1.0).contains(&probability),
-            FailureKind::Blackhole { node, fraction } => node.ix() < nodes && (0.0..=1.0).contains(&fraction),
+            FailureKind::Blackhole { node, fraction, .. } => node.ix() < nodes && (0.0..=1.0).contains(&fraction),
             FailureKind::SwitchDown(node) => node.ix() < nodes && scenario.topology.node(node).kind == NodeKind::Switch,
         };
         if !ok {

@@ -168,7 +168,7 @@ fn blackhole(t: &Topology, spines: usize) -> Vec<Failure> {
         at: Time::ZERO,
         until: None,
         detection: Time::ZERO,
-        kind: FailureKind::Blackhole { node, fraction: 1.0 },
+        kind: FailureKind::Blackhole { node, fraction: 1.0, racks: None },
     };
     spines.into_iter().map(fault).collect()
 }

@@ -189,8 +189,9 @@ fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
         FailureKind::SwitchDrop { node, probability } => {
             (topology.node(*node).name.clone(), format!("loses {probability} of its packets"))
         }
-        FailureKind::Blackhole { node, fraction } => {
-            (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs"))
+        FailureKind::Blackhole { node, fraction, racks } => {
+            let of = racks.map_or(String::new(), |(from, to)| format!(" from rack {from} to rack {to}"));
+            (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs{of}"))
         }
         FailureKind::SwitchDown(node) => (topology.node(*node).name.clone(), "down".to_owned()),
     };

@@ -33,12 +33,13 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
         }
     }
     let amount = if is_needed { section.positive(amount, 1.0)?.unwrap_or(1.0) } else { 1.0 };
+    let racks = racks(section, kind, topology)?;
     let text = section.text(target)?.unwrap_or_default().trim();
     let mut choice = Choice::of(section, target, text, topology, place)?;
     if target == "switch" {
         let of = |node| match kind {
             2 => FailureKind::SwitchDrop { node, probability: amount },
-            3 => FailureKind::Blackhole { node, fraction: amount },
+            3 => FailureKind::Blackhole { node, fraction: amount, racks },
             _ => FailureKind::SwitchDown(node),
         };
         return Ok(switches(section, text, topology, choice.as_mut())?.into_iter().map(of).collect());
@@ -49,6 +50,28 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
         _ => FailureKind::RandomDrop { link, probability: amount },
     };
     Ok(links(section, text, topology, choice.as_mut())?.into_iter().map(of).collect())
+}
+
+/// `from_rack` and `to_rack` of a blackhole.
+fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Option<(u32, u32)>, FileError> {
+    let last = topology.nodes().iter().filter_map(|node| node.rack).max();
+    let rack = |key: &str| -> Result<Option<u32>, FileError> {
+        let Some(rack) = section.count(key, 0..=u64::MAX)? else { return Ok(None) };
+        if kind != 3 {
+            return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind])));
+        }
+        match last {
+            Some(last) if rack <= u64::from(last) => Ok(Some(rack as u32)),
+            Some(last) => Err(section.error(key, format!("there is no rack {rack}; there are racks 0 to {last}"))),
+            None => Err(section.error(key, "the topology has no racks")),
+        }
+    };
+    match (rack("from_rack")?, rack("to_rack")?) {
+        (Some(from), Some(to)) => Ok(Some((from, to))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(section.missing("to_rack")),
+        (None, Some(_)) => Err(section.missing("from_rack")),
+    }
 }
 
 /// The key of what fails: `link` or `switch`.

@@ -124,6 +124,8 @@ pub const KEYS: &[Key] = &[
     key("failure", "switch", "text", "required by blackhole, switch-down; by random-drop, or link", "name of the switch, through which a random drop loses in every direction; `any` or a share such as `20%` of the highest tier"),
     key("failure", "pick", "count", "1 for the first failure, 2 for the second, …", "draws `any` and shares: the same links and switches for every balancer and seed"),
     key("failure", "fraction", "number", "required by link-rate, blackhole", "of the rate that is left; of the pairs that are lost"),
+    key("failure", "from_rack", "count", "any", "of a blackhole: only pairs from hosts of this rack"),
+    key("failure", "to_rack", "count", "any", "of a blackhole: only pairs to hosts of this rack"),
     key("failure", "probability", "number", "required by random-drop", "of losing a packet"),
 
     key("probes", "series", "true|false", "true", "record link load over time"),

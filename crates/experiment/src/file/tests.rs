@@ -453,6 +453,7 @@ fn failures_are_written_on_a_line() {
         "random-drop:spine1,probability=0.02",
         "random-drop:leaf2->spine0,probability=1e-3",
         "blackhole:spine0,fraction=0.5",
+        "blackhole:spine1,fraction=0.5,from_rack=0,to_rack=7",
         "switch-down:spine0",
     ])
     .unwrap();
@@ -462,7 +463,8 @@ fn failures_are_written_on_a_line() {
          leaf0 -> spine1: at 0.2 of its rate from 0ps, detected after 10ms; \
          spine0, spine1: loses 0.02 of its packets from 0ps, unseen by routing; \
          leaf2 -> spine0: loses 0.001 of its packets from 0ps, unseen by routing; \
-         spine0: loses 0.5 of the pairs from 0ps, unseen by routing; spine0: down from 0ps, detected after 10ms"
+         spine0: loses 0.5 of the pairs from 0ps, unseen by routing; \
+         spine1: loses 0.5 of the pairs from rack 0 to rack 7 from 0ps, unseen by routing; spine0: down from 0ps, detected after 10ms"
     );
     // The file kept with the results has the same failures, and so has one of tables.
     let again = parse(&experiment.file).unwrap();
@@ -534,6 +536,13 @@ fn mistakes_in_failures_name_the_option_and_what_is_near() {
         ("link-down:switch=spine0", "failure.0.switch: does not belong to `link-down`", ""),
         ("random-drop:any,switch=spine0,probability=0.1", "failure.0.switch: cannot go with `link`", ""),
         ("blackhole:spin0,fraction=0.5", "failure.0.switch: topology", "did you mean `spine0`?"),
+        ("blackhole:spine0,fraction=0.5,from_rack=0", "failure.0.to_rack: is missing", ""),
+        (
+            "blackhole:spine0,fraction=0.5,from_rack=0,to_rack=8",
+            "failure.0.to_rack: there is no rack 8",
+            "racks 0 to 7",
+        ),
+        ("switch-down:spine0,from_rack=0", "failure.0.from_rack: does not belong", ""),
         ("switch-down:h0", "failure.0.switch: ", ""),
         ("link-down:any,until=1ms,at=2ms", "failure.0.until: must be later", ""),
         ("link-down:any,at=5", "failure.0.at: 5 has no unit", ""),
