@@ -6,15 +6,17 @@
 //! drawn at random. The rest of DeTail is asked of the world: priority flow control, so that nothing is dropped; and
 //! receivers that put packets in order without ever taking a gap for a loss, since only a timeout can mean one.
 //!
-//! The thresholds were published for 1 Gb/s with buffers of 128 KB. The reference gives no values for flow control; the
+//! The thresholds were published for 1 Gb/s with buffers of 128 KB: they are times, 131 us and 524 us of draining. By default
+//! they grow with the rate of host links, so that a switch at 10 Gb/s does not stop its neighbours for a tenth of the
+//! queueing meant (`sizes=absolute` takes them as they are). The reference gives no values for flow control; the
 //! defaults leave each of eight classes its share of such a buffer once 4838 bytes per class are set apart for what is
 //! still on its way when the pause goes out: (131072 − 8·4838)/8 = 11546, resumed at 4838.
 //!
 //! Pauses spread: a congested port stops its neighbours' traffic for other ports too, and where routes make cycles of
 //! waiting buffers they can deadlock.
 
-use crate::dataplane::{Cx, Lossless, Members, Needs, PacketView, Receiving, SwitchBalancer};
-use crate::params::{Param, ParamKind};
+use crate::dataplane::{Cx, Lossless, Members, Needs, PacketView, Receiving, Scale, SwitchBalancer};
+use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
 /// Registry entry.
@@ -33,6 +35,13 @@ pub static ENTRY: Entry = Entry {
         bytes("pause", "11546", "A class of an input is paused when more than this is buffered from it."),
         bytes("resume", "4838", "And goes on when it is down to this."),
         Param {
+            name: "sizes",
+            kind: ParamKind::Choice(&["scaled", "absolute"]),
+            default: "scaled",
+            unit: "",
+            doc: "Whether the sizes above are those for 1 Gb/s and grow with the rate of host links, or are meant as they are.",
+        },
+        Param {
             name: "priorities",
             kind: ParamKind::Count { min: 1, max: 8 },
             default: "8",
@@ -41,21 +50,33 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     example: "detail",
-    needs: |_, params| {
-        let pause_above_bytes = params.count("pause") as u32;
+    needs: |scale, params| {
+        let pause_above_bytes = size("pause", scale, params).min(u64::from(u32::MAX)) as u32;
         Needs {
             lossless: Some(Lossless {
                 priorities: params.count("priorities") as u8,
                 pause_above_bytes,
                 // Above the pause threshold there would be nothing to resume from.
-                resume_below_bytes: (params.count("resume") as u32).min(pause_above_bytes),
+                resume_below_bytes: size("resume", scale, params).min(u64::from(pause_above_bytes)) as u32,
             }),
             receiving: Receiving::Patient,
             ..Needs::default()
         }
     },
-    build: Build::Switch(|_, params| Box::new(Detail { thresholds: [params.count("t1"), params.count("t2")] })),
+    build: Build::Switch(|env, params| {
+        Box::new(Detail { thresholds: ["t1", "t2"].map(|name| size(name, &env.scale, params)) })
+    }),
 };
+
+/// A size in bytes for the rate of this network.
+fn size(name: &str, scale: &Scale, params: &Params) -> u64 {
+    let bytes = params.count(name);
+    if params.text("sizes") == "absolute" {
+        return bytes;
+    }
+    let per_gbps = u128::from(bytes) * u128::from(scale.host_rate.as_bps()) / 1_000_000_000;
+    u64::try_from(per_gbps).unwrap_or(u64::MAX).max(1)
+}
 
 const fn bytes(name: &'static str, default: &'static str, doc: &'static str) -> Param {
     Param { name, kind: ParamKind::Count { min: 1, max: 1 << 30 }, default, unit: "bytes", doc }
@@ -109,7 +130,7 @@ mod tests {
 
     #[test]
     fn favoured_ports_are_drawn_evenly_and_others_never() {
-        let mut bench = Bench::switch("detail", 4);
+        let mut bench = Bench::switch("detail:sizes=absolute", 4);
         let third = 1.0 / 3.0;
         for (drain, expected) in [
             ([0, 0, 0, 0], [0.25; 4]),
@@ -122,9 +143,15 @@ mod tests {
     }
 
     #[test]
+    fn thresholds_grow_with_the_rate_of_host_links() {
+        let mut bench = Bench::switch("detail", 4);
+        assert_shares(shares(&mut bench, &packet(1), [163_839, 163_840, 1 << 20, 16_384]), [0.5, 0.0, 0.0, 0.5]);
+    }
+
+    #[test]
     fn only_bytes_that_leave_first_count() {
         // Port 0 is full of packets less urgent than priority 5: an urgent packet need not avoid it.
-        let mut bench = Bench::switch("detail", 4);
+        let mut bench = Bench::switch("detail:sizes=absolute", 4);
         let urgent = PacketView { priority: 5, ..packet(1) };
         assert_shares(shares(&mut bench, &packet(1), [1 << 20, 0, 0, 0]), [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
         assert_shares(shares(&mut bench, &urgent, [0; 4]), [0.25; 4]);
@@ -132,7 +159,7 @@ mod tests {
 
     #[test]
     fn ports_may_vanish_and_return() {
-        let mut bench = Bench::switch("detail", 4);
+        let mut bench = Bench::switch("detail:sizes=absolute", 4);
         shares(&mut bench, &packet(1), [0, 1 << 20, 1 << 20, 1 << 20]);
         let gone = bench.remove(0);
         assert!((0..100).all(|_| bench.choose_link(&packet(1)) != gone));
@@ -146,8 +173,9 @@ mod tests {
         let lossless = |pause_above_bytes, resume_below_bytes| {
             Some(Lossless { priorities: 8, pause_above_bytes, resume_below_bytes })
         };
-        assert_eq!(needs("detail").lossless, lossless(11_546, 4_838));
+        assert_eq!(needs("detail").lossless, lossless(115_460, 48_380), "ten times those of 1 Gb/s");
+        assert_eq!(needs("detail:sizes=absolute").lossless, lossless(11_546, 4_838));
         assert_eq!(needs("detail").receiving, Receiving::Patient);
-        assert_eq!(needs("detail:pause=3000").lossless, lossless(3_000, 3_000));
+        assert_eq!(needs("detail:sizes=absolute,pause=3000").lossless, lossless(3_000, 3_000));
     }
 }
