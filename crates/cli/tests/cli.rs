@@ -541,3 +541,16 @@ fn bounds_are_compared_with_and_win_nothing() {
     let verdict = summary["verdicts"][0]["sentence"].as_str().unwrap();
     assert!(verdict.starts_with("ecmp has mean slowdown") && !verdict.contains("optimum"), "{verdict}");
 }
+
+#[test]
+fn balancers_take_turns_on_the_bench() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["bench", "sim", "--scenarios", "S4", "--repeat", "1", "--balancers", "ecmp,spray", "--json"];
+    let (code, json, stderr) = outcome(folder.path(), &args);
+    assert_eq!(code, 0, "{stderr}");
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["balancer"].as_str().unwrap()).collect();
+    assert_eq!((names, rows[0]["ratio"].as_f64()), (vec!["ecmp", "spray"], Some(1.0)));
+    assert!(rows[1]["ratio"].as_f64().unwrap() > 0.0);
+    refused(folder.path(), &["bench", "sim", "--balancers", "emcp"], &["did you mean `ecmp`?"]);
+}

@@ -38,6 +38,9 @@ struct SimArgs {
     /// Program of `benches/peers/ns3` to run beside ours, once per scenario
     #[arg(long, value_name = "PROGRAM")]
     peer: Option<PathBuf>,
+    /// Balancers instead of those of the scenarios, each beside the first one; they take turns, run by run
+    #[arg(long, value_name = "SPECS", conflicts_with = "peer")]
+    balancers: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -64,7 +67,8 @@ impl Figures {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let What::Sim(args) = &args.what;
     match &args.one {
-        Some(id) => run_one(id),
+        Some(id) => run_one(id, args.balancers.as_deref()),
+        None if args.balancers.is_some() => run_balancers(args),
         None => run_all(args),
     }
 }
@@ -76,8 +80,11 @@ fn scenario(id: &str) -> Result<PeerScenario, Failure> {
 }
 
 /// Runs a scenario here. Its own process, so that CPU time and memory are its own.
-fn run_one(id: &str) -> Result<(), Failure> {
-    let s = scenario(id)?;
+fn run_one(id: &str, balancer: Option<&str>) -> Result<(), Failure> {
+    let mut s = scenario(id)?;
+    if let Some(text) = balancer {
+        s.balancer = balance::Spec::parse(text).map_err(|error| Failure::of(&error))?;
+    }
     let scenario =
         sim::Scenario { topology: &s.topology, flows: &s.flows, balancer: &s.balancer, seed: 1, config: &s.config };
     let outcome = sim::run(&scenario, &mut |_| true).map_err(|error| Failure::of(&error))?;
@@ -97,7 +104,7 @@ fn run_all(args: &SimArgs) -> Result<(), Failure> {
     for id in &args.scenarios {
         let id = id.trim();
         let title = scenario(id)?.title;
-        let mut runs = (0..args.repeat).map(|_| ours(id)).collect::<Result<Vec<_>, _>>()?;
+        let mut runs = (0..args.repeat).map(|_| ours(id, None)).collect::<Result<Vec<_>, _>>()?;
         runs.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
         let ours = runs[runs.len() / 2];
         let peer = args.peer.as_deref().map(|program| peer(program, id)).transpose()?.flatten();
@@ -135,6 +142,48 @@ fn run_all(args: &SimArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same scenarios with several balancers: hops per CPU second of each as a share of the first one's.
+fn run_balancers(args: &SimArgs) -> Result<(), Failure> {
+    let text = args.balancers.as_deref().unwrap_or_default();
+    let specs = balance::Spec::parse_list(text).map_err(|error| Failure::of(&error))?;
+    if specs.is_empty() {
+        return Err(Failure::new("--balancers names none").with_hint("write it as --balancers ecmp,conga"));
+    }
+    let mut entries = Vec::new();
+    for id in args.scenarios.iter().map(|id| id.trim()) {
+        scenario(id)?;
+        let mut runs = vec![Vec::new(); specs.len()];
+        for _ in 0..args.repeat {
+            for (spec, runs) in specs.iter().zip(&mut runs) {
+                runs.push(ours(id, Some(&spec.label()))?);
+            }
+        }
+        let median = |runs: &mut Vec<Figures>| {
+            runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+            runs[runs.len() / 2]
+        };
+        let medians: Vec<Figures> = runs.iter_mut().map(median).collect();
+        entries
+            .extend(specs.iter().zip(&medians).map(|(spec, f)| (id, spec.label(), *f, f.rate() / medians[0].rate())));
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let entry = |(id, balancer, figures, ratio): &(&str, String, Figures, f64)| json!({"scenario": id, "balancer": balancer, "anabranch": as_json(figures), "ratio": ratio});
+        return Ok(writeln!(out, "{:#}", Value::Array(entries.iter().map(entry).collect()))?);
+    }
+    let mut table = Table::new();
+    let share = format!("of {}", specs[0].label());
+    table.set_header(["scenario", "balancer", "packet-hops", "CPU s", "M hops / CPU s", "peak memory", &share]);
+    for (id, balancer, figures, ratio) in &entries {
+        let hops = format!("{:.2} M", figures.packet_hops as f64 / 1e6);
+        let mut row = vec![(*id).to_owned(), balancer.clone(), hops];
+        row.extend(cells(figures));
+        row.push(format!("{:.0} %", ratio * 100.0));
+        table.add_row(row);
+    }
+    Ok(writeln!(out, "{table}")?)
+}
+
 fn cells(figures: &Figures) -> Vec<String> {
     vec![
         format!("{:.2}", figures.cpu_s),
@@ -148,9 +197,12 @@ fn as_json(figures: &Figures) -> Value {
            "peak_rss_bytes": figures.peak_rss_bytes})
 }
 
-fn ours(id: &str) -> Result<Figures, Failure> {
+fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, Failure> {
     let program = std::env::current_exe()?;
-    let text = output(Command::new(program).args(["bench", "sim", "--one", id]))?;
+    let mut command = Command::new(program);
+    command.args(["bench", "sim", "--one", id]);
+    command.args(balancer.into_iter().flat_map(|spec| ["--balancers", spec]));
+    let text = output(&mut command)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| Failure::of(&error))?;
     let number = |key: &str| value[key].as_f64().unwrap_or(0.0);
     Ok(Figures {

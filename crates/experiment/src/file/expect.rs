@@ -32,8 +32,9 @@ impl From<FileError> for Unfit {
     }
 }
 
-/// Reads all tables, for an experiment whose balancers and variants are known.
-pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Expected, FileError> {
+/// Reads all tables, for an experiment whose balancers and variants are known. One that `is_reduced` to what represents it
+/// may have left the loads of some claims behind.
+pub(crate) fn read(top: &Section<'_>, experiment: &Experiment, is_reduced: bool) -> Result<Expected, FileError> {
     let mut expected = Expected { claims: Vec::new(), left_out: Vec::new(), kept: Vec::new() };
     for section in top.sections("expect")? {
         let claim = claim(&section, experiment);
@@ -41,7 +42,7 @@ pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Expecte
         match claim {
             Ok(claim) => expected.claims.push(claim),
             // Whoever asks for other loads or balancers than the file has wants those and not its claims.
-            Err(Unfit::To(key, error)) if is_given_as_argument(top, key) => {
+            Err(Unfit::To(key, error)) if is_given_as_argument(top, key) || (is_reduced && key != "balancers") => {
                 let id = section.text("id")?.unwrap_or_default();
                 expected.left_out.push(format!("{id} is not judged: {}", error.headline()));
             }

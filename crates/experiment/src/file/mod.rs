@@ -227,7 +227,7 @@ impl Experiment {
         };
         let mut inputs = Inputs::new(base);
         experiment.read_variants(&document, &mut inputs)?;
-        let expected = expect::read(&top, &experiment)?;
+        let expected = expect::read(&top, &experiment, is_reduced)?;
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
         experiment.warnings.sort();
         experiment.warnings.dedup();

@@ -322,6 +322,21 @@ fn a_table_section_reduces_the_experiment_for_a_matrix_and_nothing_else() {
 }
 
 #[test]
+fn claims_about_loads_a_matrix_leaves_out_are_left_out_there() {
+    let claim = |from: f64| {
+        format!(
+            "[[expect]]\nid = \"X\"\nclaim = \"c\"\nmetric = \"fct_mean_us\"\nbalancer = \"ecmp\"\nwithin = [0, 1e9]\n\
+             loads_from = {from}\n"
+        )
+    };
+    let text = format!("{GOOD}[table]\nloads = [0.1]\n{}{}", claim(0.5), claim(0.1));
+    assert_eq!(parse(&text).unwrap().claims.len(), 2);
+    let reduced = for_matrix(&text, &[]).unwrap();
+    assert_eq!((reduced.claims.len(), reduced.left_out.len()), (1, 1));
+    assert!(parse(&reduced.file).is_ok(), "what is kept with the results can be run again: {}", reduced.file);
+}
+
+#[test]
 fn mistakes_in_a_table_section_are_found_whatever_the_file_is_read_for() {
     for (good, bad, message) in [
         ("loads = 0.5", "load = 0.5", "table.load: there is no such key"),
