@@ -9,7 +9,8 @@ use crate::coupling::{MAX_SUBFLOWS, Path};
 use crate::flows::Slot;
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
-use crate::tcp::{Growth, TcpRules};
+use crate::tcp::Growth;
+use crate::transport_rules::TcpRules;
 
 /// Entries a subflow's map has room for from the start, at most; larger windows let it grow.
 const MAP_ROOM: u32 = 1024;

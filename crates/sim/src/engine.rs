@@ -18,7 +18,7 @@ use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
-use crate::tcp::{Extent, TcpRules};
+use crate::transport_rules::{Extent, TcpRules};
 use crate::{Progress, SimError};
 
 /// Components after all links and timers, in the order they act at one instant.

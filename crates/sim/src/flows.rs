@@ -3,7 +3,8 @@
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
 use crate::selective::More;
-use crate::tcp::{Sender, TcpRules};
+use crate::tcp::Sender;
+use crate::transport_rules::TcpRules;
 
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;

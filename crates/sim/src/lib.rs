@@ -33,6 +33,7 @@ mod sensors;
 mod setup;
 mod sharing;
 mod tcp;
+mod transport_rules;
 
 pub use outcome::*;
 pub use scenario::*;

@@ -9,7 +9,7 @@ use crate::flows::{NewFlow, OPEN_ENDED};
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
 use crate::queue::NIL;
-use crate::tcp::LawRules;
+use crate::transport_rules::LawRules;
 
 /// Source ports tried for a copy before one on a used first hop is taken after all.
 const PORT_TRIES: u64 = 256;

@@ -5,7 +5,7 @@ use crate::flows::{Echo, NEVER, Receiver};
 use crate::outcome::FlowEnd;
 use crate::packet::{ACK, CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
 use crate::queue::NIL;
-use crate::tcp::Recovery;
+use crate::transport_rules::Recovery;
 
 impl Engine<'_> {
     pub(crate) fn on_data(&mut self, ix: u32, packet: &Packet) {

@@ -11,7 +11,8 @@ use crate::dcqcn::Dcqcn;
 use crate::flows::NEVER;
 use crate::nscc::Nscc;
 use crate::packet::stamp;
-use crate::tcp::{LawRules, Recovery, Reply, Sender, TcpRules};
+use crate::tcp::{Reply, Sender};
+use crate::transport_rules::{LawRules, Recovery, TcpRules};
 
 /// State beyond that of NewReno and DCTCP.
 #[derive(Clone, Debug)]
@@ -321,7 +322,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::scenario::{RdmaRecovery, TransportConfig};
-    use crate::tcp::Extent;
+    use crate::transport_rules::Extent;
 
     fn start(config: &TransportConfig) -> (TcpRules, Sender) {
         let rules = TcpRules::new(config, &Extent::of_tests());

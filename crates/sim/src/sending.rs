@@ -11,7 +11,8 @@ use crate::packet::{CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, s
 use crate::queue::NIL;
 use crate::scenario::UdpRate;
 use crate::selective::Arrived;
-use crate::tcp::{Recovery, Reply};
+use crate::tcp::Reply;
+use crate::transport_rules::Recovery;
 
 impl Engine<'_> {
     #[inline]

@@ -27,7 +27,7 @@ use crate::scenario::{
     TransportKind, UdpRate,
 };
 use crate::sensors::Sensors;
-use crate::tcp::Extent;
+use crate::transport_rules::Extent;
 
 /// Refuses what cannot be simulated.
 pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
@@ -430,7 +430,7 @@ fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> Extent {
         base_rtt,
         window,
         product: product.ceil(),
-        queue_packets: (bytes / packet) as u32,
+        queue_packets: u32::try_from(bytes / packet).unwrap_or(u32::MAX),
         drain: serialisation_ps(bytes, slowest_link_bps(scenario)),
         is_marking: scenario.config.switch.marking != Marking::Off,
     }
