@@ -5,6 +5,7 @@
 
 mod board;
 pub mod bounds;
+mod checks;
 mod connection;
 mod coupling;
 mod cubic;
@@ -89,7 +90,7 @@ pub enum SimError {
 /// # Errors
 /// Impossible configuration, interruption, or (a defect) books that do not balance.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
-    setup::check(scenario)?;
+    checks::check(scenario)?;
     if let balance::Build::Bound(bound) = scenario.balancer.entry.build {
         return bounds::run(scenario, bound, progress);
     }
