@@ -68,6 +68,8 @@ pub(crate) struct Edges {
     pub(crate) issuer: u32,
     timers: BinaryHeap<EdgeTimer>,
     serial: u64,
+    /// Time of the earliest pending event that will look at the timers.
+    awaited: Option<u64>,
 }
 
 /// What an edge is built from.
@@ -101,9 +103,23 @@ impl Edges {
         paths.data = path;
     }
 
-    /// When the next timer is due.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((at, ..))| *at)
+    /// When to look at the timers, if no pending event does so in time.
+    fn await_timer(&mut self) -> Option<u64> {
+        let Reverse((at, ..)) = *self.timers.peek()?;
+        if self.awaited.is_some_and(|awaited| awaited <= at) {
+            return None;
+        }
+        self.awaited = Some(at);
+        Some(at)
+    }
+
+    /// An event came up at `now` to look at the timers; answers when the next has to.
+    pub(crate) fn timers_seen(&mut self, now: u64) -> Option<u64> {
+        // One that an earlier event superseded leaves the order of the others alone.
+        if self.awaited.is_some_and(|awaited| awaited <= now) {
+            self.awaited = None;
+        }
+        self.await_timer()
     }
 
     fn hold(&mut self, network: &mut Network, flow: u32, ix: u32) {
@@ -402,14 +418,12 @@ impl Fabric {
 
     /// Takes the timers asked for; answers the time of the earliest of them if an event is needed for it.
     pub(crate) fn keep_timers(&mut self, now: u64) -> Option<u64> {
-        let before = self.edges.next_timer();
         let edges = &mut self.edges;
         for (at, token) in edges.commands.timers.drain(..) {
             edges.serial += 1;
             edges.timers.push(Reverse((at.as_ps().max(now), edges.serial, edges.issuer, token)));
         }
-        let after = self.edges.next_timer();
-        if after == before { None } else { after }
+        self.edges.await_timer()
     }
 
     /// Calls one timer that is due; answers false when there is none.

@@ -343,7 +343,7 @@ impl Engine<'_> {
         while self.fabric.call_timer(&self.network) {
             self.obey();
         }
-        if let Some(at) = self.fabric.edges.next_timer() {
+        if let Some(at) = self.fabric.edges.timers_seen(self.network.now) {
             self.network.events.push(at, EDGE_TIMER);
         }
     }

@@ -43,6 +43,9 @@ fn everything_is_delivered() {
                 assert_eq!(o.books.flows_completed, 120, "{} on {spec} with {kind:?}", entry.name);
                 // Probes and notifications may be under way when the last flow ends; nothing else may.
                 assert_eq!(o.books.packets_in_flight, o.control.in_flight, "{} on {spec}", entry.name);
+                // An event per hop, two with lossless ports, and timers: nothing multiplies them.
+                let (events, hops) = (o.engine.events, o.engine.packet_hops);
+                assert!(events < 4 * hops + 10_000, "{} on {spec}: {events} events for {hops} hops", entry.name);
                 for f in &o.flows {
                     assert!(f.fct >= f.ideal, "{} on {spec}: a flow beat the bound", entry.name);
                 }
