@@ -38,6 +38,15 @@ struct FlowPaths {
     changes: u32,
 }
 
+impl FlowPaths {
+    /// The data goes on by `path`.
+    #[inline]
+    fn take(&mut self, path: u16) {
+        self.changes += u32::from(self.data != path && self.data != NO_PATH);
+        self.data = path;
+    }
+}
+
 /// Packets of one flow held back at its last edge, in the order they came.
 #[derive(Clone, Copy)]
 struct HeldBack {
@@ -98,9 +107,7 @@ impl Edges {
     /// The path (or entropy value) of the next data packet of a flow.
     #[inline]
     pub(crate) fn note_path(&mut self, flow: u32, path: u16) {
-        let paths = &mut self.current[flow as usize];
-        paths.changes += u32::from(paths.data != path && paths.data != NO_PATH);
-        paths.data = path;
+        self.current[flow as usize].take(path);
     }
 
     /// When to look at the timers, if no pending event does so in time.
@@ -265,8 +272,7 @@ impl Fabric {
             tag &= if *are_links_sensed { TAG_BESIDE_UTILISATION } else { u32::MAX };
         }
         if is_data {
-            flow.changes += u32::from(flow.data != path && flow.data != NO_PATH);
-            flow.data = path;
+            flow.take(path);
         } else {
             flow.ack = path;
         }

@@ -260,15 +260,22 @@ impl Network {
         Ok(())
     }
 
+    /// Brings a port up to date: what has left its queue is forgotten, and told to its estimator where links are sensed.
+    #[inline]
+    fn settle(&mut self, link: u32) -> &mut Port {
+        let port = &mut self.ports[link as usize];
+        match &mut self.sensors {
+            None => port.settle(&self.arena, self.now, |_, _| {}),
+            Some(sensors) => port.settle(&self.arena, self.now, |bytes, at| sensors.add(link, bytes, at)),
+        }
+        port
+    }
+
     /// Whether a packet may join: faults, the limit, and marking.
     #[inline]
     pub(crate) fn admit(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         let now = self.now;
-        let port = &mut self.ports[link as usize];
-        match &mut self.sensors {
-            None => port.settle(&self.arena, now, |_, _| {}),
-            Some(sensors) => port.settle(&self.arena, now, |bytes, at| sensors.add(link, bytes, at)),
-        }
+        let port = self.settle(link);
         if port.faults != 0 {
             let faults = port.faults;
             self.check_faults(link, faults)?;
@@ -429,12 +436,7 @@ impl Network {
 
     /// Packets queued at a link now, the one in transmission included.
     pub(crate) fn queued_packets(&mut self, link: u32) -> u32 {
-        let port = &mut self.ports[link as usize];
-        match &mut self.sensors {
-            None => port.settle(&self.arena, self.now, |_, _| {}),
-            Some(sensors) => port.settle(&self.arena, self.now, |bytes, at| sensors.add(link, bytes, at)),
-        }
-        port.queued_packets
+        self.settle(link).queued_packets
     }
 
     /// Cuts a link: answers the packets lost from its queue and wire.
@@ -477,13 +479,11 @@ impl Network {
     /// Changes the rate of a link; what is in transmission continues at the new rate.
     pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
         let now = self.now;
-        let port = &mut self.ports[link as usize];
+        self.settle(link);
         if let Some(sensors) = &mut self.sensors {
-            port.settle(&self.arena, now, |bytes, at| sensors.add(link, bytes, at));
             sensors.set_rate(link, bps);
-        } else {
-            port.settle(&self.arena, now, |_, _| {});
         }
+        let port = &mut self.ports[link as usize];
         let (old, new) = (port.ps_per_byte, ps_per_byte(bps));
         port.ps_per_byte = new;
         let mut at = port.waiting;
