@@ -11,10 +11,10 @@ pub mod registry;
 
 pub use bounds::Bound;
 pub use dataplane::{
-    Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duties, EdgeBalancer,
-    EdgeEnv, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs, PacketView,
-    PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, Subflows, SwitchBalancer,
-    SwitchEnv,
+    Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, Duties,
+    EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs,
+    PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, Subflows,
+    SwitchBalancer, SwitchEnv,
 };
 pub use params::{Param, ParamKind, Params};
 pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use balance::{
-    Arrival, Commands, Control, ControlArrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback,
-    PathLoss, Paths, Scale, Shared,
+    Arrival, Commands, Control, ControlArrival, Cx, Delivery, Duplicate, Duties, EdgeBalancer, EdgeEnv, Loss,
+    PathFeedback, PathLoss, Paths, Scale, Shared,
 };
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, Routes, Stream, Time, Topology};
@@ -420,6 +420,18 @@ impl Fabric {
         let (node, _) = self.edges.nodes[self.host_class[src as usize] as usize];
         let noticed = PathLoss { flow, to: ClassIx(self.host_class[dst as usize]), path, loss };
         self.with_edge(network, node, |edge, cx, _| edge.on_loss(cx, &noticed));
+    }
+
+    /// A receiver got data a second time: its edge can tell from the traffic.
+    pub(crate) fn note_duplicate(&mut self, network: &Network, flow: u32, src: u32, dst: u32) {
+        let path = self.edges.current[flow as usize].ack;
+        if path == NO_PATH {
+            return;
+        }
+        let (node, _) = self.edges.nodes[self.host_class[src as usize] as usize];
+        let to = ClassIx(self.host_class[dst as usize]);
+        let noticed = Duplicate { flow, src: HostIx(src), dst: HostIx(dst), to, path };
+        self.with_edge(network, node, |edge, cx, _| edge.on_duplicate(cx, &noticed));
     }
 
     /// Takes the timers asked for; answers the time of the earliest of them if an event is needed for it.

@@ -78,8 +78,9 @@ impl Engine<'_> {
         } else {
             packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
         };
+        let is_sent_again = is_duplicate && packet.flags & RETRANSMIT != 0;
         if is_duplicate {
-            slot.tally.spurious += u32::from(packet.flags & RETRANSMIT != 0);
+            slot.tally.spurious += u32::from(is_sent_again);
         } else if self.rules.tcp.recovery == Recovery::Spray {
             // Placed where it belongs, in order or not.
             slot.tally.delivered_packets += 1;
@@ -101,7 +102,12 @@ impl Engine<'_> {
         } else {
             self.connections.note_arrival(slot, packet.seq, !is_duplicate, now, self.rules.mss)
         };
+        // Before the acknowledgement leaves, which may then take another path.
+        if is_sent_again && self.fabric.edges.is_used() {
+            self.note_duplicate(packet);
+        }
         let is_complete = is_complete || completes_flow;
+        let slot = self.slots.get_mut(packet.flow);
         if self.rules.ack_every == 1 || !is_plain || is_complete {
             slot.receiver.unacked = 0;
             slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
@@ -112,6 +118,14 @@ impl Engine<'_> {
         }
         if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
             self.network.events.push(at, START);
+        }
+    }
+
+    /// Tells the edge of the receiver of data that came again.
+    fn note_duplicate(&mut self, packet: &Packet) {
+        self.fabric.note_duplicate(&self.network, packet.flow, packet.dst, packet.src);
+        if !self.fabric.edges.commands.is_empty() {
+            self.obey();
         }
     }
 

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use net::routes::ClassIx;
-use net::{NodeIx, Routes, Time, Topology};
+use net::{HostIx, NodeIx, Routes, Time, Topology};
 
 use super::{Cx, PacketView, Scale};
 
@@ -57,6 +57,22 @@ pub struct PathLoss {
     pub path: u16,
     /// What was noticed.
     pub loss: Loss,
+}
+
+/// Data sent again arrived at a receiver of this edge that had it already: the acknowledgement of the first copy was lost, or
+/// the sender did not wait for it long enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Duplicate {
+    /// Number of the flow.
+    pub flow: u32,
+    /// The receiver, which acknowledges.
+    pub src: HostIx,
+    /// The sender of the data, where acknowledgements go.
+    pub dst: HostIx,
+    /// Class of that sender.
+    pub to: ClassIx,
+    /// The path the flow's acknowledgements last took.
+    pub path: u16,
 }
 
 /// A packet about to leave the fabric towards its receiver, with what it collected on its way.
@@ -189,6 +205,11 @@ pub trait EdgeBalancer: Send {
     /// A sender noticed a loss.
     fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
         let _ = (cx, loss);
+    }
+
+    /// A receiver of this edge got data a second time.
+    fn on_duplicate(&mut self, cx: &mut Cx<'_>, duplicate: &Duplicate) {
+        let _ = (cx, duplicate);
     }
 
     /// Which optional calls it wants; asked once.

@@ -18,12 +18,15 @@
 //! `ecn=auto` judges by RTT alone until the edge has seen its first mark. A path never measured is gray and is not
 //! notably better than any. From the authors' code, selectable: a rejected move waits (`wait`), only some moves are
 //! made (`probability`), and averages of idle paths drift (`drift`) to 1.5 times the RTT that is good, and to no marks.
+//! The paper judges paths by what comes back and is silent on the way back itself: where acknowledgements fall into a hole their
+//! flow never ends. `duplicates=count` (not published) takes data that arrives a second time for a timeout of the path
+//! its acknowledgements took, once a round trip; `ignore` leaves them where they are.
 //! The paper gives no end to a failure: here it ends after `failed_for`, one found by a probe also with the next
 //! answer on that path. A window for `retx` is judged once it holds enough packets for one of them not to exceed the share.
 //!
 //! Pitfalls: thresholds are times above the base RTT, so paths of very different length to one place are misjudged; probes grow
-//! with the square of the number of edges; acknowledgements choose their own path, and nothing measures theirs, so that a
-//! blackhole on the way back counts against every way out. A path that loses everything is the one least is sent on:
+//! with the square of the number of edges; a blackhole on the way back counts against every way out until the
+//! acknowledgements have left it. A path that loses everything is the one least is sent on:
 //! without probes (`probes=0`) flows are drawn to it.
 
 mod failures;
@@ -42,8 +45,8 @@ use self::probes::{Agent, Answer};
 use crate::dataplane::parts::dre::{Dre, DreRule};
 use crate::dataplane::parts::paths::{KnownLive, PathIndex};
 use crate::dataplane::{
-    Arrival, ControlArrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView, PathFeedback,
-    PathLoss, Paths,
+    Arrival, ControlArrival, Cx, Delivery, Duplicate, Duties, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView,
+    PathFeedback, PathLoss, Paths,
 };
 use crate::params::Params;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
@@ -74,6 +77,8 @@ struct FlowState {
     has_timed_out: bool,
     /// No move off a congested path before this.
     wait_until: u64,
+    /// A duplicate before this belongs to the loss already counted.
+    duplicates_from: u64,
 }
 
 struct Hermes {
@@ -82,6 +87,7 @@ struct Hermes {
     max_rate_bps: f64,
     wait_ps: u64,
     probability: f64,
+    counts_duplicates: bool,
     dre: DreRule,
     index: PathIndex,
     /// By path.
@@ -103,6 +109,7 @@ impl Hermes {
             max_rate_bps: params.number("max_rate") * env.scale.host_rate.as_bps_f64(),
             wait_ps: ps("wait"),
             probability: params.number("probability"),
+            counts_duplicates: params.text("duplicates") == "count",
             dre: DreRule::new(params.scaled("t_dre", &env.scale), params.number("alpha")),
             paths: vec![PathState::default(); index.total()],
             flows: Vec::new(),
@@ -278,6 +285,22 @@ impl EdgeBalancer for Hermes {
             if let Some(pair) = flow.pair {
                 self.holes.timed_out(pair, loss.path, cx.now);
             }
+        }
+    }
+
+    fn on_duplicate(&mut self, cx: &mut Cx<'_>, duplicate: &Duplicate) {
+        let now_ps = cx.now.as_ps();
+        if !self.counts_duplicates {
+            return;
+        }
+        let Some(flow) = self.flows.get_mut(duplicate.flow as usize) else { return };
+        if now_ps < flow.duplicates_from {
+            return;
+        }
+        flow.duplicates_from = now_ps + self.rules.base_rtt(duplicate.to);
+        flow.has_timed_out = true;
+        if let Some(pair) = flow.pair {
+            self.holes.timed_out(pair, duplicate.path, cx.now);
         }
     }
 

@@ -43,8 +43,8 @@ pub mod wcmp;
 pub mod weighted_round_robin;
 
 pub use edge::{
-    Arrival, Control, ControlArrival, Delivery, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss, Paths,
-    Shared,
+    Arrival, Control, ControlArrival, Delivery, Duplicate, Duties, EdgeBalancer, EdgeEnv, Loss, PathFeedback, PathLoss,
+    Paths, Shared,
 };
 pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
 pub use needs::{Connection, Copies, Coupling, Lossless, NO_NEEDS, Needs, Race, Receiving, Sensing, Subflows};

@@ -6,9 +6,9 @@ use net::routes::ClassIx;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Stream, Tier, Time, Topology};
 
 use super::{
-    Arrival, Commands, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback,
-    HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale, Shared,
-    SwitchBalancer, SwitchEnv,
+    Arrival, Commands, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv,
+    HostFeedback, HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale,
+    Shared, SwitchBalancer, SwitchEnv,
 };
 use crate::hash::flow_key;
 use crate::registry::{Build, Spec};
@@ -204,6 +204,11 @@ impl Bench {
     /// A flow to class 1 on `path` noticed a loss.
     pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
         self.call_edge(|edge, cx| edge.on_loss(cx, &PathLoss { flow, to: ClassIx(1), path, loss }));
+    }
+    /// A receiver of this edge, host `src`, got data of a flow again, whose acknowledgements go on `path` to host `dst` of class 1.
+    pub(crate) fn duplicate(&mut self, flow: u32, (src, dst): (u32, u32), path: u16) {
+        let duplicate = Duplicate { flow, src: HostIx(src), dst: HostIx(dst), to: ClassIx(1), path };
+        self.call_edge(|edge, cx| edge.on_duplicate(cx, &duplicate));
     }
     /// The overlay header a packet gets.
     pub(crate) fn encapsulate(&mut self, packet: &PacketView, path: u16) -> u32 {

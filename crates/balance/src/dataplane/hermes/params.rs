@@ -89,6 +89,13 @@ pub(super) const PARAMS: &[Param] = &[
         doc: "More timeouts than this of a pair on a path, with nothing acknowledged, are a blackhole.",
     },
     Param {
+        name: "duplicates",
+        kind: ParamKind::Choice(&["count", "ignore"]),
+        default: "count",
+        unit: "",
+        doc: "Data that arrives twice: counts as a timeout of the path its acknowledgements took (not published), or is ignored.",
+    },
+    Param {
         name: "retx",
         kind: ParamKind::Number { min: 1e-4, max: 1.0 },
         default: "0.01",

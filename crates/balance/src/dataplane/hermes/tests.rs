@@ -422,3 +422,24 @@ fn one_way_delays_are_measured_there_and_told_here() {
         assert_eq!(far.encapsulate(&ack, 0), 0, "an old delay is not told again");
     }
 }
+
+#[test]
+fn duplicates_move_acknowledgements_off_a_hole_once_a_round_trip() {
+    for (word, path_after, is_hole_after) in [("count", 1, true), ("ignore", 0, false)] {
+        let mut bench = bench_of(&format!("{RULE},duplicates={word}"), [1.8, 1.2, 2.5, 2.5]);
+        let ack = PacketView { is_data: false, ..packet(1) };
+        let (src, dst) = (ack.src.0, ack.dst.0);
+        bench.choose_path(&ack, None);
+        bench.duplicate(1, (src, dst), 0);
+        assert_eq!(bench.choose_path(&ack, Some(0)), path_after, "{word}");
+        bench.duplicate(1, (src, dst), 0);
+        assert_eq!(bench.choose_path(&ack, Some(0)), 0, "{word}: one burst of duplicates is one loss");
+        for _ in 0..3 {
+            bench.wait(Time::from_ms(1));
+            bench.duplicate(1, (src, dst), 0);
+        }
+        measure(&mut bench, [1.0, 1.8, 1.8, 1.8]);
+        (0..60).for_each(|_| measure(&mut bench, [1.0, 1.8, 1.8, 1.8]));
+        assert_eq!(placed(&mut bench, 10..14)[0] == 0, is_hole_after, "{word}: more than three are a hole of the pair");
+    }
+}
