@@ -4,12 +4,14 @@
 //! a clock or an event queue; time, randomness and state reach it through its arguments.
 
 pub mod bounds;
+pub mod central;
 pub mod dataplane;
 pub mod hash;
 pub mod params;
 pub mod registry;
 
 pub use bounds::Bound;
+pub use central::{CentralBalancer, CentralEnv};
 pub use dataplane::{
     Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, Duties,
     EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs,

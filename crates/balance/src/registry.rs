@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bounds::{self, Bound};
+use crate::central::{CentralBalancer, CentralEnv};
 use net::words;
 
 use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
@@ -57,6 +58,8 @@ pub enum Build {
     Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
     /// One instance for all hosts; it decides the entropy value of each data packet, and switches hash it (plain ECMP).
     Host(fn(&HostEnv, &Params) -> Box<dyn HostBalancer>),
+    /// One instance in the controller; it sees the whole network, and switches follow rules.
+    Central(fn(&CentralEnv, &Params) -> Box<dyn CentralBalancer>),
     /// No instances: the simulator computes this bound instead of sending packets.
     Bound(Bound),
 }

@@ -10,16 +10,43 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("anabranch-net", &[]),
     ("anabranch-traffic", &["anabranch-net"]),
     ("anabranch-balance", &["anabranch-net"]),
-    ("anabranch-sim", &["anabranch-balance", "anabranch-net", "anabranch-traffic"]),
-    ("anabranch-experiment", &["anabranch-balance", "anabranch-net", "anabranch-sim", "anabranch-traffic"]),
+    ("anabranch-openflow", &[]),
+    ("anabranch-switch", &["anabranch-net", "anabranch-openflow"]),
+    ("anabranch-control", &["anabranch-balance", "anabranch-net", "anabranch-openflow"]),
+    (
+        "anabranch-simtest",
+        &["anabranch-balance", "anabranch-control", "anabranch-net", "anabranch-openflow", "anabranch-switch"],
+    ),
+    (
+        "anabranch-sim",
+        &["anabranch-balance", "anabranch-net", "anabranch-openflow", "anabranch-switch", "anabranch-traffic"],
+    ),
+    (
+        "anabranch-experiment",
+        &[
+            "anabranch-balance",
+            "anabranch-control",
+            "anabranch-net",
+            "anabranch-openflow",
+            "anabranch-sim",
+            "anabranch-traffic",
+        ],
+    ),
     (
         "anabranch",
-        &["anabranch-balance", "anabranch-experiment", "anabranch-net", "anabranch-sim", "anabranch-traffic"],
+        &[
+            "anabranch-balance",
+            "anabranch-experiment",
+            "anabranch-net",
+            "anabranch-sim",
+            "anabranch-simtest",
+            "anabranch-traffic",
+        ],
     ),
 ];
 
 /// Crates without clocks, threads, output or random iteration.
-const PURE: &[&str] = &["net", "traffic", "balance", "sim"];
+const PURE: &[&str] = &["net", "traffic", "balance", "openflow", "switch", "control", "simtest", "sim"];
 
 const FORBIDDEN: &[&str] =
     &["Instant::now", "SystemTime", "std::thread", "println!", "print!(", "HashMap", "HashSet", "std::net::"];

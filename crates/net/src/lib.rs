@@ -2,6 +2,7 @@
 //!
 //! Pure data and pure functions. This crate depends on nothing of ours; everything else depends on it.
 
+pub mod address;
 pub mod bisection;
 pub mod export;
 pub mod families;
@@ -14,6 +15,7 @@ pub mod topology;
 pub mod units;
 pub mod words;
 
+pub use address::FiveTuple;
 pub use random::Stream;
 pub use routes::Routes;
 pub use topology::{HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};

@@ -24,6 +24,7 @@ mod opening;
 pub mod outcome;
 mod packet;
 pub mod peers;
+pub mod plane;
 mod probes;
 mod queue;
 mod receiving;
@@ -37,6 +38,7 @@ mod tcp;
 mod transport_rules;
 
 pub use outcome::*;
+pub use plane::{ControlPlane, PlaneOutput, PlaneTally};
 pub use scenario::*;
 
 use net::Time;

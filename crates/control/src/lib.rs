@@ -1,0 +1,207 @@
+//! The controller without input or output: what a central balancer wants, done on OpenFlow 1.3 switches.
+//!
+//! A driver owns sockets (or simulated channels) and the clock:
+//! - what happens is told by [`Controller::handle`] and [`Controller::report`], and time by
+//!   [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come;
+//! - what is wanted is taken by [`Controller::poll_output`], to be called until it answers `None` after each of these.
+//!
+//! Same calls, same answers: there is no clock, no randomness but the balancer's stream, and no unordered iteration.
+
+use std::collections::BTreeMap;
+
+use balance::central::{AgentOrder, AgentReport, CentralBalancer, Placements};
+use core::net::Ipv4Addr;
+use net::{Bandwidth, Time, Topology};
+use openflow::{ConnectionId, DatapathId, FromController, MacAddr, PortNo, ToController};
+
+/// How a controller works.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Seed of the balancer's random draws.
+    pub seed: u64,
+    /// Upper 16 bits of the cookies of all its rules: rules with others are foreign and left alone.
+    pub owner: u16,
+    /// Capacity of links by sending port, where it is known: switches report wrong ones.
+    pub capacities: BTreeMap<(DatapathId, PortNo), Bandwidth>,
+    /// Capacity of the others.
+    pub default_capacity: Bandwidth,
+    /// Hosts known beforehand, besides those that are seen to speak.
+    pub hosts: Vec<KnownHost>,
+    /// Time between two echo requests to a switch.
+    pub echo_interval: Time,
+    /// A switch that has not answered for this long is disconnected.
+    pub echo_timeout: Time,
+    /// Time between two LLDP packets out of a port.
+    pub discovery_interval: Time,
+    /// A link not confirmed for this long is gone. Port-status messages tell sooner.
+    pub link_timeout: Time,
+    /// Time between two polls of counters, where the balancer wants them.
+    pub poll_interval: Time,
+    /// Idle timeout of rules that count flows (first packets), s.
+    pub flow_idle_timeout_s: u16,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            seed: 1,
+            owner: 0xa7ab,
+            capacities: BTreeMap::new(),
+            default_capacity: Bandwidth::from_gbps(10),
+            hosts: Vec::new(),
+            echo_interval: Time::from_s(5),
+            echo_timeout: Time::from_s(15),
+            discovery_interval: Time::from_s(15),
+            link_timeout: Time::from_s(35),
+            poll_interval: Time::from_s(5),
+            flow_idle_timeout_s: 5,
+        }
+    }
+}
+
+/// A host and where it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KnownHost {
+    /// Ethernet address.
+    pub mac: MacAddr,
+    /// IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its switch.
+    pub datapath: DatapathId,
+    /// Port there.
+    pub port: PortNo,
+}
+
+/// What a controller wants done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Output {
+    /// On a channel to a switch.
+    Channel(FromController),
+    /// By agents on hosts.
+    Agents(AgentOrder),
+    /// Nothing: something worth knowing happened.
+    Event(Event),
+}
+
+/// Something worth knowing.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A switch is ready for rules.
+    SwitchUp(DatapathId),
+    /// It is gone.
+    SwitchDown(DatapathId),
+    /// A directed link was found.
+    LinkUp {
+        /// Sending end.
+        from: (DatapathId, PortNo),
+        /// Receiving end.
+        to: (DatapathId, PortNo),
+    },
+    /// It is gone.
+    LinkDown {
+        /// Sending end.
+        from: (DatapathId, PortNo),
+        /// Receiving end.
+        to: (DatapathId, PortNo),
+    },
+    /// A host was seen for the first time, or elsewhere than before.
+    Host(KnownHost),
+    /// A flow has been moved to another path, and its old rules are gone.
+    Migrated(net::FiveTuple),
+    /// A switch refused something.
+    Refused {
+        /// Which switch.
+        datapath: DatapathId,
+        /// Why.
+        error: openflow::ErrorKind,
+        /// What this means for the network, in words.
+        words: String,
+    },
+}
+
+/// What control has cost so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Rule additions, changes and deletions sent.
+    pub flow_mods: u64,
+    /// Group changes sent.
+    pub group_mods: u64,
+    /// Packet-ins received.
+    pub packet_ins: u64,
+    /// Packet-outs sent.
+    pub packet_outs: u64,
+    /// Statistics requests sent.
+    pub polls: u64,
+    /// Times the balancer was asked.
+    pub decisions: u64,
+    /// Flows moved from one path of their own to another, or to and from the default.
+    pub moves: u64,
+    /// Counter samples that were the same as the one before, and not used.
+    pub stale_samples: u64,
+}
+
+/// The controller.
+pub struct Controller {
+    config: Config,
+}
+
+impl Controller {
+    /// One that knows nothing but its configuration.
+    pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
+        let _ = balancer;
+        Controller { config }
+    }
+    /// Something happened on a channel.
+    pub fn handle(&mut self, now: Time, input: ToController) {
+        let _ = (now, input, &self.config);
+        unimplemented!()
+    }
+    /// An agent on a host tells something.
+    pub fn report(&mut self, now: Time, report: AgentReport) {
+        let _ = (now, report);
+        unimplemented!()
+    }
+    /// What is wanted next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        unimplemented!()
+    }
+    /// When [`Controller::handle_timeout`] wants to be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        unimplemented!()
+    }
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let _ = now;
+        unimplemented!()
+    }
+    /// Everything ever seen; links of what is gone are dead in [`Controller::alive`].
+    pub fn topology(&self) -> &Topology {
+        unimplemented!()
+    }
+    /// Which directed links are believed alive.
+    pub fn alive(&self) -> &[bool] {
+        unimplemented!()
+    }
+    /// What the balancer wants.
+    pub fn placements(&self) -> &Placements {
+        unimplemented!()
+    }
+    /// Whether everything sent has been confirmed, nothing waits to be sent, and no migration is under way.
+    pub fn is_settled(&self) -> bool {
+        unimplemented!()
+    }
+    /// Rules and groups that should be on a switch when settled, in the order of `Switch::entries`, counters zero.
+    pub fn desired_entries(&self, datapath: DatapathId) -> Vec<openflow::FlowStats> {
+        let _ = datapath;
+        unimplemented!()
+    }
+    /// The connection a switch uses, if it is connected.
+    pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
+        let _ = datapath;
+        unimplemented!()
+    }
+    /// What it has cost.
+    pub fn tally(&self) -> Tally {
+        unimplemented!()
+    }
+}

@@ -1,0 +1,56 @@
+//! Addresses and port numbers of simulated and emulated networks, and the five-tuple that names a flow.
+
+use core::net::Ipv4Addr;
+
+use crate::topology::{HostIx, LinkIx, NodeIx, Topology};
+
+/// What names a flow on the wire, in its direction of travel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FiveTuple {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// IP protocol: 6 for TCP, 17 for UDP.
+    pub protocol: u8,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
+impl FiveTuple {
+    /// The way back.
+    pub const fn reverse(self) -> FiveTuple {
+        FiveTuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    }
+}
+
+/// IPv4 address of a host: `10.0.0.1` for the first, counting up through `10.0.0.0/8`.
+pub fn host_ipv4(host: HostIx) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + host.0)
+}
+
+/// The host of an address given by [`host_ipv4`].
+pub fn host_of_ipv4(address: Ipv4Addr, host_count: usize) -> Option<HostIx> {
+    let number = u32::from(address).checked_sub(0x0a00_0001)?;
+    ((number as usize) < host_count).then_some(HostIx(number))
+}
+
+/// Ethernet address of a host: locally administered, counting up.
+pub fn host_mac(host: HostIx) -> [u8; 6] {
+    let [a, b, c, d] = (host.0 + 1).to_be_bytes();
+    [0x02, 0, a, b, c, d]
+}
+
+/// Datapath id of a switch: its node number plus one.
+pub fn datapath_of(node: NodeIx) -> u64 {
+    u64::from(node.0) + 1
+}
+
+/// Port of the sending end of a link: its position among the links leaving the node, plus one.
+pub fn port_of(topology: &Topology, link: LinkIx) -> u32 {
+    let from = topology.link(link).from;
+    let position = topology.out_links(from).iter().position(|out| *out == link);
+    position.expect("a link is among those leaving its sending end") as u32 + 1
+}

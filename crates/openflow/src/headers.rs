@@ -1,0 +1,79 @@
+//! What switches look at of a packet.
+
+use core::net::Ipv4Addr;
+
+use crate::address::MacAddr;
+
+/// EtherTypes and protocol numbers in use here.
+pub mod ether {
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// 802.1Q tag.
+    pub const VLAN: u16 = 0x8100;
+    /// LLDP.
+    pub const LLDP: u16 = 0x88cc;
+}
+
+/// IP protocol numbers in use here.
+pub mod protocol {
+    /// ICMP.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+}
+
+/// The header fields of one packet that a match may name, the outermost VLAN tag included. Fields a packet does not have
+/// are zero: the EtherType and protocol say which there are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Headers {
+    /// Ethernet destination.
+    pub eth_dst: MacAddr,
+    /// Ethernet source.
+    pub eth_src: MacAddr,
+    /// EtherType after all VLAN tags.
+    pub eth_type: u16,
+    /// VLAN id of the outermost tag, if there is one.
+    pub vlan: Option<u16>,
+    /// Its priority.
+    pub vlan_pcp: u8,
+    /// Upper six bits of the traffic class.
+    pub ip_dscp: u8,
+    /// Lower two.
+    pub ip_ecn: u8,
+    /// IP protocol.
+    pub ip_proto: u8,
+    /// Source (IPv4), or the sender's protocol address (ARP).
+    pub ipv4_src: Ipv4Addr,
+    /// Destination (IPv4), or the target's protocol address (ARP).
+    pub ipv4_dst: Ipv4Addr,
+    /// Source port (TCP, UDP), or type (ICMP).
+    pub l4_src: u16,
+    /// Destination port (TCP, UDP), or code (ICMP).
+    pub l4_dst: u16,
+    /// Operation (ARP).
+    pub arp_op: u16,
+}
+
+impl Default for Headers {
+    fn default() -> Headers {
+        Headers {
+            eth_dst: MacAddr::default(),
+            eth_src: MacAddr::default(),
+            eth_type: 0,
+            vlan: None,
+            vlan_pcp: 0,
+            ip_dscp: 0,
+            ip_ecn: 0,
+            ip_proto: 0,
+            ipv4_src: Ipv4Addr::UNSPECIFIED,
+            ipv4_dst: Ipv4Addr::UNSPECIFIED,
+            l4_src: 0,
+            l4_dst: 0,
+            arp_op: 0,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! OpenFlow 1.3 (specification 1.3.5) as values: the messages a controller and a switch exchange, without bytes.
+//!
+//! Names follow the specification without its prefixes: `OFPT_FLOW_MOD` is [`Message::FlowMod`], `OFPFMFC_TABLE_FULL` is
+//! [`FlowModFailed::TableFull`]. What the specification makes redundant (lengths, padding, message types) is left to the
+//! codec.
+
+pub mod action;
+pub mod address;
+pub mod channel;
+pub mod error;
+pub mod frame;
+pub mod headers;
+pub mod ids;
+pub mod matching;
+pub mod message;
+pub mod multipart;
+
+pub use action::{Action, Bucket, Instructions, SetField};
+pub use address::MacAddr;
+pub use channel::{ConnectionId, FromController, ToController};
+pub use error::*;
+pub use headers::Headers;
+pub use ids::{BufferId, DatapathId, GroupId, PortNo, TableId, Xid};
+pub use matching::{Masked, Match, VlanMatch};
+pub use message::*;
+pub use multipart::*;

@@ -1,0 +1,41 @@
+//! What lies at the far end of control channels: a controller, as the simulator sees it.
+
+use balance::central::{AgentOrder, AgentReport};
+use net::Time;
+use openflow::{FromController, ToController};
+
+/// A controller. The simulator carries its messages to the switches and back with delay, and calls it like any driver.
+pub trait ControlPlane {
+    /// Something happened on a channel.
+    fn handle(&mut self, now: Time, input: ToController);
+    /// An agent on a host tells something.
+    fn report(&mut self, now: Time, report: AgentReport);
+    /// What is wanted next.
+    fn poll_output(&mut self) -> Option<PlaneOutput>;
+    /// When [`ControlPlane::handle_timeout`] wants to be called.
+    fn poll_timeout(&self) -> Option<Time>;
+    /// Does what is due.
+    fn handle_timeout(&mut self, now: Time);
+    /// Figures for the outcome.
+    fn tally(&self) -> PlaneTally;
+}
+
+/// What a controller wants done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PlaneOutput {
+    /// On a channel to a switch.
+    Channel(FromController),
+    /// By agents on hosts.
+    Agents(AgentOrder),
+}
+
+/// What control has cost the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PlaneTally {
+    /// Times the balancer was asked.
+    pub decisions: u64,
+    /// Flows moved.
+    pub moves: u64,
+    /// Counter samples that had not been refreshed.
+    pub stale_samples: u64,
+}
