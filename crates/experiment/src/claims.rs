@@ -6,7 +6,7 @@
 mod words;
 
 use crate::statistics::{cannot_be_told_above, small_fct_mean_us, stat};
-use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome, RunSummary, Stat};
+use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, CoreBin, PointOutcome, RunSummary, Stat};
 
 /// A claim of a document about an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,10 +23,31 @@ pub struct Claim {
     pub comparison: Comparison,
     /// In comparisons with another balancer: how many times the other's metric it is measured against.
     pub times: f64,
+    /// For metrics of the core: the time bins it is about; all if `None`.
+    pub window: Option<Window>,
     /// Where it says so: at least one load in all, and at least two of each variant for a rise.
     pub at: Vec<Selection>,
     /// Why it is not reproduced, if it is not.
     pub reason: Option<String>,
+}
+
+/// A part of the time: bins that end in it count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Its beginning, seconds; a bin that ends here does not count.
+    pub from_s: f64,
+    /// Its end, seconds.
+    pub until_s: f64,
+}
+
+impl Claim {
+    /// What it is about, of a run.
+    fn value(&self, run: &RunSummary) -> Option<f64> {
+        match self.window {
+            Some(window) => self.metric.of_window(run, window),
+            None => self.metric.of(run),
+        }
+    }
 }
 
 /// Loads of one variant, ascending.
@@ -76,11 +97,23 @@ pub enum Metric {
     SlowdownBoundMean,
     /// Delivered bytes / what host links could have carried.
     ThroughputShare,
+    /// Least of the flows' shares of their ideal rate.
+    FlowShareMin,
+    /// Packets dropped, whatever for.
+    DroppedPackets,
+    /// Most loaded / mean load of links into the top tier (CLLBL).
+    CoreCllblRx,
+    /// The same of links out of it.
+    CoreCllblTx,
+    /// Mean utilisation of links into the top tier (bisection value).
+    CoreBbRx,
+    /// The same of links out of it.
+    CoreBbTx,
 }
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 17] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP99,
@@ -92,9 +125,15 @@ impl Metric {
         Metric::CompletedShare,
         Metric::SlowdownBoundMean,
         Metric::ThroughputShare,
+        Metric::FlowShareMin,
+        Metric::DroppedPackets,
+        Metric::CoreCllblRx,
+        Metric::CoreCllblTx,
+        Metric::CoreBbRx,
+        Metric::CoreBbTx,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 17] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p99_us",
@@ -106,7 +145,32 @@ impl Metric {
         "completed_share",
         "slowdown_bound_mean",
         "throughput_share",
+        "flow_share_min",
+        "dropped_packets",
+        "core_cllbl_rx",
+        "core_cllbl_tx",
+        "core_bb_rx",
+        "core_bb_tx",
     ];
+
+    /// Whether it can be taken from a part of the time.
+    pub fn is_of_core(self) -> bool {
+        matches!(self, Metric::CoreCllblRx | Metric::CoreCllblTx | Metric::CoreBbRx | Metric::CoreBbTx)
+    }
+
+    /// Its mean over the time bins that end in a part of the time; `None` where there are none.
+    fn of_window(self, run: &RunSummary, window: Window) -> Option<f64> {
+        // A millionth of a bin's width is left for rounding.
+        let is_inside = |bin: &&CoreBin| bin.until_s > window.from_s + 1e-6 && bin.until_s <= window.until_s + 1e-6;
+        let value = |bin: &CoreBin| match self {
+            Metric::CoreCllblRx => bin.cllbl_rx,
+            Metric::CoreCllblTx => bin.cllbl_tx,
+            Metric::CoreBbRx => bin.bb_rx,
+            _ => bin.bb_tx,
+        };
+        let values: Vec<f64> = run.core.bins.iter().filter(is_inside).map(value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
 
     /// Its value in a run; `None` where no flow completed that it could be taken from.
     pub fn of(self, run: &RunSummary) -> Option<f64> {
@@ -123,6 +187,12 @@ impl Metric {
             Metric::GroupMax => grouped(run.groups.time_us.max),
             Metric::SlowdownBoundMean => (run.flows.started > 0).then_some(run.slowdown_bound_mean),
             Metric::ThroughputShare => (run.flows.started > 0).then_some(run.throughput_share),
+            Metric::FlowShareMin => (run.flows.started > 0).then_some(run.fairness.min),
+            Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
+            Metric::CoreCllblRx => Some(run.core.cllbl_rx),
+            Metric::CoreCllblTx => Some(run.core.cllbl_tx),
+            Metric::CoreBbRx => Some(run.core.bb_rx),
+            Metric::CoreBbTx => Some(run.core.bb_tx),
             Metric::CompletedShare => {
                 (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
             }
@@ -177,11 +247,11 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
             loads.map(|load| named(load, rivals(claim, &of(&claim.balancer, load), &of(other, load), -1.0))).collect()
         }
         Comparison::Within(low, high) => {
-            loads.map(|load| named(load, range(claim.metric, &of(&claim.balancer, load), *low, *high))).collect()
+            loads.map(|load| named(load, range(claim, &of(&claim.balancer, load), *low, *high))).collect()
         }
         Comparison::RisesWithLoad => {
             let step = |pair: &[Option<f64>]| {
-                named(pair[1], rise(claim.metric, &of(&claim.balancer, pair[0]), &of(&claim.balancer, pair[1])))
+                named(pair[1], rise(claim, &of(&claim.balancer, pair[0]), &of(&claim.balancer, pair[1])))
             };
             selection.loads.windows(2).map(step).collect()
         }
@@ -196,7 +266,7 @@ fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64)
     let metric = claim.metric;
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
-        Some((metric.of(run)?, metric.of(other)? * claim.times))
+        Some((claim.value(run)?, claim.value(other)? * claim.times))
     };
     let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
     let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
@@ -222,8 +292,8 @@ fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64)
     }
 }
 
-fn range(metric: Metric, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
-    let value = over_seeds(metric, runs).map(|stat| metric.over(&stat));
+fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
+    let value = over_seeds(claim, runs).map(|stat| claim.metric.over(&stat));
     let holds = value.is_some_and(|value| low <= value && value <= high);
     ClaimPoint {
         outcome: if holds { PointOutcome::Holds } else { PointOutcome::Fails },
@@ -234,8 +304,9 @@ fn range(metric: Metric, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoin
 }
 
 /// From one load to the next: a drop is noise where the intervals of the two overlap.
-fn rise(metric: Metric, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
-    let (before, after) = (over_seeds(metric, lower), over_seeds(metric, upper));
+fn rise(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
+    let metric = claim.metric;
+    let (before, after) = (over_seeds(claim, lower), over_seeds(claim, upper));
     let outcome = match (&before, &after) {
         (Some(before), Some(after)) => {
             let drop = metric.over(before) - metric.over(after);
@@ -258,8 +329,8 @@ fn rise(metric: Metric, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPo
     }
 }
 
-fn over_seeds(metric: Metric, runs: &[&RunSummary]) -> Option<Stat> {
-    let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
+fn over_seeds(claim: &Claim, runs: &[&RunSummary]) -> Option<Stat> {
+    let values: Vec<f64> = runs.iter().filter_map(|run| claim.value(run)).collect();
     (!values.is_empty()).then(|| stat(&values))
 }
 

@@ -179,6 +179,7 @@ impl Shared<'_> {
             load: run.load,
             seed: run.seed,
             keep_heat: run.seed == self.experiment.seeds[0],
+            keep_core_bins: variant.config.probes.fixed_bins,
         };
         let (mut summary, detail) = measure(&context, &outcome);
         summary.engine.wall_s = began.elapsed().as_secs_f64();

@@ -41,6 +41,8 @@ pub struct RunContext<'a> {
     pub seed: u64,
     /// Whether to keep the load of single links over time.
     pub keep_heat: bool,
+    /// Whether to keep the figures of the core for each time bin.
+    pub keep_core_bins: bool,
 }
 
 /// Everything `summary.json` and the report say of one run. Timings are left at 0.
@@ -75,7 +77,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         throughput_share: throughput_share(run.topology, outcome),
         groups: groups::group_times(run.flows, outcome),
         fairness: fairness(run.flows, outcome),
-        core: load::core_balance(run.topology, outcome),
+        core: load::core_balance(run.topology, outcome, run.keep_core_bins),
         reordering: reordering(outcome),
         loss: loss(outcome),
         queues: queues(run.topology, outcome),

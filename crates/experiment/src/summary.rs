@@ -209,6 +209,24 @@ pub struct CoreBalance {
     pub bb_rx: f64,
     /// Mean utilisation of links out of the top tier.
     pub bb_tx: f64,
+    /// The four of each time bin, with `probes.fixed_bins`; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<CoreBin>,
+}
+
+/// F0's metrics of one time bin. A bin without traffic has ratio 1 and value 0.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct CoreBin {
+    /// Its end, seconds.
+    pub until_s: f64,
+    /// As [`CoreBalance::cllbl_rx`].
+    pub cllbl_rx: f64,
+    /// As [`CoreBalance::cllbl_tx`].
+    pub cllbl_tx: f64,
+    /// As [`CoreBalance::bb_rx`].
+    pub bb_rx: f64,
+    /// As [`CoreBalance::bb_tx`].
+    pub bb_tx: f64,
 }
 
 /// Reordering (RFC 4737) and resequencing.

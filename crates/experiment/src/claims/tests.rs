@@ -23,6 +23,7 @@ fn claim(comparison: Comparison, loads: &[f64]) -> Claim {
         balancer: "a".to_owned(),
         comparison,
         times: 1.0,
+        window: None,
         at: vec![Selection { variant: String::new(), loads: loads.iter().copied().map(Some).collect() }],
         reason: Some("seen in the packets".to_owned()),
     }
@@ -182,4 +183,17 @@ fn a_margin_multiplies_the_other_side() {
     assert_eq!(with(0.9).verdict, ClaimOutcome::Reproduced);
     assert_eq!(with(0.7).verdict, ClaimOutcome::NotReproduced);
     assert!(with(0.9).sentence.contains("80 µs against 90 µs (0.9 × 100 µs)"), "{}", with(0.9).sentence);
+}
+
+#[test]
+fn metrics_of_the_core_can_be_about_a_part_of_the_time() {
+    let bin = |until_s: f64| CoreBin { until_s, cllbl_rx: until_s, ..CoreBin::default() };
+    let mut run = run("ecmp", 1, 1.5, 0);
+    run.core.bins = [10.0, 20.0, 30.0, 40.0].map(bin).to_vec();
+    let window = |from_s, until_s| Some(Window { from_s, until_s });
+    let about = |window| Claim { metric: Metric::CoreCllblRx, window, ..claim(Comparison::Within(0.0, 99.0), &[0.1]) };
+    assert_eq!(about(window(10.0, 30.0)).value(&run), Some(25.0), "the bins that end at 20 and 30");
+    assert_eq!(about(window(0.0, f64::INFINITY)).value(&run), Some(25.0));
+    assert_eq!(about(window(50.0, 60.0)).value(&run), None);
+    assert_eq!(about(None).value(&run), Some(run.core.cllbl_rx));
 }

@@ -37,7 +37,9 @@ pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
 /// Where some flows did not complete, unless that is what the claim is about.
 fn open(claim: &Claim, points: &[ClaimPoint]) -> Option<String> {
     let points: Vec<&ClaimPoint> = points.iter().filter(|point| point.unfinished > 0).collect();
-    let is_about_all = matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownBoundMean);
+    let is_about_all =
+        matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownBoundMean | Metric::DroppedPackets)
+            || claim.metric.is_of_core();
     if points.is_empty() || is_about_all {
         return None;
     }
@@ -132,8 +134,15 @@ fn apart(metric: Metric, a: f64, b: f64) -> (String, String) {
 
 fn text(metric: Metric, value: f64, digits: usize) -> String {
     match metric {
-        Metric::SlowdownMean | Metric::SlowdownMin | Metric::SlowdownBoundMean => significant(value, digits),
-        Metric::CompletedShare | Metric::ThroughputShare => share(value, digits),
+        Metric::SlowdownMean
+        | Metric::SlowdownMin
+        | Metric::SlowdownBoundMean
+        | Metric::DroppedPackets
+        | Metric::CoreCllblRx
+        | Metric::CoreCllblTx
+        | Metric::CoreBbRx
+        | Metric::CoreBbTx => significant(value, digits),
+        Metric::CompletedShare | Metric::ThroughputShare | Metric::FlowShareMin => share(value, digits),
         _ => match value {
             us if us >= 999_500.0 => format!("{} s", significant(us / 1e6, digits)),
             us if us >= 999.5 => format!("{} ms", significant(us / 1e3, digits)),

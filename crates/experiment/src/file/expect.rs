@@ -1,12 +1,13 @@
 //! The `[[expect]]` tables: claims of a document, fixed before running.
 
+use net::Time;
 use net::words::hint;
 
 use super::Experiment;
 use super::document::{At, Data};
 use super::error::FileError;
 use super::section::{Section, number};
-use crate::claims::{Claim, Comparison, Metric, Selection};
+use crate::claims::{Claim, Comparison, Metric, Selection, Window};
 
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
 
@@ -83,7 +84,28 @@ fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit>
         return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
     }
     let times = times(section, &comparison)?;
-    Ok(Claim { id, claim: words, metric, balancer, comparison, times, at, reason })
+    let window = window(section, experiment, metric)?;
+    Ok(Claim { id, claim: words, metric, balancer, comparison, times, window, at, reason })
+}
+
+/// `from` and `until`: a part of the time for metrics that have bins.
+fn window(section: &Section<'_>, experiment: &Experiment, metric: Metric) -> Result<Option<Window>, FileError> {
+    let (from, until) = (section.quantity::<Time>("from")?, section.quantity::<Time>("until")?);
+    let Some(key) = ["from", "until"].into_iter().find(|key| section.has(key)) else { return Ok(None) };
+    if !metric.is_of_core() {
+        let error = section.error(key, "this metric is about the whole run");
+        return Err(error.with_hint("only core_cllbl_rx, core_cllbl_tx, core_bb_rx and core_bb_tx have time bins"));
+    }
+    if experiment.variants.iter().any(|variant| !variant.config.probes.fixed_bins) {
+        let error = section.error(key, "needs time bins of a fixed width");
+        return Err(error.with_hint("write `fixed_bins = true` and `bin = \"10s\"` in `[probes]`"));
+    }
+    let window =
+        Window { from_s: from.map_or(0.0, Time::as_s_f64), until_s: until.map_or(f64::INFINITY, Time::as_s_f64) };
+    if window.from_s >= window.until_s {
+        return Err(section.error("until", "is not after `from`"));
+    }
+    Ok(Some(window))
 }
 
 /// `times = 0.8` beside `at_most` or `at_least`.

@@ -145,7 +145,7 @@ pub const KEYS: &[Key] = &[
 
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),
-    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached) or throughput_share"),
+    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached), throughput_share, flow_share_min, dropped_packets, core_cllbl_rx, core_cllbl_tx, core_bb_rx or core_bb_tx (max / mean load, and mean utilisation, of links into and out of the top tier)"),
     key("expect", "balancer", "label", "the only one", "the balancer it is about, as in `balancers`"),
     key("expect", "at_most", "label", "one comparison is required", "the metric is at most that of this balancer, paired over seeds"),
     key("expect", "times", "number", "1", "with at_most or at_least: the metric is compared with so many times the other balancer's, such as 0.8"),
@@ -155,6 +155,8 @@ pub const KEYS: &[Key] = &[
     key("expect", "loads_from", "number", "all loads", "only loads from here on"),
     key("expect", "loads_up_to", "number", "all loads", "only loads up to here"),
     key("expect", "lightest_load", "true|false", "false", "only the least load"),
+    key("expect", "from", "time", "all the time", "metrics of the core: only time bins that end after this; needs `fixed_bins`"),
+    key("expect", "until", "time", "all the time", "metrics of the core: only time bins that have ended by this; needs `fixed_bins`"),
     key("expect", "variant", "text", "all variants", "only this variant, as reports name it, such as `transport.min_rto=5ms`"),
     key("expect", "reason", "text", "none", "shown if the claim is not reproduced: what was found by looking at the packets"),
 ];

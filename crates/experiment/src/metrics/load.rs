@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use net::{LinkIx, Topology};
 use sim::{Outcome, Series};
 
-use crate::summary::{CoreBalance, Heat, TierSeries};
+use crate::summary::{CoreBalance, CoreBin, Heat, TierSeries};
 use crate::tiers::LinkKind;
 
 /// Load of one link over time, as read from a [`Series`].
@@ -82,35 +82,49 @@ pub(super) fn heat(topology: &Topology, outcome: &Outcome) -> Option<Heat> {
 /// CLLBL (max / mean load) and bisection value (mean utilisation) of the links into and out of the top tier, as means
 /// over the time bins in which they carried traffic. A core that never carried any has CLLBL 1 and value 0.
 ///
-/// In networks without tiers all links between switches count, and both directions are the same figure.
-pub fn core_balance(topology: &Topology, outcome: &Outcome) -> CoreBalance {
+/// In networks without tiers all links between switches count, and both directions are the same figure. `keep_bins` keeps the
+/// figures of each bin too.
+pub fn core_balance(topology: &Topology, outcome: &Outcome, keep_bins: bool) -> CoreBalance {
     let loads = loads(topology, &outcome.series);
     let top = topology.top_tier().0;
     let tiered = loads.iter().any(|load| load.kind.tier == top && load.kind.lower < top);
     let side = |up: bool| -> Vec<&LinkLoad<'_>> {
         loads.iter().filter(|load| load.kind.tier == top && (!tiered || load.kind.up == up)).collect()
     };
-    let (cllbl_rx, bb_rx) = balance(topology, outcome, &side(true));
-    let (cllbl_tx, bb_tx) = balance(topology, outcome, &side(false));
-    CoreBalance { cllbl_rx, cllbl_tx, bb_rx, bb_tx }
+    let (into, out) = (balance(topology, outcome, &side(true)), balance(topology, outcome, &side(false)));
+    let mean = |bins: &[Option<(f64, f64)>]| {
+        let busy: Vec<(f64, f64)> = bins.iter().copied().flatten().collect();
+        let sum = busy.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
+        if busy.is_empty() { IDLE } else { (sum.0 / busy.len() as f64, sum.1 / busy.len() as f64) }
+    };
+    let ((cllbl_rx, bb_rx), (cllbl_tx, bb_tx)) = (mean(&into), mean(&out));
+    let bins = if keep_bins { core_bins(outcome, &into, &out) } else { Vec::new() };
+    CoreBalance { cllbl_rx, cllbl_tx, bb_rx, bb_tx, bins }
 }
 
-fn balance(topology: &Topology, outcome: &Outcome, links: &[&LinkLoad<'_>]) -> (f64, f64) {
-    let (mut ratio, mut value, mut busy_bins) = (0.0, 0.0, 0u32);
-    for bin in 0..outcome.series.bins {
+/// Ratio and value of links that carry nothing.
+const IDLE: (f64, f64) = (1.0, 0.0);
+
+fn core_bins(outcome: &Outcome, into: &[Option<(f64, f64)>], out: &[Option<(f64, f64)>]) -> Vec<CoreBin> {
+    let bin = |(bin, (into, out)): (usize, (&Option<(f64, f64)>, &Option<(f64, f64)>))| {
+        let ((cllbl_rx, bb_rx), (cllbl_tx, bb_tx)) = (into.unwrap_or(IDLE), out.unwrap_or(IDLE));
+        let until = (outcome.series.bin * (bin as u64 + 1)).min(outcome.end);
+        CoreBin { until_s: until.as_s_f64(), cllbl_rx, cllbl_tx, bb_rx, bb_tx }
+    };
+    into.iter().zip(out).enumerate().map(bin).collect()
+}
+
+/// Of each time bin: CLLBL and mean utilisation; `None` where nothing was carried.
+fn balance(topology: &Topology, outcome: &Outcome, links: &[&LinkLoad<'_>]) -> Vec<Option<(f64, f64)>> {
+    let of_bin = |bin: usize| {
         let bytes: Vec<u64> = links.iter().map(|load| load.bytes[bin]).collect();
         if bytes.iter().all(|bytes| *bytes == 0) {
-            continue;
+            return None;
         }
-        busy_bins += 1;
-        ratio += max_over_mean(&bytes);
         let used: f64 = links.iter().map(|load| utilisation(topology, outcome, load, bin)).sum();
-        value += used / links.len() as f64;
-    }
-    if busy_bins == 0 {
-        return (1.0, 0.0);
-    }
-    (ratio / f64::from(busy_bins), value / f64::from(busy_bins))
+        Some((max_over_mean(&bytes), used / links.len() as f64))
+    };
+    (0..outcome.series.bins).map(of_bin).collect()
 }
 
 /// CLLBL of one bin; 1 where all are 0.

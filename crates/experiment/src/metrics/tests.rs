@@ -76,6 +76,7 @@ fn measured(topology: &Topology, flows: &[u64], outcome: &Outcome) -> (RunSummar
         load: Some(0.5),
         seed: 1,
         keep_heat: true,
+        keep_core_bins: true,
     };
     measure(&run, outcome)
 }
@@ -85,7 +86,7 @@ fn oracle_14_cllbl_of_one_one_one_five_is_two_and_a_half() {
     assert_eq!(load::max_over_mean(&[1, 1, 1, 5]), 2.5);
     let topology = leaf_spine();
     let outcome = outcome(&topology, Vec::new(), &[0.1, 0.1, 0.1, 0.5]);
-    let core = core_balance(&topology, &outcome);
+    let core = core_balance(&topology, &outcome, false);
     assert!((core.cllbl_rx - 2.5).abs() < 1e-12, "{core:?}");
     assert!((core.bb_rx - 0.2).abs() < 1e-12, "{core:?}");
     // Nothing came back down: idle.

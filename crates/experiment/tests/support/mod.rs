@@ -196,7 +196,7 @@ fn record(
         throughput_share: rho * 0.93,
         groups: Default::default(),
         fairness: Fairness { jain: 0.93, min: 0.2 },
-        core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho },
+        core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho, bins: Vec::new() },
         reordering: Reordering { fraction: if index == 1 { 0.27 } else { 0.0004 }, ..Reordering::default() },
         loss: Loss { retransmitted_share: dropped as f64 / sent as f64, ..Loss::default() },
         queues: queues(pain),
