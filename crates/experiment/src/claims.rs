@@ -99,6 +99,10 @@ pub enum Metric {
     ThroughputShare,
     /// Least of the flows' shares of their ideal rate.
     FlowShareMin,
+    /// Mean of them.
+    FlowShareMean,
+    /// Part of the flows that get at least half of their ideal rate.
+    FlowShareHalf,
     /// Packets dropped, whatever for.
     DroppedPackets,
     /// Most loaded / mean load of links into the top tier (CLLBL).
@@ -113,7 +117,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 17] = [
+    pub const ALL: [Metric; 19] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP99,
@@ -126,6 +130,8 @@ impl Metric {
         Metric::SlowdownBoundMean,
         Metric::ThroughputShare,
         Metric::FlowShareMin,
+        Metric::FlowShareMean,
+        Metric::FlowShareHalf,
         Metric::DroppedPackets,
         Metric::CoreCllblRx,
         Metric::CoreCllblTx,
@@ -133,7 +139,7 @@ impl Metric {
         Metric::CoreBbTx,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 17] = [
+    pub const NAMES: [&str; 19] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p99_us",
@@ -146,6 +152,8 @@ impl Metric {
         "slowdown_bound_mean",
         "throughput_share",
         "flow_share_min",
+        "flow_share_mean",
+        "flow_share_half",
         "dropped_packets",
         "core_cllbl_rx",
         "core_cllbl_tx",
@@ -188,6 +196,8 @@ impl Metric {
             Metric::SlowdownBoundMean => (run.flows.started > 0).then_some(run.slowdown_bound_mean),
             Metric::ThroughputShare => (run.flows.started > 0).then_some(run.throughput_share),
             Metric::FlowShareMin => (run.flows.started > 0).then_some(run.fairness.min),
+            Metric::FlowShareMean => (run.flows.started > 0).then_some(run.fairness.mean),
+            Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
             Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
             Metric::CoreCllblRx => Some(run.core.cllbl_rx),
             Metric::CoreCllblTx => Some(run.core.cllbl_tx),

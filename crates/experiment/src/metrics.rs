@@ -203,7 +203,14 @@ fn fairness(flows: &FlowList, outcome: &Outcome) -> Fairness {
             record.delivered_bytes as f64 / age_ps / ideal_rate
         })
         .collect();
-    Fairness { jain: jain(&shares), min: shares.iter().copied().reduce(f64::min).unwrap_or(0.0) }
+    let count = shares.len().max(1) as f64;
+    Fairness {
+        jain: jain(&shares),
+        min: shares.iter().copied().reduce(f64::min).unwrap_or(0.0),
+        mean: shares.iter().sum::<f64>() / count,
+        at_least: [0.5, 0.7, 0.8, 0.9]
+            .map(|bound| shares.iter().filter(|share| **share >= bound).count() as f64 / count),
+    }
 }
 
 /// Jain's index: (sum x)² / (n · sum x²); 0 for no values, 1 where all are 0.

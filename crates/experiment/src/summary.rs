@@ -189,13 +189,19 @@ pub struct SizeBucket {
     pub unfinished: u64,
 }
 
-/// Fairness of delivered rates over flows.
+/// Delivered rates of flows as shares of their ideal rates: delivered / active time / rate it would have alone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Fairness {
-    /// Jain's index of (delivered / active time / ideal rate).
+    /// Jain's index of the shares.
     pub jain: f64,
-    /// Least of these ratios.
+    /// Least share.
     pub min: f64,
+    /// Mean share (F2's throughput, where the flows could fill the bisection).
+    #[serde(default)]
+    pub mean: f64,
+    /// Part of the flows whose share is at least 0.5, 0.7, 0.8 and 0.9.
+    #[serde(default)]
+    pub at_least: [f64; 4],
 }
 
 /// F0's metrics (mechanisms.md §7): means over the bins in which core links carried traffic.

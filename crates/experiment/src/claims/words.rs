@@ -142,7 +142,11 @@ fn text(metric: Metric, value: f64, digits: usize) -> String {
         | Metric::CoreCllblTx
         | Metric::CoreBbRx
         | Metric::CoreBbTx => significant(value, digits),
-        Metric::CompletedShare | Metric::ThroughputShare | Metric::FlowShareMin => share(value, digits),
+        Metric::CompletedShare
+        | Metric::ThroughputShare
+        | Metric::FlowShareMin
+        | Metric::FlowShareMean
+        | Metric::FlowShareHalf => share(value, digits),
         _ => match value {
             us if us >= 999_500.0 => format!("{} s", significant(us / 1e6, digits)),
             us if us >= 999.5 => format!("{} ms", significant(us / 1e3, digits)),

@@ -145,7 +145,7 @@ pub const KEYS: &[Key] = &[
 
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),
-    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached), throughput_share, flow_share_min, dropped_packets, core_cllbl_rx, core_cllbl_tx, core_bb_rx or core_bb_tx (max / mean load, and mean utilisation, of links into and out of the top tier)"),
+    key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached), throughput_share, flow_share_min, flow_share_mean (of the flows' shares of their ideal rates), flow_share_half (part of the flows that get half of it), dropped_packets, core_cllbl_rx, core_cllbl_tx, core_bb_rx or core_bb_tx (max / mean load, and mean utilisation, of links into and out of the top tier)"),
     key("expect", "balancer", "label", "the only one", "the balancer it is about, as in `balancers`"),
     key("expect", "at_most", "label", "one comparison is required", "the metric is at most that of this balancer, paired over seeds"),
     key("expect", "times", "number", "1", "with at_most or at_least: the metric is compared with so many times the other balancer's, such as 0.8"),

@@ -195,7 +195,7 @@ fn record(
         slowdown_bound_mean: mean(&slowdown) * (1.0 + 5.0 * running as f64 / count as f64),
         throughput_share: rho * 0.93,
         groups: Default::default(),
-        fairness: Fairness { jain: 0.93, min: 0.2 },
+        fairness: Fairness { jain: 0.93, min: 0.2, mean: 0.8, at_least: [0.9, 0.8, 0.6, 0.5] },
         core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho, bins: Vec::new() },
         reordering: Reordering { fraction: if index == 1 { 0.27 } else { 0.0004 }, ..Reordering::default() },
         loss: Loss { retransmitted_share: dropped as f64 / sent as f64, ..Loss::default() },
