@@ -25,15 +25,15 @@ fn ports() -> impl Strategy<Value = PortNo> {
         PortNo::LOCAL,
         PortNo::ANY,
     ];
-    prop_oneof![6 => (0u32..6).prop_map(PortNo), 1 => prop::sample::select(reserved), 1 => any::<u32>().prop_map(PortNo)]
+    prop_oneof![20 => (1u32..5).prop_map(PortNo), 1 => (0u32..6).prop_map(PortNo), 1 => prop::sample::select(reserved), 1 => any::<u32>().prop_map(PortNo)]
 }
 
 fn groups() -> impl Strategy<Value = GroupId> {
-    prop_oneof![8 => (1u32..6).prop_map(GroupId), 1 => Just(GroupId::ALL), 1 => Just(GroupId::ANY)]
+    prop_oneof![16 => (1u32..4).prop_map(GroupId), 2 => (4u32..6).prop_map(GroupId), 1 => Just(GroupId::ALL), 1 => Just(GroupId::ANY)]
 }
 
 fn tables() -> impl Strategy<Value = TableId> {
-    prop_oneof![8 => (0u8..4).prop_map(TableId), 1 => Just(TableId::ALL)]
+    prop_oneof![16 => (0u8..3).prop_map(TableId), 1 => Just(TableId(3)), 1 => Just(TableId::ALL)]
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -46,10 +46,10 @@ fn action() -> impl Strategy<Value = Action> {
         _ => SetField::EthDst(MacAddr([2, 0, 0, 0, 0, value as u8])),
     });
     prop_oneof![
-        4 => (ports(), prop_oneof![Just(0u16), Just(64), Just(0xffff), any::<u16>()])
+        16 => (ports(), prop_oneof![Just(0u16), Just(64), Just(0xffff), any::<u16>()])
             .prop_map(|(port, max_len)| Action::Output { port, max_len }),
-        3 => groups().prop_map(Action::Group),
-        2 => field.prop_map(Action::SetField),
+        12 => groups().prop_map(Action::Group),
+        4 => field.prop_map(Action::SetField),
         1 => prop_oneof![Just(0x8100u16), Just(0x88a8)].prop_map(Action::PushVlan),
         1 => Just(Action::PopVlan),
         1 => prop_oneof![Just(Action::SetQueue(1)), Just(Action::DecNwTtl)],
@@ -57,7 +57,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
-    prop::collection::vec(action(), 0..4)
+    prop::collection::vec(action(), 0..3)
 }
 
 fn match_() -> impl Strategy<Value = Match> {
@@ -111,14 +111,17 @@ prop_compose! {
         ]),
         group in groups(),
         buckets in prop::collection::vec(
-            (0u16..3, prop_oneof![2 => Just(PortNo::ANY), 1 => ports()], prop_oneof![4 => Just(GroupId::ANY), 1 => groups()],
+            (0u16..5, prop_oneof![2 => Just(PortNo::ANY), 1 => ports()], prop_oneof![4 => Just(GroupId::ANY), 1 => groups()],
                 prop::collection::vec(action(), 0..3)),
             0..3,
         ),
     ) -> GroupMod {
         let bucket = |(weight, watch_port, watch_group, actions)| {
-            // Half of what a type never takes would leave few groups to test with.
-            let weight = if kind == GroupKind::Select { weight } else { weight / 2 };
+            // What a type never takes is rare, or there would be few groups to test with.
+            let weight = if kind == GroupKind::Select { weight } else { weight / 4 };
+            let can_watch = matches!(kind, GroupKind::Select | GroupKind::FastFailover) || weight > 0;
+            let watch_port = if can_watch { watch_port } else { PortNo::ANY };
+            let watch_group = if can_watch { watch_group } else { GroupId::ANY };
             Bucket { weight, watch_port, watch_group, actions }
         };
         GroupMod { command, kind, group, buckets: buckets.into_iter().map(bucket).collect() }

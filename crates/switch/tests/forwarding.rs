@@ -199,3 +199,26 @@ fn packets_are_kept_for_the_controller_and_used_once() {
     bench.handle(common::C, openflow::Xid(6), Message::FlowMod(add));
     assert_eq!(bench.drain(), [Output::Frame(PortNo(4), frame)]);
 }
+
+#[test]
+fn of_equal_entries_the_same_one_is_taken_whatever_else_is_installed() {
+    let mut bench = Bench::new(config());
+    let from = |port| Match { in_port: Some(PortNo(port)), ..Match::default() };
+    bench.add(0, 5, from(1), out(2));
+    bench.add(0, 5, to(2), out(3));
+    let taken = bench.ports(1, &tcp(1, 2, 9));
+    for other in [from(3), to(4)] {
+        bench.add(0, 9, other, out(4));
+        assert_eq!(bench.ports(1, &tcp(1, 2, 9)), taken);
+        bench.tell(Message::FlowMod(FlowMod::delete_strict(TableId(0), 9, other)));
+    }
+}
+
+#[test]
+fn an_action_set_with_a_group_does_no_output() {
+    let mut bench = Bench::new(config());
+    bench.tell(group(GroupModCommand::Add, GroupKind::Indirect, 1, vec![copy_to(2)]));
+    let write = vec![Action::output(PortNo(3)), Action::Group(GroupId(1))];
+    bench.add(0, 1, Match::default(), Instructions { write, ..Instructions::default() });
+    assert_eq!(bench.ports(1, &tcp(1, 2, 9)), [2]);
+}

@@ -185,7 +185,7 @@ fn a_new_master_makes_the_old_one_a_slave_and_old_claims_are_stale() {
     assert_eq!(asked(&mut bench, C), is(ControllerRole::Equal, u64::MAX), "no generation yet");
     assert_eq!(bench.ask(role(ControllerRole::Master, 5)), is(ControllerRole::Master, 5));
     let stale = error(ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale));
-    assert_eq!(bench.ask_as(OTHER, role(ControllerRole::Master, 4)), [stale.clone()]);
+    assert_eq!(bench.ask_as(OTHER, role(ControllerRole::Master, 4)), std::slice::from_ref(&stale));
     assert_eq!(asked(&mut bench, C), is(ControllerRole::Master, 5));
     assert_eq!(bench.ask_as(OTHER, role(ControllerRole::Master, 6)), is(ControllerRole::Master, 6));
     assert_eq!(asked(&mut bench, C), is(ControllerRole::Slave, 6));

@@ -65,7 +65,7 @@ fn everything_a_packet_uses_counts_it() {
         duration_ns: 4_000_000,
         buckets: vec![(2, 2000), (0, 0)],
     };
-    assert_eq!(groups, [expected.clone()]);
+    assert_eq!(groups, std::slice::from_ref(&expected));
     bench.tell(Message::GroupMod(GroupMod { command: GroupModCommand::Modify, ..add }));
     let MultipartReply::Group(groups) = ask(&mut bench, MultipartRequest::Group(GroupId(1))) else { panic!() };
     assert_eq!(groups, [GroupStats { buckets: vec![(0, 0); 2], ..expected }], "buckets begin anew, the group goes on");
