@@ -26,6 +26,7 @@ pub(crate) enum Loss {
     Blackhole,
     NoRoute,
     Watchdog,
+    Loop,
 }
 
 /// One directed link with the queue before it: one cache line.
@@ -403,6 +404,7 @@ impl Network {
             Loss::Blackhole => &mut self.dropped.blackhole,
             Loss::NoRoute => &mut self.dropped.no_route,
             Loss::Watchdog => &mut self.dropped.watchdog,
+            Loss::Loop => &mut self.dropped.looped,
         } += 1;
         let copy = *self.arena.get(packet);
         self.arena.remove(packet);
