@@ -55,7 +55,7 @@ fn table(document: &Document, text: &str, at: &At) -> Result<Table, FileError> {
 fn target_key(kind: &str, target: &str) -> &'static str {
     let is_link = target.contains("->") || target == "any" || target.ends_with('%');
     match kind {
-        "blackhole" | "switch-down" => "switch",
+        "blackhole" | "switch-down" | "channel-stall" | "channel-down" => "switch",
         "random-drop" if !is_link => "switch",
         _ => "link",
     }

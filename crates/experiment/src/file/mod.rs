@@ -22,6 +22,7 @@
 //! "transport.kind" = ["dctcp", "newreno"]
 //! ```
 
+mod control;
 mod describe;
 mod document;
 mod error;
