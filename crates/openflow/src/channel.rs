@@ -8,6 +8,7 @@ pub struct ConnectionId(pub u32);
 
 /// What happens to a controller.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each an allocation")]
 pub enum ToController {
     /// A switch opened a connection.
     Connected(ConnectionId),
@@ -19,6 +20,7 @@ pub enum ToController {
 
 /// What a controller wants done.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each an allocation")]
 pub enum FromController {
     /// Send a message.
     Message(ConnectionId, Envelope),

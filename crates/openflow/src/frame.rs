@@ -1,9 +1,20 @@
-//! Ethernet frames: from bytes to the headers switches look at, and the few packets a controller makes itself.
+//! Ethernet frames: from bytes to the headers switches look at and back, and the few packets a controller makes itself.
+//!
+//! The frame check sequence is not part of the bytes. Of stacked VLAN tags only the outermost one can be seen and changed.
+//! Only headers have to be there in full: frames cut short by a packet-in can be read and rewritten.
 
-use core::net::Ipv4Addr;
+mod build;
+mod layout;
+mod lldp;
+mod rewrite;
+#[cfg(test)]
+mod tests;
 
-use crate::address::MacAddr;
-use crate::headers::{Headers, ether, protocol};
+pub use build::{arp_reply, arp_request, build};
+pub use lldp::{Lldp, ORGANISATION};
+pub use rewrite::rewrite;
+
+use crate::headers::Headers;
 
 /// A frame that is not what it says it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -24,4 +35,37 @@ pub enum FrameError {
         /// What is wrong.
         what: &'static str,
     },
+}
+
+/// The headers of a frame.
+///
+/// An 802.3 length instead of an EtherType reads as 0x05ff, as the specification has it. Fragments of IPv4 other than the
+/// first have no ports: these are zero. ARP for anything but IPv4 over Ethernet has its operation and no addresses.
+///
+/// # Errors
+/// [`FrameError`] where the frame ends inside a header it announces, or a header contradicts itself.
+pub fn parse(frame: &[u8]) -> Result<Headers, FrameError> {
+    layout::Layout::of(frame).map(|layout| layout.headers)
+}
+
+/// The Internet checksum (RFC 1071) of `bytes`: the complement of their one's complement sum in 16-bit words.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    !fold(sum_of(bytes))
+}
+
+/// Sum of 16-bit words, an odd last byte counting as the upper half of one.
+fn sum_of(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(word.get(1).copied().unwrap_or(0)));
+    words.sum()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

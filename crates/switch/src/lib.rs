@@ -10,9 +10,47 @@
 //!
 //! It is stricter than hardware: whatever the specification lets a switch refuse, it refuses.
 
+//!
+//! Where the specification leaves a choice or this switch stays behind it:
+//! - Of entries of one priority that match a packet the one whose match looks at the smaller bits (in the order of
+//!   `key.rs`) is taken, whatever came first.
+//! - There are no meters, queues beside the first, TTLs and tags of 802.1ad; a second VLAN tag cannot be pushed. What asks for
+//!   them is refused.
+//! - Groups may call and watch groups as long as none reaches itself.
+//! - A frame's fields are those of its outermost VLAN tag; below a removed one it counts as untagged.
+
+mod actions;
+mod checks;
+mod counters;
+mod expiry;
+mod flow_mods;
+mod groups;
+mod key;
+mod packets;
+mod pipeline;
+mod ports;
+mod select;
+mod session;
+mod stats;
+mod table;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
+
 use net::Time;
-use openflow::{ConnectionId, DatapathId, Description, Envelope, Headers, PortDesc, PortNo};
+use openflow::{ConnectionId, DatapathId, Description, Envelope, Headers, PortDesc, PortNo, TableId};
 use smallvec::SmallVec;
+
+use crate::counters::Clock;
+use crate::groups::Groups;
+use crate::packets::{Buffers, Limiter};
+use crate::pipeline::{Datapath, Trace};
+use crate::ports::Ports;
+use crate::session::Sessions;
+use crate::table::Table;
+
+/// Entries in one part of an answer unless set otherwise: what fits into the 64 KiB of a message with room to spare.
+const PART_ENTRIES: usize = 256;
 
 /// What a switch is made from.
 #[derive(Clone, Debug)]
@@ -92,10 +130,16 @@ pub struct Decision {
     pub to_controller: bool,
     /// Why they go nowhere, if they do.
     pub no_output: Option<NoOutput>,
+    /// What it used, and what goes to the controller.
+    trace: Trace,
 }
 
 /// What comes out of a switch.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "messages are most of what is queued, and a box would cost each an allocation"
+)]
 pub enum Output {
     /// A message to a controller.
     Message(ConnectionId, Envelope),
@@ -107,6 +151,22 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Switch {
     config: Config,
+    tables: Vec<Table>,
+    groups: Groups,
+    ports: Ports,
+    /// Grows with every change of tables, groups and ports, from 1: a decision that was never made is not current.
+    version: u64,
+    clock: Clock,
+    sessions: Sessions,
+    buffers: Buffers,
+    limiter: Limiter,
+    /// When entries may expire.
+    deadlines: BTreeSet<(Time, TableId, u32)>,
+    outputs: VecDeque<Output>,
+    tally: Tally,
+    part_entries: usize,
+    /// Kept for its memory.
+    scratch: Decision,
 }
 
 /// Figures of a switch that are not part of the protocol.
@@ -129,89 +189,145 @@ pub struct Tally {
 }
 
 impl Switch {
-    /// A switch as it is when powered on: empty tables, all ports as described.
+    /// A switch as it is when powered on: empty tables, all ports as described. It has at least one table and at most 255;
+    /// ports without a number of their own (zero, reserved, or taken) are left out.
     pub fn new(config: Config) -> Switch {
-        Switch { config }
+        let config = Config { tables: config.tables.max(1), ..config };
+        Switch {
+            tables: (0..config.tables).map(|_| Table::default()).collect(),
+            groups: Groups::default(),
+            ports: Ports::new(&config.ports),
+            version: 1,
+            clock: Clock::new(config.stats_refresh),
+            sessions: Sessions::default(),
+            buffers: Buffers::new(config.buffers),
+            limiter: Limiter::new(config.packet_in_per_s),
+            deadlines: BTreeSet::new(),
+            outputs: VecDeque::new(),
+            tally: Tally::default(),
+            part_entries: PART_ENTRIES,
+            scratch: Decision::default(),
+            config,
+        }
     }
+
+    /// The same, with at most so many entries in one part of an answer.
+    pub fn with_part_entries(self, entries: NonZeroUsize) -> Switch {
+        Switch { part_entries: entries.get(), ..self }
+    }
+
     /// Its number.
     pub fn datapath(&self) -> DatapathId {
         self.config.datapath
     }
+
     /// A connection to a controller is open; the switch says hello.
     pub fn connected(&mut self, now: Time, connection: ConnectionId) {
-        let _ = (now, connection);
-        unimplemented!()
+        self.clock.advance(now);
+        self.open_session(connection);
     }
+
     /// It is gone. Entries stay; the switch goes on with them ("fail secure mode").
     pub fn disconnected(&mut self, now: Time, connection: ConnectionId) {
-        let _ = (now, connection);
-        unimplemented!()
+        self.clock.advance(now);
+        self.close_session(connection);
     }
-    /// A message of a controller.
+
+    /// A message of a controller. One on a connection the switch was not told of is ignored.
     pub fn handle(&mut self, now: Time, connection: ConnectionId, envelope: Envelope) {
-        let _ = (now, connection, envelope);
-        unimplemented!()
+        self.clock.advance(now);
+        self.take_message(connection, envelope);
     }
+
     /// A link came up or went down.
     pub fn set_port_live(&mut self, now: Time, port: PortNo, is_live: bool) {
-        let _ = (now, port, is_live);
-        unimplemented!()
+        self.clock.advance(now);
+        self.change_port(port, |desc| desc.is_link_down = !is_live);
     }
+
     /// A frame arrives whole: it is decided, counted and sent on, headers rewritten in its bytes. A frame that cannot be
-    /// parsed is dropped.
+    /// parsed is dropped, and so is one from a port that is down; both are counted there.
     pub fn receive(&mut self, now: Time, in_port: PortNo, frame: &[u8]) {
-        let _ = (now, in_port, frame);
-        unimplemented!()
+        self.clock.advance(now);
+        self.take_in(in_port, frame);
     }
+
     /// What would happen to a packet, without counting it. Its cost is that of the table lookups; nothing is allocated once
     /// `decision` is warm.
     pub fn decide(&mut self, now: Time, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
-        let _ = (now, in_port, headers, decision);
-        unimplemented!()
+        self.clock.advance(now);
+        self.datapath_view().decide(self.version, in_port, headers, decision);
     }
+
     /// Whether what was decided still holds: no table, group or port has changed since. Entries that time out change
     /// tables when [`Switch::handle_timeout`] removes them.
     #[inline]
     pub fn is_current(&self, decision: &Decision) -> bool {
-        let _ = decision;
-        unimplemented!()
+        self.version == decision.version
     }
+
     /// Counts a packet of `bytes` bytes handled as decided, on the entries, groups and ports it used, and keeps those
     /// entries from idling out. A current decision is expected: one that is not counts on what is left of it.
     #[inline]
     pub fn count(&mut self, now: Time, in_port: PortNo, decision: &Decision, bytes: u32) {
-        let _ = (now, in_port, decision, bytes);
-        unimplemented!()
+        self.clock.advance(now);
+        if let Some(port) = self.ports.get_mut(in_port) {
+            port.rx.add(&self.clock, 1, u64::from(bytes));
+        }
+        self.count_beyond_port(decision, u64::from(bytes));
     }
+
     /// Sends a packet decided for the controller to it, as far as the limit of the rate allows.
     pub fn packet_in(&mut self, now: Time, in_port: PortNo, decision: &Decision, frame: &[u8]) {
-        let _ = (now, in_port, decision, frame);
-        unimplemented!()
+        self.clock.advance(now);
+        self.send_copies(in_port, decision, frame);
     }
+
     /// What comes out next. To be called until it answers `None` after each of the calls above.
     pub fn poll_output(&mut self) -> Option<Output> {
-        unimplemented!()
+        self.outputs.pop_front()
     }
+
     /// When [`Switch::handle_timeout`] wants to be called: the next entry may expire.
     pub fn poll_timeout(&self) -> Option<Time> {
-        unimplemented!()
+        self.deadlines.first().map(|(at, ..)| *at)
     }
+
     /// Removes entries whose time has come.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-        unimplemented!()
+        self.clock.advance(now);
+        self.expire();
     }
+
     /// Figures for reports and tests.
     pub fn tally(&self) -> Tally {
-        unimplemented!()
+        Tally { groups: self.groups.len(), ..self.tally }
     }
-    /// All entries with their counters of this moment, by table, priority (highest first) and match: for tests that
-    /// compare what is installed with what is desired.
+
+    /// All entries with their counters of this moment (the latest time the switch was told), by table, priority (highest
+    /// first) and match: for tests that compare what is installed with what is desired.
     pub fn entries(&self) -> Vec<openflow::FlowStats> {
-        unimplemented!()
+        self.entries_now()
     }
+
     /// All groups by number.
     pub fn groups(&self) -> Vec<openflow::GroupDescription> {
-        unimplemented!()
+        self.groups.describe()
+    }
+
+    /// Notes a change that decisions may depend on; the answer is a number never given before.
+    fn changed(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn datapath_view(&self) -> Datapath<'_> {
+        Datapath { tables: &self.tables, groups: &self.groups, ports: &self.ports, select: &self.config.select }
+    }
+
+    #[inline]
+    fn count_beyond_port(&mut self, decision: &Decision, bytes: u64) {
+        let places = (&mut self.tables[..], &mut self.groups, &mut self.ports);
+        pipeline::count(places, &self.clock, decision, bytes);
     }
 }

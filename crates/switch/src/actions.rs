@@ -1,0 +1,107 @@
+//! What actions do to headers, and action sets.
+
+use openflow::headers::{ether, protocol};
+use openflow::{Action, GroupId, Headers, PortNo, SetField};
+
+/// Fields that can be set.
+const FIELDS: usize = 12;
+
+/// At most one action of each kind, done in the order of the specification (5.10), not of writing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ActionSet {
+    pops_vlan: bool,
+    push_vlan: Option<u16>,
+    fields: [Option<SetField>; FIELDS],
+    pub group: Option<GroupId>,
+    /// Port and, for the controller, bytes to send.
+    pub output: Option<(PortNo, u16)>,
+}
+
+impl ActionSet {
+    /// Of a list; later ones replace earlier ones of their kind.
+    pub fn of(actions: &[Action]) -> ActionSet {
+        let mut set = ActionSet::default();
+        actions.iter().for_each(|action| set.write(action));
+        set
+    }
+
+    /// Adds an action in place of one of its kind.
+    pub fn write(&mut self, action: &Action) {
+        match *action {
+            Action::Output { port, max_len } => self.output = Some((port, max_len)),
+            Action::Group(group) => self.group = Some(group),
+            Action::SetField(field) => self.fields[field_ix(field)] = Some(field),
+            Action::PushVlan(tag) => self.push_vlan = Some(tag),
+            Action::PopVlan => self.pops_vlan = true,
+            // Refused when entries and groups are made.
+            Action::SetQueue(_) | Action::DecNwTtl => {}
+        }
+    }
+
+    /// Does what changes headers.
+    pub fn change(&self, headers: &mut Headers) -> Result<(), NotPossible> {
+        if self.pops_vlan {
+            change(&Action::PopVlan, headers)?;
+        }
+        if let Some(tag) = self.push_vlan {
+            change(&Action::PushVlan(tag), headers)?;
+        }
+        self.fields.iter().flatten().for_each(|field| set_field(*field, headers));
+        Ok(())
+    }
+}
+
+/// An action cannot be done to this packet, which is dropped: a tag pushed onto a tag, which headers cannot show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotPossible;
+
+/// Does an action that changes headers; others are none of its business.
+pub fn change(action: &Action, headers: &mut Headers) -> Result<(), NotPossible> {
+    match *action {
+        Action::SetField(field) => set_field(field, headers),
+        Action::PushVlan(_) if headers.vlan.is_some() => return Err(NotPossible),
+        Action::PushVlan(_) => (headers.vlan, headers.vlan_pcp) = (Some(0), 0),
+        Action::PopVlan => (headers.vlan, headers.vlan_pcp) = (None, 0),
+        Action::Output { .. } | Action::Group(_) | Action::SetQueue(_) | Action::DecNwTtl => {}
+    }
+    Ok(())
+}
+
+/// Sets a field where the packet has it.
+fn set_field(field: SetField, headers: &mut Headers) {
+    let is_ipv4 = headers.eth_type == ether::IPV4;
+    let is_tcp = is_ipv4 && headers.ip_proto == protocol::TCP;
+    let is_udp = is_ipv4 && headers.ip_proto == protocol::UDP;
+    match field {
+        SetField::EthDst(mac) => headers.eth_dst = mac,
+        SetField::EthSrc(mac) => headers.eth_src = mac,
+        SetField::VlanVid(vid) if headers.vlan.is_some() => headers.vlan = Some(vid),
+        SetField::VlanPcp(pcp) if headers.vlan.is_some() => headers.vlan_pcp = pcp,
+        SetField::IpDscp(dscp) if is_ipv4 => headers.ip_dscp = dscp,
+        SetField::IpEcn(ecn) if is_ipv4 => headers.ip_ecn = ecn,
+        SetField::Ipv4Src(ip) if is_ipv4 => headers.ipv4_src = ip,
+        SetField::Ipv4Dst(ip) if is_ipv4 => headers.ipv4_dst = ip,
+        SetField::TcpSrc(port) if is_tcp => headers.l4_src = port,
+        SetField::TcpDst(port) if is_tcp => headers.l4_dst = port,
+        SetField::UdpSrc(port) if is_udp => headers.l4_src = port,
+        SetField::UdpDst(port) if is_udp => headers.l4_dst = port,
+        _ => {}
+    }
+}
+
+fn field_ix(field: SetField) -> usize {
+    match field {
+        SetField::EthDst(_) => 0,
+        SetField::EthSrc(_) => 1,
+        SetField::VlanVid(_) => 2,
+        SetField::VlanPcp(_) => 3,
+        SetField::IpDscp(_) => 4,
+        SetField::IpEcn(_) => 5,
+        SetField::Ipv4Src(_) => 6,
+        SetField::Ipv4Dst(_) => 7,
+        SetField::TcpSrc(_) => 8,
+        SetField::TcpDst(_) => 9,
+        SetField::UdpSrc(_) => 10,
+        SetField::UdpDst(_) => 11,
+    }
+}

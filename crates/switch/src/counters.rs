@@ -1,0 +1,126 @@
+//! Counters, as they are and as statistics show them.
+//!
+//! Real switches refresh what they show every so often (20 s on the switch of F4): until then the same bytes and the same
+//! age come back. A counter keeps what it was at the last multiple of the period beside what it is; that is brought up to
+//! date when it is first counted on after the multiple, so refreshing costs nothing where nobody counts.
+
+use net::Time;
+
+/// Two numbers that grow together: packets and bytes, or lookups and hits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counter {
+    now: (u64, u64),
+    shown: (u64, u64),
+    /// The period `shown` belongs to.
+    period: u64,
+}
+
+impl Counter {
+    /// Adds to both.
+    #[inline]
+    pub fn add(&mut self, clock: &Clock, first: u64, second: u64) {
+        if self.period != clock.period {
+            self.shown = self.now;
+            self.period = clock.period;
+        }
+        self.now.0 += first;
+        self.now.1 += second;
+    }
+
+    /// As of this moment.
+    pub fn now(&self) -> (u64, u64) {
+        self.now
+    }
+
+    /// As of the last refresh.
+    pub fn shown(&self, clock: &Clock) -> (u64, u64) {
+        if clock.is_refreshed_always() || self.period != clock.period { self.now } else { self.shown }
+    }
+}
+
+/// The time, and the period of refreshing it lies in.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    now: Time,
+    refresh: Time,
+    period: u64,
+    next_period: Time,
+}
+
+impl Clock {
+    /// At time zero, with statistics refreshed at multiples of `refresh`; zero for always.
+    pub fn new(refresh: Time) -> Clock {
+        let next_period = if refresh == Time::ZERO { Time::MAX } else { refresh };
+        Clock { now: Time::ZERO, refresh, period: 0, next_period }
+    }
+
+    /// Time goes on; it never goes back.
+    #[inline]
+    pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        if self.now >= self.next_period {
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        if self.is_refreshed_always() {
+            return;
+        }
+        self.period = self.now.as_ps() / self.refresh.as_ps();
+        self.next_period = (self.refresh * self.period).saturating_add(self.refresh);
+    }
+
+    /// The latest time told.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    fn is_refreshed_always(&self) -> bool {
+        self.refresh == Time::ZERO
+    }
+
+    /// Age of what began at `since` as statistics show it, ns.
+    pub fn shown_age_ns(&self, since: Time) -> u64 {
+        let at = if self.is_refreshed_always() { self.now } else { self.refresh * self.period };
+        age_ns(since, at)
+    }
+}
+
+/// Nanoseconds from `since` to `at`.
+pub fn age_ns(since: Time, at: Time) -> u64 {
+    at.saturating_sub(since).as_ps() / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_show_what_they_were_at_the_last_multiple() {
+        let mut clock = Clock::new(Time::from_s(20));
+        let mut counter = Counter::default();
+        let mut at = |counter: &mut Counter, s, bytes| {
+            clock.advance(Time::from_s(s));
+            if bytes > 0 {
+                counter.add(&clock, 1, bytes);
+            }
+            (counter.shown(&clock), clock.shown_age_ns(Time::from_s(5)))
+        };
+        assert_eq!(at(&mut counter, 6, 100), ((0, 0), 0));
+        assert_eq!(at(&mut counter, 19, 100), ((0, 0), 0));
+        assert_eq!(at(&mut counter, 20, 0), ((2, 200), 15_000_000_000));
+        assert_eq!(at(&mut counter, 39, 50), ((2, 200), 15_000_000_000));
+        assert_eq!(at(&mut counter, 101, 50), ((3, 250), 95_000_000_000));
+        assert_eq!(counter.now(), (4, 300));
+    }
+
+    #[test]
+    fn without_a_period_counters_show_what_they_are() {
+        let mut clock = Clock::new(Time::ZERO);
+        let mut counter = Counter::default();
+        clock.advance(Time::from_s(3));
+        counter.add(&clock, 1, 7);
+        assert_eq!((counter.shown(&clock), clock.shown_age_ns(Time::from_s(1))), ((1, 7), 2_000_000_000));
+    }
+}

@@ -1,0 +1,45 @@
+//! Entries whose time has come (specification 5.5).
+//!
+//! Every entry with a timeout is once in a queue, under the earliest time it may expire. Use does not move it there; when
+//! the time comes and it was used since, it is put in again. So packets cost nothing here.
+
+use net::Time;
+use openflow::{RemovedReason, TableId};
+
+use crate::Switch;
+use crate::table::Entry;
+
+/// When and why an entry expires if it is not used any more.
+fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
+    let after = |since: Time, timeout_s: u16| since.saturating_add(Time::from_s(u64::from(timeout_s)));
+    let idle =
+        (entry.idle_timeout_s > 0).then(|| (after(entry.used_at, entry.idle_timeout_s), RemovedReason::IdleTimeout));
+    let hard = (entry.hard_timeout_s > 0)
+        .then(|| (after(entry.installed_at, entry.hard_timeout_s), RemovedReason::HardTimeout));
+    idle.into_iter().chain(hard).min()
+}
+
+impl Switch {
+    /// Puts an entry into the queue.
+    pub(crate) fn plan_timeout(&mut self, table: TableId, slot: u32) {
+        let Some(entry) = self.tables[usize::from(table.0)].get_mut(slot) else { return };
+        entry.deadline = expiry(entry).map(|(at, _)| at);
+        if let Some(at) = entry.deadline {
+            self.deadlines.insert((at, table, slot));
+        }
+    }
+
+    /// Removes what has expired by now.
+    pub(crate) fn expire(&mut self) {
+        while let Some(&(at, table, slot)) = self.deadlines.first().filter(|(at, ..)| *at <= self.clock.now()) {
+            let entry = self.tables[usize::from(table.0)].get(slot);
+            match entry.and_then(expiry) {
+                Some((when, reason)) if when <= self.clock.now() => self.remove_entry(table, slot, reason),
+                _ => {
+                    self.deadlines.remove(&(at, table, slot));
+                    self.plan_timeout(table, slot);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Groups: which bucket a packet takes, and changes of groups.
+
+use std::collections::BTreeMap;
+
+use net::Time;
+use openflow::{
+    Action, Bucket, ErrorKind, GroupDescription, GroupId, GroupKind, GroupMod, GroupModCommand, GroupModFailed,
+    Headers, PortNo, RemovedReason,
+};
+
+use crate::actions::ActionSet;
+use crate::counters::Counter;
+use crate::ports::Ports;
+use crate::select::region;
+use crate::{Select, Switch, checks};
+
+/// A bucket with what it has counted.
+#[derive(Clone, Debug)]
+pub struct BucketState {
+    pub bucket: Bucket,
+    pub actions: ActionSet,
+    pub counter: Counter,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Never given twice: tells it from a later group of its number.
+    pub serial: u64,
+    /// The same for its buckets, which a modification replaces.
+    pub bucket_serial: u64,
+    pub kind: GroupKind,
+    pub buckets: Vec<BucketState>,
+    pub counter: Counter,
+    pub since: Time,
+}
+
+/// Groups by number.
+#[derive(Default, Debug)]
+pub struct Groups(BTreeMap<GroupId, Group>);
+
+impl Groups {
+    #[inline]
+    pub fn get(&self, group: GroupId) -> Option<&Group> {
+        self.0.get(&group)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, group: GroupId) -> Option<&mut Group> {
+        self.0.get_mut(&group)
+    }
+
+    pub fn contains(&self, group: GroupId) -> bool {
+        self.0.contains_key(&group)
+    }
+
+    pub fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        self.0.iter().map(|(id, group)| (*id, group))
+    }
+
+    pub fn describe(&self) -> Vec<GroupDescription> {
+        let describe = |(group, state): (GroupId, &Group)| GroupDescription {
+            group,
+            kind: state.kind,
+            buckets: state.buckets.iter().map(|bucket| bucket.bucket.clone()).collect(),
+        };
+        self.iter().map(describe).collect()
+    }
+
+    /// Whether a bucket may be used: it watches nothing, or one of what it watches is alive (specification 6.7).
+    pub fn is_bucket_live(&self, bucket: &Bucket, ports: &Ports) -> bool {
+        let (port, group) = (bucket.watch_port, bucket.watch_group);
+        (port == PortNo::ANY && group == GroupId::ANY)
+            || (port != PortNo::ANY && ports.is_live(port))
+            || (group != GroupId::ANY && self.is_live(group, ports))
+    }
+
+    /// Whether a group has a bucket that may be used. Groups do not watch each other in circles: that is refused.
+    fn is_live(&self, group: GroupId, ports: &Ports) -> bool {
+        let buckets = self.get(group).map_or(&[][..], |group| &group.buckets);
+        buckets.iter().any(|bucket| self.is_bucket_live(&bucket.bucket, ports))
+    }
+
+    /// The bucket that one packet of a group takes; all of them for groups of type all, which do not ask.
+    #[inline]
+    pub fn choose(&self, group: &Group, ports: &Ports, select: &Select, headers: &Headers) -> Option<usize> {
+        match group.kind {
+            GroupKind::All | GroupKind::Indirect => (!group.buckets.is_empty()).then_some(0),
+            GroupKind::FastFailover => {
+                group.buckets.iter().position(|bucket| self.is_bucket_live(&bucket.bucket, ports))
+            }
+            GroupKind::Select => {
+                let weight = |bucket: &BucketState| {
+                    let is_live = bucket.bucket.weight > 0 && self.is_bucket_live(&bucket.bucket, ports);
+                    if is_live { u64::from(bucket.bucket.weight) } else { 0 }
+                };
+                let total: u64 = group.buckets.iter().map(weight).sum();
+                let mut point = region(select, headers, total)?;
+                group.buckets.iter().position(|bucket| {
+                    let weight = weight(bucket);
+                    let is_here = point < weight;
+                    point = point.saturating_sub(weight);
+                    is_here
+                })
+            }
+        }
+    }
+
+    /// Whether some bucket of `other` groups calls or watches `group`.
+    fn is_used_by_groups(&self, group: GroupId) -> bool {
+        self.0
+            .values()
+            .flat_map(|state| &state.buckets)
+            .any(|bucket| callees(&bucket.bucket).any(|callee| callee == group))
+    }
+
+    /// Whether `group` with these buckets would reach itself.
+    fn would_loop(&self, group: GroupId, buckets: &[Bucket]) -> bool {
+        let mut pending: Vec<GroupId> = buckets.iter().flat_map(callees).collect();
+        let mut seen = Vec::new();
+        while let Some(next) = pending.pop() {
+            if next == group {
+                return true;
+            }
+            if let Err(at) = seen.binary_search(&next) {
+                seen.insert(at, next);
+                let state = self.get(next).map_or(&[][..], |state| &state.buckets);
+                pending.extend(state.iter().flat_map(|bucket| callees(&bucket.bucket)));
+            }
+        }
+        false
+    }
+}
+
+/// Groups a bucket calls or watches.
+pub fn callees(bucket: &Bucket) -> impl Iterator<Item = GroupId> + '_ {
+    let watched = (bucket.watch_group != GroupId::ANY).then_some(bucket.watch_group);
+    let called = bucket.actions.iter().filter_map(|action| match action {
+        Action::Group(group) => Some(*group),
+        _ => None,
+    });
+    called.chain(watched)
+}
+
+fn refused<T>(why: GroupModFailed) -> Result<T, ErrorKind> {
+    Err(ErrorKind::GroupModFailed(why))
+}
+
+impl Switch {
+    pub(crate) fn group_mod(&mut self, group_mod: &GroupMod) -> Result<(), ErrorKind> {
+        match group_mod.command {
+            GroupModCommand::Add => self.add_group(group_mod)?,
+            GroupModCommand::Modify => self.modify_group(group_mod)?,
+            GroupModCommand::Delete => self.delete_group(group_mod.group)?,
+        }
+        self.tally.group_mods += 1;
+        Ok(())
+    }
+
+    fn add_group(&mut self, group_mod: &GroupMod) -> Result<(), ErrorKind> {
+        let id = group_mod.group;
+        if id > GroupId::MAX {
+            return refused(GroupModFailed::InvalidGroup);
+        }
+        if self.groups.contains(id) {
+            return refused(GroupModFailed::GroupExists);
+        }
+        if self.groups.len() >= self.config.max_groups {
+            return refused(GroupModFailed::OutOfGroups);
+        }
+        let buckets = self.checked_buckets(group_mod)?;
+        let serial = self.changed();
+        let (counter, since) = (Counter::default(), self.clock.now());
+        let group = Group { serial, bucket_serial: serial, kind: group_mod.kind, buckets, counter, since };
+        self.groups.0.insert(id, group);
+        Ok(())
+    }
+
+    fn modify_group(&mut self, group_mod: &GroupMod) -> Result<(), ErrorKind> {
+        if !self.groups.contains(group_mod.group) {
+            return refused(GroupModFailed::UnknownGroup);
+        }
+        let buckets = self.checked_buckets(group_mod)?;
+        let bucket_serial = self.changed();
+        if let Some(group) = self.groups.get_mut(group_mod.group) {
+            (group.kind, group.buckets, group.bucket_serial) = (group_mod.kind, buckets, bucket_serial);
+        }
+        Ok(())
+    }
+
+    fn checked_buckets(&self, group_mod: &GroupMod) -> Result<Vec<BucketState>, ErrorKind> {
+        if self.groups.would_loop(group_mod.group, &group_mod.buckets) {
+            return refused(GroupModFailed::Loop);
+        }
+        checks::group(group_mod, &self.ports, &self.groups)?;
+        let state = |bucket: &Bucket| BucketState {
+            bucket: bucket.clone(),
+            actions: ActionSet::of(&bucket.actions),
+            counter: Counter::default(),
+        };
+        Ok(group_mod.buckets.iter().map(state).collect())
+    }
+
+    fn delete_group(&mut self, id: GroupId) -> Result<(), ErrorKind> {
+        if id > GroupId::MAX && id != GroupId::ALL {
+            return refused(GroupModFailed::InvalidGroup);
+        }
+        if id == GroupId::ALL {
+            if self.groups.0.is_empty() {
+                return Ok(());
+            }
+            self.remove_entries(RemovedReason::GroupDelete, |entry| {
+                entry.actions().any(|action| matches!(action, Action::Group(_)))
+            });
+            self.groups.0.clear();
+        } else {
+            // Deleting what is not there is no error.
+            if !self.groups.contains(id) {
+                return Ok(());
+            }
+            if self.groups.is_used_by_groups(id) {
+                return refused(GroupModFailed::ChainedGroup);
+            }
+            self.remove_entries(RemovedReason::GroupDelete, |entry| entry.uses_group(id));
+            self.groups.0.remove(&id);
+        }
+        self.changed();
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Packets that come whole: received, sent by the controller, kept for it, or on their way to it.
+
+use net::Time;
+use openflow::frame::{parse, rewrite};
+use openflow::{
+    Action, BadRequest, BufferId, ErrorKind, Headers, Masked, Match, Message, PacketIn, PacketInReason, PacketOut,
+    PortNo,
+};
+
+use crate::pipeline::ControllerCopy;
+use crate::{Decision, Output, Switch, checks};
+
+/// Packets kept for the controller: the last ones, each until it is used.
+#[derive(Debug)]
+pub struct Buffers {
+    slots: Vec<Option<Kept>>,
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Kept {
+    id: BufferId,
+    in_port: PortNo,
+    /// Gone once it has been used.
+    frame: Option<Vec<u8>>,
+}
+
+impl Buffers {
+    /// Room for so many packets.
+    pub fn new(buffers: u32) -> Buffers {
+        Buffers { slots: (0..buffers).map(|_| None).collect(), next: 0 }
+    }
+
+    fn ix(&self, id: BufferId) -> Option<usize> {
+        (id.0 as usize).checked_rem(self.slots.len())
+    }
+
+    /// Keeps a packet in place of the oldest one.
+    fn keep(&mut self, in_port: PortNo, frame: &[u8]) -> BufferId {
+        let id = BufferId(self.next);
+        let Some(ix) = self.ix(id) else { return BufferId::NO_BUFFER };
+        self.slots[ix] = Some(Kept { id, in_port, frame: Some(frame.to_vec()) });
+        // The last number means that there is no buffer.
+        self.next = (self.next + 1) % BufferId::NO_BUFFER.0;
+        id
+    }
+
+    /// A packet that is there to be used.
+    pub fn frame(&self, id: BufferId) -> Result<&[u8], BadRequest> {
+        let kept = self.ix(id).and_then(|ix| self.slots[ix].as_ref()).filter(|kept| kept.id == id);
+        kept.ok_or(BadRequest::BufferUnknown)?.frame.as_deref().ok_or(BadRequest::BufferEmpty)
+    }
+
+    fn take(&mut self, id: BufferId) -> Result<(PortNo, Vec<u8>), BadRequest> {
+        self.frame(id)?;
+        let kept = self.ix(id).and_then(|ix| self.slots[ix].as_mut());
+        kept.and_then(|kept| Some((kept.in_port, kept.frame.take()?))).ok_or(BadRequest::BufferUnknown)
+    }
+}
+
+/// The limit of the rate of packet-in messages: a bucket of a tenth of a second's tokens, kept as the time at which it would
+/// be full again (generic cell rate algorithm).
+#[derive(Debug)]
+pub struct Limiter {
+    /// Between packets at the full rate; `None` for no limit, [`Time::MAX`] for nothing at all.
+    interval: Option<Time>,
+    burst: Time,
+    full_at: Time,
+}
+
+impl Limiter {
+    pub fn new(per_s: Option<u32>) -> Limiter {
+        let interval =
+            per_s.map(|rate| Time::from_s(1).as_ps().checked_div(u64::from(rate)).map_or(Time::MAX, Time::from_ps));
+        // At least one token, or nothing would ever pass.
+        let burst = interval.map_or(Time::ZERO, |interval| Time::from_ms(100).max(interval));
+        Limiter { interval, burst, full_at: Time::ZERO }
+    }
+
+    fn allows(&mut self, now: Time) -> bool {
+        let Some(interval) = self.interval else { return true };
+        let full_at = self.full_at.max(now).saturating_add(interval);
+        let is_allowed = interval != Time::MAX && full_at.saturating_sub(now) <= self.burst;
+        if is_allowed {
+            self.full_at = full_at;
+        }
+        is_allowed
+    }
+}
+
+impl Switch {
+    /// Decides, counts and forwards a frame from a port.
+    pub(crate) fn take_in(&mut self, in_port: PortNo, frame: &[u8]) {
+        let Some(port) = self.ports.get_mut(in_port) else { return };
+        let bytes = frame.len() as u64;
+        let headers = match parse(frame) {
+            Ok(headers) if port.desc.is_live() => headers,
+            _ => {
+                port.rx_dropped.add(&self.clock, 1, bytes);
+                return;
+            }
+        };
+        port.rx.add(&self.clock, 1, bytes);
+        self.run(in_port, &headers, None, frame);
+    }
+
+    /// Processes a packet: by the tables, or by actions.
+    fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
+        let mut decision = std::mem::take(&mut self.scratch);
+        match actions {
+            None => self.datapath_view().decide(self.version, in_port, headers, &mut decision),
+            Some(actions) => self.datapath_view().act(self.version, in_port, headers, actions, &mut decision),
+        }
+        self.count_beyond_port(&decision, frame.len() as u64);
+        for egress in &decision.egress {
+            let frame = with_headers(frame, headers, &egress.headers);
+            self.outputs.push_back(Output::Frame(egress.port, frame));
+        }
+        self.send_copies(in_port, &decision, frame);
+        self.scratch = decision;
+    }
+
+    pub(crate) fn packet_out(&mut self, packet_out: PacketOut) -> Result<(), ErrorKind> {
+        let in_port = packet_out.in_port;
+        if in_port != PortNo::CONTROLLER && self.ports.get(in_port).is_none() {
+            return Err(ErrorKind::BadRequest(BadRequest::BadPort));
+        }
+        if packet_out.buffer == BufferId::NO_BUFFER {
+            let headers = parse(&packet_out.data).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
+            self.check_packet_out(&packet_out.actions, &headers)?;
+            self.run(in_port, &headers, Some(&packet_out.actions), &packet_out.data);
+            return Ok(());
+        }
+        // Refused is not used: the packet stays for a better attempt.
+        let frame = self.buffers.frame(packet_out.buffer).map_err(ErrorKind::BadRequest)?;
+        let headers = parse(frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
+        self.check_packet_out(&packet_out.actions, &headers)?;
+        let (_, frame) = self.buffers.take(packet_out.buffer).map_err(ErrorKind::BadRequest)?;
+        self.run(in_port, &headers, Some(&packet_out.actions), &frame);
+        Ok(())
+    }
+
+    fn check_packet_out(&self, actions: &[Action], headers: &Headers) -> Result<(), ErrorKind> {
+        let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: true };
+        targets.check(actions, checks::Subject::of_headers(headers)).map(|_| ())
+    }
+
+    /// Sends a kept packet through the tables.
+    pub(crate) fn send_buffered(&mut self, buffer: BufferId) -> Result<(), ErrorKind> {
+        let (in_port, frame) = self.buffers.take(buffer).map_err(ErrorKind::BadRequest)?;
+        let headers = parse(&frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
+        self.run(in_port, &headers, None, &frame);
+        Ok(())
+    }
+
+    /// Sends to controllers what was decided for them.
+    pub(crate) fn send_copies(&mut self, in_port: PortNo, decision: &Decision, frame: &[u8]) {
+        for copy in &decision.trace.copies {
+            let wanted = self.sessions.wanting_packet_in(copy.origin.reason);
+            if wanted.is_empty() {
+                continue;
+            }
+            if !self.limiter.allows(self.clock.now()) {
+                self.tally.packet_ins_suppressed += 1;
+                continue;
+            }
+            let message = self.packet_in_message(in_port, &decision.trace.headers, copy, frame);
+            wanted.iter().for_each(|connection| self.send(*connection, message.clone()));
+        }
+    }
+
+    fn packet_in_message(
+        &mut self,
+        in_port: PortNo,
+        headers: &Headers,
+        copy: &ControllerCopy,
+        frame: &[u8],
+    ) -> Message {
+        let mut data = with_headers(frame, headers, &copy.headers);
+        let total_len = u16::try_from(data.len()).unwrap_or(u16::MAX);
+        let buffer = match copy.max_len {
+            Action::WHOLE_PACKET => BufferId::NO_BUFFER,
+            _ => self.buffers.keep(in_port, &data),
+        };
+        if buffer != BufferId::NO_BUFFER {
+            data.truncate(usize::from(copy.max_len));
+        }
+        let metadata = (copy.metadata != 0).then_some(Masked { value: copy.metadata, mask: u64::MAX });
+        Message::PacketIn(PacketIn {
+            buffer,
+            total_len,
+            reason: copy.origin.reason,
+            table: copy.origin.table,
+            cookie: copy.origin.cookie,
+            match_: Match { in_port: Some(in_port), metadata, ..Match::default() },
+            data,
+        })
+    }
+}
+
+/// The frame with other headers; as it is where its bytes are not those of the headers it was decided for.
+fn with_headers(frame: &[u8], was: &Headers, now: &Headers) -> Vec<u8> {
+    let changed = if was == now { None } else { rewrite(frame, now).ok() };
+    changed.unwrap_or_else(|| frame.to_vec())
+}
+
+/// The bit of a reason in [`openflow::AsyncConfig::packet_in`].
+pub fn packet_in_bit(reason: PacketInReason) -> u32 {
+    match reason {
+        PacketInReason::NoMatch => 1,
+        PacketInReason::Action => 1 << 1,
+        PacketInReason::InvalidTtl => 1 << 2,
+    }
+}

@@ -1,0 +1,256 @@
+//! Connections to controllers: handshake, roles, what each is told, and which message goes where.
+//!
+//! A connection waits for a hello, is open, or has failed. A message before the hello is refused (`OFPBRC_BAD_VERSION`: none
+//! has been agreed on) and has no effect. A connection without a common version is told so and not listened to any more; the
+//! specification wants it closed, which is for the controller or the driver to do.
+
+use std::collections::BTreeMap;
+
+use openflow::{
+    AsyncConfig, BadRequest, ConnectionId, ControllerRole, Envelope, ErrorKind, Features, HelloFailed, Message,
+    PacketInReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig, SwitchConfigFailed, TableId, TableModFailed,
+    Xid, capability,
+};
+
+use crate::checks::CONTROLLER_LEN_MAX;
+use crate::packets::packet_in_bit;
+use crate::{Output, Switch};
+
+/// Versions spoken: 1.3 alone.
+const VERSIONS: u32 = 1 << 4;
+/// Bit of [`openflow::PortReason::Modify`], the only thing that happens to ports here.
+const PORT_MODIFIED: u32 = 1 << 2;
+/// What controllers are told unless they ask for other things (specification 6.1.1): as master or equal all but packets
+/// whose TTL ran out, as slave only what happens to ports.
+const DEFAULT_ASYNC: AsyncConfig =
+    AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };
+/// `OFP_DEFAULT_MISS_SEND_LEN`.
+const DEFAULT_MISS_SEND_LEN: u16 = 128;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    AwaitingHello,
+    Open,
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    state: State,
+    role: ControllerRole,
+    async_config: AsyncConfig,
+    config: SwitchConfig,
+}
+
+impl Session {
+    fn wants(&self, masks: impl Fn(&AsyncConfig) -> [u32; 2], bit: u32) -> bool {
+        let [ruling, slave] = masks(&self.async_config);
+        let mask = if self.role == ControllerRole::Slave { slave } else { ruling };
+        self.state == State::Open && mask & bit != 0
+    }
+}
+
+/// All connections.
+#[derive(Default, Debug)]
+pub struct Sessions {
+    open: BTreeMap<ConnectionId, Session>,
+    /// Greatest generation seen of masters and slaves.
+    generation: Option<u64>,
+}
+
+impl Sessions {
+    fn wanting(&self, masks: impl Fn(&AsyncConfig) -> [u32; 2], bit: u32) -> Vec<ConnectionId> {
+        self.open.iter().filter(|(_, session)| session.wants(&masks, bit)).map(|(id, _)| *id).collect()
+    }
+
+    /// Who is to get packets sent up for this reason.
+    pub fn wanting_packet_in(&self, reason: PacketInReason) -> Vec<ConnectionId> {
+        self.wanting(|config| config.packet_in, packet_in_bit(reason))
+    }
+
+    fn set_role(&mut self, connection: ConnectionId, request: Role) -> Result<Role, ErrorKind> {
+        if matches!(request.role, ControllerRole::Master | ControllerRole::Slave) {
+            // Generations wrap around (specification 6.3.5).
+            let is_stale = |seen: u64| (request.generation.wrapping_sub(seen) as i64) < 0;
+            if self.generation.is_some_and(is_stale) {
+                return Err(ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale));
+            }
+            self.generation = Some(request.generation);
+        }
+        if request.role == ControllerRole::Master {
+            let masters = self.open.values_mut().filter(|session| session.role == ControllerRole::Master);
+            masters.for_each(|session| session.role = ControllerRole::Slave);
+        }
+        let session = self.open.get_mut(&connection);
+        let role = session.map_or(ControllerRole::NoChange, |session| {
+            if request.role != ControllerRole::NoChange {
+                session.role = request.role;
+            }
+            session.role
+        });
+        Ok(Role { role, generation: self.generation.unwrap_or(u64::MAX) })
+    }
+}
+
+impl Switch {
+    pub(crate) fn open_session(&mut self, connection: ConnectionId) {
+        let session = Session {
+            state: State::AwaitingHello,
+            role: ControllerRole::Equal,
+            async_config: DEFAULT_ASYNC,
+            config: SwitchConfig { flags: 0, miss_send_len: DEFAULT_MISS_SEND_LEN },
+        };
+        self.sessions.open.insert(connection, session);
+        self.send(connection, Message::Hello { versions: VERSIONS });
+    }
+
+    pub(crate) fn close_session(&mut self, connection: ConnectionId) {
+        self.sessions.open.remove(&connection);
+    }
+
+    /// Sends what nobody asked for.
+    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) {
+        self.answer(connection, Xid(0), message);
+    }
+
+    pub(crate) fn answer(&mut self, connection: ConnectionId, xid: Xid, message: Message) {
+        self.outputs.push_back(Output::Message(connection, Envelope { xid, message }));
+    }
+
+    fn refuse(&mut self, connection: ConnectionId, xid: Xid, kind: ErrorKind, data: Vec<u8>) {
+        self.tally.errors += 1;
+        self.answer(connection, xid, Message::Error { kind, data });
+    }
+
+    /// Tells all who want to know of a port.
+    pub(crate) fn tell_all(&mut self, message: Message) {
+        for connection in self.sessions.wanting(|config| config.port_status, PORT_MODIFIED) {
+            self.send(connection, message.clone());
+        }
+    }
+
+    /// Tells all who want to know of a removed entry.
+    pub(crate) fn tell_removed(&mut self, reason: RemovedReason, message: Message) {
+        let bit = match reason {
+            RemovedReason::IdleTimeout => 1,
+            RemovedReason::HardTimeout => 1 << 1,
+            RemovedReason::Delete => 1 << 2,
+            RemovedReason::GroupDelete => 1 << 3,
+        };
+        for connection in self.sessions.wanting(|config| config.flow_removed, bit) {
+            self.send(connection, message.clone());
+        }
+    }
+
+    pub(crate) fn take_message(&mut self, connection: ConnectionId, envelope: Envelope) {
+        let Envelope { xid, message } = envelope;
+        let Some(session) = self.sessions.open.get_mut(&connection) else { return };
+        match (session.state, message) {
+            (State::Failed, _) => {}
+            (State::AwaitingHello, Message::Hello { versions }) if versions & VERSIONS != 0 => {
+                session.state = State::Open
+            }
+            (State::AwaitingHello, Message::Hello { .. }) => {
+                session.state = State::Failed;
+                let text = b"this switch speaks OpenFlow 1.3 only".to_vec();
+                self.refuse(connection, xid, ErrorKind::HelloFailed(HelloFailed::Incompatible), text);
+            }
+            // An error is never answered by one.
+            (State::AwaitingHello, Message::Error { .. }) => session.state = State::Failed,
+            (State::AwaitingHello, _) => {
+                self.refuse(connection, xid, ErrorKind::BadRequest(BadRequest::BadVersion), Vec::new());
+            }
+            (State::Open, message) => {
+                if let Err(kind) = self.obey(connection, xid, message) {
+                    self.refuse(connection, xid, kind, Vec::new());
+                }
+            }
+        }
+    }
+
+    /// Does what a controller with an open connection wants.
+    fn obey(&mut self, connection: ConnectionId, xid: Xid, message: Message) -> Result<(), ErrorKind> {
+        let Some(session) = self.sessions.open.get_mut(&connection) else { return Ok(()) };
+        if session.role == ControllerRole::Slave && changes_state(&message) {
+            return Err(ErrorKind::BadRequest(BadRequest::IsSlave));
+        }
+        let reply = match message {
+            // A second hello changes nothing; the others answer what this switch never asks.
+            Message::Hello { .. } | Message::Error { .. } | Message::EchoReply(_) => return Ok(()),
+            Message::EchoRequest(data) => Message::EchoReply(data),
+            Message::FeaturesRequest => Message::FeaturesReply(self.features()),
+            Message::GetConfigRequest => Message::GetConfigReply(session.config),
+            Message::SetConfig(config) => {
+                session.config = checked_config(config)?;
+                return Ok(());
+            }
+            Message::PacketOut(packet_out) => return self.packet_out(packet_out),
+            Message::FlowMod(flow_mod) => return self.flow_mod(flow_mod),
+            Message::GroupMod(group_mod) => return self.group_mod(&group_mod),
+            Message::PortMod(port_mod) => return self.port_mod(&port_mod),
+            Message::TableMod { table, config } => return self.table_mod(table, config),
+            Message::MultipartRequest(request) => return self.multipart(connection, xid, request),
+            // Nothing is left unfinished between messages.
+            Message::BarrierRequest => Message::BarrierReply,
+            Message::RoleRequest(request) => Message::RoleReply(self.sessions.set_role(connection, request)?),
+            Message::GetAsyncRequest => Message::GetAsyncReply(session.async_config),
+            Message::SetAsync(config) => {
+                session.async_config = config;
+                return Ok(());
+            }
+            Message::Experimenter { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadExperimenter)),
+            // Only switches send these.
+            Message::FeaturesReply(_)
+            | Message::GetConfigReply(_)
+            | Message::PacketIn(_)
+            | Message::FlowRemoved(_)
+            | Message::PortStatus { .. }
+            | Message::MultipartReply { .. }
+            | Message::BarrierReply
+            | Message::RoleReply(_)
+            | Message::GetAsyncReply(_) => return Err(ErrorKind::BadRequest(BadRequest::BadType)),
+        };
+        self.answer(connection, xid, reply);
+        Ok(())
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            datapath: self.config.datapath,
+            buffers: self.config.buffers,
+            tables: self.config.tables,
+            auxiliary: 0,
+            capabilities: capability::FLOW_STATS
+                | capability::TABLE_STATS
+                | capability::PORT_STATS
+                | capability::GROUP_STATS,
+        }
+    }
+
+    fn table_mod(&self, table: TableId, config: u32) -> Result<(), ErrorKind> {
+        if table != TableId::ALL && table.0 >= self.config.tables {
+            return Err(ErrorKind::TableModFailed(TableModFailed::BadTable));
+        }
+        if config != 0 {
+            return Err(ErrorKind::TableModFailed(TableModFailed::BadConfig));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a slave must not send this (specification 6.3.4).
+fn changes_state(message: &Message) -> bool {
+    use Message::{FlowMod, GroupMod, PacketOut, PortMod, TableMod};
+    matches!(message, PacketOut(_) | FlowMod(_) | GroupMod(_) | PortMod(_) | TableMod { .. })
+}
+
+fn checked_config(config: SwitchConfig) -> Result<SwitchConfig, ErrorKind> {
+    // Fragments are treated as any packet; dropping or reassembling them is not offered.
+    if config.flags != 0 {
+        return Err(ErrorKind::SwitchConfigFailed(SwitchConfigFailed::BadFlags));
+    }
+    if config.miss_send_len > CONTROLLER_LEN_MAX && config.miss_send_len != u16::MAX {
+        return Err(ErrorKind::SwitchConfigFailed(SwitchConfigFailed::BadLen));
+    }
+    Ok(config)
+}

@@ -1,0 +1,222 @@
+//! State and statistics, in parts (specification 7.3.5).
+
+use std::collections::BTreeMap;
+
+use openflow::{
+    Action, BadRequest, ConnectionId, ErrorKind, FlowSelection, FlowStats, GroupFeatures, GroupId, GroupStats, Message,
+    MultipartReply, MultipartRequest, PortNo, PortStats, TableId, TableStats, Xid,
+};
+
+use crate::counters::age_ns;
+use crate::groups::{Group, callees};
+use crate::key::Pattern;
+use crate::ports::Port;
+use crate::table::Entry;
+use crate::{Switch, checks};
+
+/// All four types of groups.
+const GROUP_TYPES: u32 = 0b1111;
+/// Weights, watching, chaining, checks for loops.
+const GROUP_CAPABILITIES: u32 = 0b1111;
+/// Output, push and pop VLAN, group, set field (`OFPAT_*`).
+const GROUP_ACTIONS: u32 = 1 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25;
+
+impl Switch {
+    pub(crate) fn multipart(
+        &mut self,
+        connection: ConnectionId,
+        xid: Xid,
+        request: MultipartRequest,
+    ) -> Result<(), ErrorKind> {
+        let reply = match request {
+            MultipartRequest::Desc => MultipartReply::Desc(self.config.description.clone()),
+            MultipartRequest::Flow(selection) => {
+                let flows = self.flow_stats(&selection)?;
+                self.in_parts(connection, xid, flows, MultipartReply::Flow);
+                return Ok(());
+            }
+            MultipartRequest::Aggregate(selection) => self.aggregate(&selection)?,
+            MultipartRequest::Table => {
+                let tables = self.table_stats();
+                self.in_parts(connection, xid, tables, MultipartReply::Table);
+                return Ok(());
+            }
+            MultipartRequest::Port(port) => {
+                let ports = self.port_stats(port)?;
+                self.in_parts(connection, xid, ports, MultipartReply::Port);
+                return Ok(());
+            }
+            MultipartRequest::Group(group) => {
+                let groups = self.group_stats(group);
+                self.in_parts(connection, xid, groups, MultipartReply::Group);
+                return Ok(());
+            }
+            MultipartRequest::GroupDesc => {
+                let groups = self.groups.describe();
+                self.in_parts(connection, xid, groups, MultipartReply::GroupDesc);
+                return Ok(());
+            }
+            MultipartRequest::GroupFeatures => MultipartReply::GroupFeatures(GroupFeatures {
+                types: GROUP_TYPES,
+                capabilities: GROUP_CAPABILITIES,
+                max_groups: [self.config.max_groups; 4],
+                actions: [GROUP_ACTIONS; 4],
+            }),
+            MultipartRequest::PortDesc => {
+                let ports = self.ports.iter().map(|port| port.desc.clone()).collect();
+                self.in_parts(connection, xid, ports, MultipartReply::PortDesc);
+                return Ok(());
+            }
+            MultipartRequest::Other { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadMultipart)),
+        };
+        self.answer(connection, xid, Message::MultipartReply { reply, has_more: false });
+        Ok(())
+    }
+
+    /// Answers with a list, a part at a time; an empty list is one empty part.
+    fn in_parts<T>(&mut self, connection: ConnectionId, xid: Xid, list: Vec<T>, reply: fn(Vec<T>) -> MultipartReply) {
+        let mut rest = list.into_iter();
+        loop {
+            let part: Vec<T> = rest.by_ref().take(self.part_entries).collect();
+            let has_more = rest.len() > 0;
+            self.answer(connection, xid, Message::MultipartReply { reply: reply(part), has_more });
+            if !has_more {
+                return;
+            }
+        }
+    }
+
+    /// Selected entries by table, priority (highest first) and match.
+    fn selected(&self, selection: &FlowSelection) -> Result<Vec<(TableId, &Entry)>, ErrorKind> {
+        let tables = match selection.table {
+            TableId::ALL => 0..self.config.tables,
+            TableId(table) if table < self.config.tables => table..table + 1,
+            _ => return Err(ErrorKind::BadRequest(BadRequest::BadTableId)),
+        };
+        checks::match_(&selection.match_, &self.ports)?;
+        let pattern = Pattern::of(&selection.match_);
+        let is_meant = |entry: &Entry| {
+            (entry.cookie ^ selection.cookie) & selection.cookie_mask == 0
+                && entry.sends_to(selection.out_port)
+                && entry.uses_group(selection.out_group)
+                && pattern.covers(&entry.pattern)
+        };
+        let mut chosen = Vec::new();
+        for id in tables {
+            let table = &self.tables[usize::from(id)];
+            let slots = table.select(is_meant);
+            chosen.extend(slots.into_iter().filter_map(|slot| Some((TableId(id), table.get(slot)?))));
+        }
+        Ok(chosen)
+    }
+
+    fn flow_stats(&self, selection: &FlowSelection) -> Result<Vec<FlowStats>, ErrorKind> {
+        let stats = |(table, entry): (TableId, &Entry)| {
+            let age_ns = self.clock.shown_age_ns(entry.counted_since);
+            stats_of(table, entry, entry.counter.shown(&self.clock), age_ns)
+        };
+        Ok(self.selected(selection)?.into_iter().map(stats).collect())
+    }
+
+    fn aggregate(&self, selection: &FlowSelection) -> Result<MultipartReply, ErrorKind> {
+        let chosen = self.selected(selection)?;
+        let shown = chosen.iter().map(|(_, entry)| entry.counter.shown(&self.clock));
+        let (packets, bytes) = shown.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Ok(MultipartReply::Aggregate { packets, bytes, flows: chosen.len() as u32 })
+    }
+
+    fn table_stats(&self) -> Vec<TableStats> {
+        let stats = |(id, table): (usize, &crate::table::Table)| {
+            let (lookups, matched) = table.counter.shown(&self.clock);
+            TableStats { table: TableId(id as u8), active: table.len(), lookups, matched }
+        };
+        self.tables.iter().enumerate().map(stats).collect()
+    }
+
+    fn port_stats(&self, port: PortNo) -> Result<Vec<PortStats>, ErrorKind> {
+        if port == PortNo::ANY {
+            return Ok(self.ports.iter().map(|port| self.stats_of_port(port)).collect());
+        }
+        let port = self.ports.get(port).ok_or(ErrorKind::BadRequest(BadRequest::BadPort))?;
+        Ok(vec![self.stats_of_port(port)])
+    }
+
+    fn stats_of_port(&self, port: &Port) -> PortStats {
+        let (rx_packets, rx_bytes) = port.rx.shown(&self.clock);
+        let (tx_packets, tx_bytes) = port.tx.shown(&self.clock);
+        PortStats {
+            port: port.desc.port,
+            rx_packets,
+            tx_packets,
+            rx_bytes,
+            tx_bytes,
+            rx_dropped: port.rx_dropped.shown(&self.clock).0,
+            tx_dropped: port.tx_dropped.shown(&self.clock).0,
+            duration_ns: self.clock.shown_age_ns(Switch::PORTS_SINCE),
+        }
+    }
+
+    /// Of one group or all; an unknown one gives an empty list, since the specification has no error for it.
+    fn group_stats(&self, wanted: GroupId) -> Vec<GroupStats> {
+        let references = self.group_references();
+        let stats = |(group, state): (GroupId, &Group)| {
+            let (packets, bytes) = state.counter.shown(&self.clock);
+            GroupStats {
+                group,
+                references: references.get(&group).copied().unwrap_or(0),
+                packets,
+                bytes,
+                duration_ns: self.clock.shown_age_ns(state.since),
+                buckets: state.buckets.iter().map(|bucket| bucket.counter.shown(&self.clock)).collect(),
+            }
+        };
+        self.groups.iter().filter(|(group, _)| wanted == GroupId::ALL || wanted == *group).map(stats).collect()
+    }
+
+    /// How many entries and groups use each group, each counted once.
+    fn group_references(&self) -> BTreeMap<GroupId, u32> {
+        let mut references = BTreeMap::new();
+        let mut note = |mut used: Vec<GroupId>| {
+            used.sort();
+            used.dedup();
+            used.into_iter().for_each(|group| *references.entry(group).or_default() += 1);
+        };
+        let called = |action: &Action| if let Action::Group(group) = action { Some(*group) } else { None };
+        for (_, entry) in self.tables.iter().flat_map(|table| table.iter()) {
+            note(entry.actions().filter_map(called).collect());
+        }
+        for (_, group) in self.groups.iter() {
+            note(group.buckets.iter().flat_map(|bucket| callees(&bucket.bucket)).collect());
+        }
+        references
+    }
+
+    /// All entries as they are at this moment.
+    pub(crate) fn entries_now(&self) -> Vec<FlowStats> {
+        let stats = |(id, table): (usize, &crate::table::Table)| {
+            let of = |slot| {
+                let entry = table.get(slot)?;
+                let age_ns = age_ns(entry.counted_since, self.clock.now());
+                Some(stats_of(TableId(id as u8), entry, entry.counter.now(), age_ns))
+            };
+            table.select(|_| true).into_iter().filter_map(of).collect::<Vec<_>>()
+        };
+        self.tables.iter().enumerate().flat_map(stats).collect()
+    }
+}
+
+fn stats_of(table: TableId, entry: &Entry, (packets, bytes): (u64, u64), duration_ns: u64) -> FlowStats {
+    FlowStats {
+        table,
+        duration_ns,
+        priority: entry.priority,
+        idle_timeout_s: entry.idle_timeout_s,
+        hard_timeout_s: entry.hard_timeout_s,
+        flags: entry.flags,
+        cookie: entry.cookie,
+        packets,
+        bytes,
+        match_: entry.match_,
+        instructions: entry.instructions.clone(),
+    }
+}

@@ -1,0 +1,199 @@
+//! One flow table: its entries, and the search for the one of highest priority that a packet matches.
+//!
+//! Entries are grouped by the bits they look at (tuple space search; Srinivasan, Suri and Varghese, SIGCOMM 1999). Within a
+//! group all entries are found by one search for the masked packet; groups are visited from the one with the highest
+//! priority on, until no better entry can follow. So the cost is that of the kinds of matches, not of their number.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use net::Time;
+use openflow::{Action, FlowModFlags, GroupId, Instructions, Match, PortNo};
+use smallvec::SmallVec;
+
+use crate::counters::Counter;
+use crate::key::{Key, Pattern};
+
+/// A flow entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Never given twice: tells an entry from a later one in its place.
+    pub serial: u64,
+    pub priority: u16,
+    pub match_: Match,
+    /// Whether it is the table-miss entry: all packets, lowest priority (specification 5.4).
+    pub is_table_miss: bool,
+    pub pattern: Pattern,
+    pub instructions: Instructions,
+    pub cookie: u64,
+    pub flags: FlowModFlags,
+    pub idle_timeout_s: u16,
+    pub hard_timeout_s: u16,
+    pub installed_at: Time,
+    /// Since when it is counted: earlier than installed if it took over the counters of another.
+    pub counted_since: Time,
+    pub used_at: Time,
+    pub counter: Counter,
+    /// Under what time it is in the queue of timeouts.
+    pub deadline: Option<Time>,
+}
+
+impl Entry {
+    /// Everything it may do to a packet.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.instructions.apply.iter().chain(&self.instructions.write)
+    }
+
+    pub fn sends_to(&self, port: PortNo) -> bool {
+        port == PortNo::ANY
+            || self.actions().any(|action| matches!(action, Action::Output { port: out, .. } if *out == port))
+    }
+
+    pub fn uses_group(&self, group: GroupId) -> bool {
+        group == GroupId::ANY || self.actions().any(|action| *action == Action::Group(group))
+    }
+}
+
+/// Entries that look at the same bits.
+#[derive(Debug)]
+struct Tuple {
+    mask: Key,
+    /// Highest priority among them.
+    top: u16,
+    /// By masked value; highest priority first.
+    rules: BTreeMap<Key, SmallVec<[Rule; 1]>>,
+    /// How many there are of each priority.
+    priorities: BTreeMap<u16, u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    priority: u16,
+    slot: u32,
+}
+
+/// A flow table.
+#[derive(Default, Debug)]
+pub struct Table {
+    slots: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// By top priority, highest first, then mask.
+    tuples: Vec<Tuple>,
+    /// Lookups and hits.
+    pub counter: Counter,
+}
+
+impl Table {
+    pub fn len(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
+    }
+
+    pub fn get(&self, slot: u32) -> Option<&Entry> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The entry a packet matches: of highest priority, then of smallest pattern (the specification leaves open which of
+    /// several; the same one whatever their history is what tests need).
+    #[inline]
+    pub fn lookup(&self, key: &Key) -> Option<(u32, &Entry)> {
+        let mut best: Option<(&Tuple, Rule)> = None;
+        for tuple in &self.tuples {
+            if let Some((found, rule)) = best
+                && (tuple.top, Reverse(tuple.mask)) < (rule.priority, Reverse(found.mask))
+            {
+                break;
+            }
+            if let Some(rules) = tuple.rules.get(&key.masked(&tuple.mask)) {
+                let rule = rules[0];
+                let better = |(found, other): (&Tuple, Rule)| {
+                    (rule.priority, Reverse(tuple.mask)) > (other.priority, Reverse(found.mask))
+                };
+                if best.is_none_or(better) {
+                    best = Some((tuple, rule));
+                }
+            }
+        }
+        let (_, rule) = best?;
+        Some((rule.slot, self.get(rule.slot)?))
+    }
+
+    /// The entry of exactly this match and priority.
+    pub fn find(&self, priority: u16, pattern: &Pattern) -> Option<u32> {
+        let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
+        let rules = tuple.rules.get(&pattern.value)?;
+        rules.iter().find(|rule| rule.priority == priority).map(|rule| rule.slot)
+    }
+
+    /// Adds an entry; there is none of its match and priority.
+    pub fn insert(&mut self, entry: Entry) -> u32 {
+        let (priority, pattern) = (entry.priority, entry.pattern);
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(Some(entry));
+        } else {
+            self.slots[slot as usize] = Some(entry);
+        }
+        let ix = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask).unwrap_or_else(|| {
+            let (rules, priorities) = (BTreeMap::new(), BTreeMap::new());
+            self.tuples.push(Tuple { mask: pattern.mask, top: priority, rules, priorities });
+            self.tuples.len() - 1
+        });
+        let tuple = &mut self.tuples[ix];
+        let rules = tuple.rules.entry(pattern.value).or_default();
+        let at = rules.partition_point(|rule| rule.priority > priority);
+        rules.insert(at, Rule { priority, slot });
+        *tuple.priorities.entry(priority).or_default() += 1;
+        self.settle(ix);
+        slot
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, slot: u32) -> Option<Entry> {
+        let entry = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        let ix = self.tuples.iter().position(|tuple| tuple.mask == entry.pattern.mask)?;
+        let tuple = &mut self.tuples[ix];
+        if let Some(rules) = tuple.rules.get_mut(&entry.pattern.value) {
+            rules.retain(|rule| rule.slot != slot);
+            if rules.is_empty() {
+                tuple.rules.remove(&entry.pattern.value);
+            }
+        }
+        if let Some(count) = tuple.priorities.get_mut(&entry.priority) {
+            *count -= 1;
+            if *count == 0 {
+                tuple.priorities.remove(&entry.priority);
+            }
+        }
+        self.settle(ix);
+        Some(entry)
+    }
+
+    /// Restores the order of tuples after one changed.
+    fn settle(&mut self, ix: usize) {
+        match self.tuples[ix].priorities.last_key_value() {
+            None => drop(self.tuples.remove(ix)),
+            Some((&top, _)) => {
+                self.tuples[ix].top = top;
+                // Nearly sorted: one may be out of place.
+                self.tuples.sort_by_key(|tuple| (Reverse(tuple.top), tuple.mask));
+            }
+        }
+    }
+
+    /// Entries by place, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
+    }
+
+    /// Places of the chosen entries, by priority (highest first) and match.
+    pub fn select(&self, mut is_chosen: impl FnMut(&Entry) -> bool) -> Vec<u32> {
+        let mut chosen: Vec<(u32, &Entry)> = self.iter().filter(|(_, entry)| is_chosen(entry)).collect();
+        chosen.sort_by(|(_, a), (_, b)| (Reverse(a.priority), &a.match_).cmp(&(Reverse(b.priority), &b.match_)));
+        chosen.into_iter().map(|(slot, _)| slot).collect()
+    }
+}
