@@ -167,6 +167,7 @@ fn record(
     let causes = [("queue", dropped), ("host_queue", 0), ("link_down", running * 3), ("random", 0)];
     let lost: u64 = causes.iter().map(|cause| cause.1).sum();
     let packets = PacketCounts {
+        to_controller: 0,
         sent,
         delivered: sent - lost - running,
         dropped: causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect(),

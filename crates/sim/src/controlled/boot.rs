@@ -20,11 +20,11 @@ impl Controlled<'_> {
         for ix in 0..self.stations.len() as u32 {
             self.agenda.put(connect_at, Item::Connect(ix));
         }
+        self.is_booting = self.config.boot == Boot::Warm;
         self.drain_plane(0);
-        if self.config.boot != Boot::Warm {
+        if !self.is_booting {
             return;
         }
-        self.is_booting = true;
         let mut clock = 0;
         while let Some(at) = self.agenda.next().filter(|at| *at <= PATIENCE.as_ps()) {
             clock = at;
