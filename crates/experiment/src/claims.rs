@@ -79,6 +79,8 @@ pub enum Metric {
     FctMean,
     /// Median completion time.
     FctP50,
+    /// 95th percentile of completion times.
+    FctP95,
     /// 99th percentile of completion times.
     FctP99,
     /// Mean completion time of flows up to 100 KB.
@@ -117,9 +119,10 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 20] = [
         Metric::FctMean,
         Metric::FctP50,
+        Metric::FctP95,
         Metric::FctP99,
         Metric::SmallFctMean,
         Metric::SlowdownMean,
@@ -139,9 +142,10 @@ impl Metric {
         Metric::CoreBbTx,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 19] = [
+    pub const NAMES: [&str; 20] = [
         "fct_mean_us",
         "fct_p50_us",
+        "fct_p95_us",
         "fct_p99_us",
         "small_fct_mean_us",
         "slowdown_mean",
@@ -187,6 +191,7 @@ impl Metric {
         match self {
             Metric::FctMean => completed(run.fct_us.mean),
             Metric::FctP50 => completed(run.fct_us.p50),
+            Metric::FctP95 => completed(run.fct_us.p95),
             Metric::FctP99 => completed(run.fct_us.p99),
             Metric::SmallFctMean => small_fct_mean_us(run),
             Metric::SlowdownMean => completed(run.slowdown.mean),
