@@ -14,7 +14,9 @@ use crate::ports::Ports;
 /// Most actions in one list.
 pub const ACTIONS_MAX: usize = 64;
 /// Most buckets in one group.
-pub const BUCKETS_MAX: usize = 1024;
+pub const BUCKETS_MAX: usize = 256;
+/// Longest chain of groups that call or watch one another. With the limit above it bounds the copies made of one packet.
+pub const CHAIN_MAX: usize = 2;
 /// Longest beginning of a packet that can be asked for (`OFPCML_MAX`); only "whole packet" is beyond.
 pub const CONTROLLER_LEN_MAX: u16 = 0xffe5;
 

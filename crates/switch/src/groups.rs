@@ -110,12 +110,24 @@ impl Groups {
         }
     }
 
-    /// Whether some bucket of `other` groups calls or watches `group`.
-    fn is_used_by_groups(&self, group: GroupId) -> bool {
-        self.0
-            .values()
-            .flat_map(|state| &state.buckets)
-            .any(|bucket| callees(&bucket.bucket).any(|callee| callee == group))
+    /// Length of the longest chain of groups through `group`, had it these buckets.
+    fn chain_len(&self, group: GroupId, buckets: &[Bucket]) -> usize {
+        self.chain_above(group) + 1 + self.chain_below(&mut buckets.iter())
+    }
+
+    // Both go no further than chains that exist, which are short.
+    fn chain_below(&self, buckets: &mut dyn Iterator<Item = &Bucket>) -> usize {
+        let below = |group| {
+            self.get(group)
+                .map_or(0, |state| 1 + self.chain_below(&mut state.buckets.iter().map(|bucket| &bucket.bucket)))
+        };
+        buckets.flat_map(callees).map(below).max().unwrap_or(0)
+    }
+
+    fn chain_above(&self, group: GroupId) -> usize {
+        let calls = |state: &Group| state.buckets.iter().any(|bucket| callees(&bucket.bucket).any(|id| id == group));
+        let callers = self.iter().filter(|(_, state)| calls(state));
+        callers.map(|(caller, _)| 1 + self.chain_above(caller)).max().unwrap_or(0)
     }
 
     /// Whether `group` with these buckets would reach itself.
@@ -197,6 +209,9 @@ impl Switch {
             return refused(GroupModFailed::Loop);
         }
         checks::group(group_mod, &self.ports, &self.groups)?;
+        if self.groups.chain_len(group_mod.group, &group_mod.buckets) > checks::CHAIN_MAX {
+            return refused(GroupModFailed::ChainingUnsupported);
+        }
         let state = |bucket: &Bucket| BucketState {
             bucket: bucket.clone(),
             actions: ActionSet::of(&bucket.actions),
@@ -222,7 +237,7 @@ impl Switch {
             if !self.groups.contains(id) {
                 return Ok(());
             }
-            if self.groups.is_used_by_groups(id) {
+            if self.groups.chain_above(id) > 0 {
                 return refused(GroupModFailed::ChainedGroup);
             }
             self.remove_entries(RemovedReason::GroupDelete, |entry| entry.uses_group(id));

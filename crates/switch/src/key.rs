@@ -22,7 +22,7 @@ impl Key {
             eth_dst: headers.eth_dst,
             eth_src: headers.eth_src,
             eth_type: headers.eth_type,
-            vlan: headers.vlan.map_or(0, |vid| VLAN_PRESENT | vid),
+            vlan: headers.vlan.map_or(0, |vid| VLAN_PRESENT | vid & 0x0fff),
             vlan_pcp: headers.vlan_pcp,
             ip_dscp: headers.ip_dscp,
             ip_ecn: headers.ip_ecn,

@@ -16,7 +16,7 @@
 //!   `key.rs`) is taken, whatever came first.
 //! - There are no meters, queues beside the first, TTLs and tags of 802.1ad; a second VLAN tag cannot be pushed. What asks for
 //!   them is refused.
-//! - Groups may call and watch groups as long as none reaches itself.
+//! - Groups may call and watch groups that call and watch none; a packet is copied to no more than 256 × 256 buckets.
 //! - A frame's fields are those of its outermost VLAN tag; below a removed one it counts as untagged.
 
 mod actions;

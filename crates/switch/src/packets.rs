@@ -13,7 +13,9 @@ use crate::{Decision, Output, Switch, checks};
 /// Packets kept for the controller: the last ones, each until it is used.
 #[derive(Debug)]
 pub struct Buffers {
-    slots: Vec<Option<Kept>>,
+    room: u32,
+    /// As many as have been needed so far.
+    slots: Vec<Kept>,
     next: u32,
 }
 
@@ -28,18 +30,23 @@ struct Kept {
 impl Buffers {
     /// Room for so many packets.
     pub fn new(buffers: u32) -> Buffers {
-        Buffers { slots: (0..buffers).map(|_| None).collect(), next: 0 }
+        Buffers { room: buffers, slots: Vec::new(), next: 0 }
     }
 
     fn ix(&self, id: BufferId) -> Option<usize> {
-        (id.0 as usize).checked_rem(self.slots.len())
+        id.0.checked_rem(self.room).map(|ix| ix as usize)
     }
 
     /// Keeps a packet in place of the oldest one.
     fn keep(&mut self, in_port: PortNo, frame: &[u8]) -> BufferId {
         let id = BufferId(self.next);
         let Some(ix) = self.ix(id) else { return BufferId::NO_BUFFER };
-        self.slots[ix] = Some(Kept { id, in_port, frame: Some(frame.to_vec()) });
+        let kept = Kept { id, in_port, frame: Some(frame.to_vec()) };
+        match self.slots.get_mut(ix) {
+            Some(slot) => *slot = kept,
+            // Numbers go up by one, so places are filled in order.
+            None => self.slots.push(kept),
+        }
         // The last number means that there is no buffer.
         self.next = (self.next + 1) % BufferId::NO_BUFFER.0;
         id
@@ -47,13 +54,13 @@ impl Buffers {
 
     /// A packet that is there to be used.
     pub fn frame(&self, id: BufferId) -> Result<&[u8], BadRequest> {
-        let kept = self.ix(id).and_then(|ix| self.slots[ix].as_ref()).filter(|kept| kept.id == id);
+        let kept = self.ix(id).and_then(|ix| self.slots.get(ix)).filter(|kept| kept.id == id);
         kept.ok_or(BadRequest::BufferUnknown)?.frame.as_deref().ok_or(BadRequest::BufferEmpty)
     }
 
     fn take(&mut self, id: BufferId) -> Result<(PortNo, Vec<u8>), BadRequest> {
         self.frame(id)?;
-        let kept = self.ix(id).and_then(|ix| self.slots[ix].as_mut());
+        let kept = self.ix(id).and_then(|ix| self.slots.get_mut(ix));
         kept.and_then(|kept| Some((kept.in_port, kept.frame.take()?))).ok_or(BadRequest::BufferUnknown)
     }
 }

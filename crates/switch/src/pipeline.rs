@@ -191,7 +191,11 @@ impl Walk<'_> {
                 let (metadata, origin) = (self.metadata, self.origin);
                 self.decision.trace.copies.push(ControllerCopy { headers: *headers, metadata, max_len, origin });
             }
-            PortNo::TABLE => self.tables(*headers),
+            PortNo::TABLE => {
+                self.tables(*headers);
+                // What follows in the packet-out is again no entry's.
+                (self.metadata, self.origin) = (0, Origin::PACKET_OUT);
+            }
             PortNo::IN_PORT => self.leave(self.in_port, headers),
             PortNo::ALL | PortNo::FLOOD => {
                 let datapath = self.datapath;
