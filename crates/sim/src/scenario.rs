@@ -371,6 +371,10 @@ pub struct ControlConfig {
     pub max_groups: u32,
     /// Seeds of the hashes of select groups.
     pub hash: HashSeeds,
+    /// Whether frames that switches send for the controller (discovery, ARP) find room in full queues, as switches keep
+    /// some for traffic of their own; they wait their turn all the same. Otherwise links that are full of data lose them,
+    /// and discovery takes such links for dead.
+    pub have_frames_room: bool,
     /// What the controller and the switches have done before the experiment begins.
     pub boot: Boot,
     /// A switch whose connection the controller has closed connects again after this long.
@@ -416,6 +420,7 @@ impl Default for ControlConfig {
             max_entries: 1_000_000,
             max_groups: 100_000,
             hash: HashSeeds::PerSwitch,
+            have_frames_room: true,
             boot: Boot::Warm,
             reconnect_after: Time::from_s(1),
             agent_latency: Time::from_us(100),

@@ -103,6 +103,7 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     let switches = &numbering.to_topology[numbering.host_count as usize..];
     let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
     engine.controlled = Some(Box::new(controlled));
+    engine.network.have_frames_room = scenario.config.control.have_frames_room;
     engine
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError>
             Some(1) => HashSeeds::Identical,
             _ => HashSeeds::PerSwitch,
         },
+        have_frames_room: section.choice("frames", &["reserved", "plain"])? != Some(1),
         boot: boot(section)?,
         reconnect_after: section.above_zero("reconnect_after")?.unwrap_or(default.reconnect_after),
         agent_latency: section.quantity("agent_latency")?.unwrap_or(default.agent_latency),

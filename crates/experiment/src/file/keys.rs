@@ -124,6 +124,7 @@ pub const KEYS: &[Key] = &[
     key("control", "max_entries", "count", "1000000", "entries a flow table holds"),
     key("control", "max_groups", "count", "100000", "groups a switch holds"),
     key("control", "hash", "per-switch|identical", "per-switch", "seeds of the hashes by which select groups choose"),
+    key("control", "frames", "reserved|plain", "reserved", "whether frames of the controller (discovery) find room in full queues or are dropped like data"),
     key("control", "boot", "warm|cold", "warm", "warm: the network was up and the controller knew it before time 0; cold: switches are empty at time 0"),
     key("control", "connect_at", "time", "0s", "with boot = cold: when switches connect"),
     key("control", "reconnect_after", "time", "1s", "a switch whose connection the controller closed connects again after this long"),
