@@ -54,9 +54,13 @@ impl Bench {
     }
 
     pub fn of(switch: Switch) -> Bench {
-        let mut bench = Bench { switch, now: Time::ZERO, next_xid: 100 };
+        let mut bench = Bench::unopened(switch);
         bench.open(C);
         bench
+    }
+
+    pub fn unopened(switch: Switch) -> Bench {
+        Bench { switch, now: Time::ZERO, next_xid: 100 }
     }
 
     pub fn open(&mut self, connection: ConnectionId) {
