@@ -147,8 +147,13 @@ pub static DATAPLANE: &[&Entry] = &[
 ];
 
 /// Every central balancer. **A new one is its file and its line here.**
-pub static CENTRAL: &[&Entry] =
-    &[&central::sdn_spt::ENTRY, &central::sdn_ecmp::ENTRY, &central::sdn_wcmp::ENTRY, &central::hedera::ENTRY];
+pub static CENTRAL: &[&Entry] = &[
+    &central::sdn_spt::ENTRY,
+    &central::sdn_ecmp::ENTRY,
+    &central::sdn_wcmp::ENTRY,
+    &central::hedera::ENTRY,
+    &central::ofpt::ENTRY,
+];
 
 /// Every balancer of whatever kind, and the bounds.
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {

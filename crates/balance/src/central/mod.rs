@@ -6,6 +6,7 @@
 
 mod flows;
 pub mod hedera;
+pub mod ofpt;
 pub mod parts;
 mod placements;
 pub mod sdn_ecmp;

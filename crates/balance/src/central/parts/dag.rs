@@ -25,6 +25,10 @@ impl<'a> Dag<'a> {
     pub fn path_count(&self, ends: Ends) -> u32 {
         self.routes.path_count(ends.from, ends.to)
     }
+    /// Links of each path; `None` where there is none.
+    pub fn distance(&self, ends: Ends) -> Option<u16> {
+        self.routes.distance(ends.from, ends.to)
+    }
     /// The destination's switch.
     pub fn target(&self, ends: Ends) -> NodeIx {
         self.routes.class_node(ends.to)
@@ -55,10 +59,10 @@ impl<'a> Dag<'a> {
         (at == self.target(ends)).then_some(rank)
     }
 
-    fn hops(&self, node: NodeIx, to: ClassIx) -> &'a [LinkIx] {
+    pub(crate) fn hops(&self, node: NodeIx, to: ClassIx) -> &'a [LinkIx] {
         self.routes.next_hops(node, to)
     }
-    fn far(&self, link: LinkIx) -> NodeIx {
+    pub(crate) fn far(&self, link: LinkIx) -> NodeIx {
         self.topology.link(link).to
     }
 }
@@ -69,8 +73,8 @@ pub struct Search {
     /// By node: in which search it was last settled.
     settled: Vec<u32>,
     search: u32,
-    /// By node settled in this search: the best width from here on.
-    width: Vec<f64>,
+    /// By node settled in this search: the best width, or least length, from here on.
+    value: Vec<f64>,
     path: Vec<LinkIx>,
 }
 
@@ -106,10 +110,33 @@ impl Search {
         Some(best)
     }
 
+    /// Finds the path of the lowest rank among those with the least sum of lengths, and answers that; `None` where there is
+    /// no path. Lengths must not be negative.
+    pub fn shortest(&mut self, dag: Dag<'_>, ends: Ends, length: impl Fn(LinkIx) -> f64) -> Option<f64> {
+        self.begin(dag);
+        let best = self.length_from(dag, ends.from, ends.to, &length);
+        if best == f64::INFINITY {
+            return None;
+        }
+        let (mut at, target) = (ends.from, dag.target(ends));
+        while at != target {
+            let mut nearest = (f64::INFINITY, None);
+            for hop in dag.hops(at, ends.to) {
+                let through = length(*hop) + self.length_from(dag, dag.far(*hop), ends.to, &length);
+                if through < nearest.0 {
+                    nearest = (through, Some(*hop));
+                }
+            }
+            self.path.push(nearest.1?);
+            at = dag.far(nearest.1?);
+        }
+        Some(best)
+    }
+
     fn begin(&mut self, dag: Dag<'_>) {
         self.path.clear();
         self.settled.resize(dag.topology.nodes().len(), 0);
-        self.width.resize(dag.topology.nodes().len(), 0.0);
+        self.value.resize(dag.topology.nodes().len(), 0.0);
         self.search = self.search.wrapping_add(1);
         if self.search == 0 {
             self.settled.fill(0);
@@ -155,6 +182,21 @@ impl Search {
         false
     }
 
+    fn length_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, length: &impl Fn(LinkIx) -> f64) -> f64 {
+        if at == dag.routes.class_node(to) {
+            return 0.0;
+        }
+        if self.settled[at.ix()] != self.search {
+            let mut best = f64::INFINITY;
+            for hop in dag.hops(at, to) {
+                best = best.min(length(*hop) + self.length_from(dag, dag.far(*hop), to, length));
+            }
+            self.settled[at.ix()] = self.search;
+            self.value[at.ix()] = best;
+        }
+        self.value[at.ix()]
+    }
+
     fn width_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, width: &impl Fn(LinkIx) -> f64) -> f64 {
         if at == dag.routes.class_node(to) {
             return f64::INFINITY;
@@ -165,9 +207,9 @@ impl Search {
                 best = best.max(width(*hop).min(self.width_from(dag, dag.far(*hop), to, width)));
             }
             self.settled[at.ix()] = self.search;
-            self.width[at.ix()] = best;
+            self.value[at.ix()] = best;
         }
-        self.width[at.ix()]
+        self.value[at.ix()]
     }
 }
 
@@ -213,7 +255,11 @@ mod tests {
                 }
                 let best = paths.iter().map(width).fold(f64::NEG_INFINITY, f64::max);
                 prop_assert_eq!(search.widest(dag, ends, |link| widths[link.ix()]), Some(best));
+                let length = |path: &Path| path.iter().map(|link| widths[link.ix()] + 1.0).sum::<f64>();
+                let least = paths.iter().map(length).fold(f64::INFINITY, f64::min);
                 prop_assert_eq!(Some(search.found()), paths.iter().find(|path| width(path) == best).map(|path| &path[..]));
+                prop_assert_eq!(search.shortest(dag, ends, |link| widths[link.ix()] + 1.0), Some(least));
+                prop_assert_eq!(Some(search.found()), paths.iter().find(|path| length(path) == least).map(|path| &path[..]));
                 let rank_min = rng.below(paths.len() as u64) as usize;
                 let expected = paths[rank_min..].iter().find(|path| width(path) >= 1.0);
                 let is_found = search.first_fit(dag, ends, rank_min as u32, |link| widths[link.ix()] >= 1.0);
