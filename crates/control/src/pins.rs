@@ -10,12 +10,13 @@
 //!
 //! No packet loops or is lost meanwhile, by the claim of [`crate::stage`]: a switch counts as changed if the new rule
 //! decides there. After step 1 these are the switches of the new path only; by the order of step 2, when a switch
-//! changes, all those after it on the new path have changed, so the changed ones are closed under new next hops. Step 3
-//! deletes rules no packet meets any more. The published order, from the bottleneck of the *old* path, can loop where the
-//! paths visit common switches in opposite order.
+//! changes, all those after it on the new path have changed, so the changed ones are closed under new next hops. Where a
+//! switch cut over earlier comes *before* this one on the old path, the packets it sent on in the old way are given time to
+//! arrive first; they would be sent back to it. Step 3 deletes rules no packet meets any more. The published order, from
+//! the bottleneck of the *old* path, can loop where the paths visit common switches in opposite order.
 //!
 //! **First pins and releases** go between the base (and labels) and the path; there the order is that of
-//! [`crate::stage::order`].
+//! [`crate::stage::order`], with the same wait between groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +45,8 @@ pub(crate) struct Pins {
     flows: BTreeMap<FiveTuple, Pinned>,
     /// Those with something under way or to begin.
     active: BTreeSet<FiveTuple>,
+    /// Those with a path that could not be had.
+    missed: BTreeSet<FiveTuple>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +57,8 @@ struct Pinned {
     task: Option<(Task, Option<(Path, u16)>)>,
     /// Edge switches of the flow.
     ends: Option<(NodeIx, NodeIx)>,
+    /// A path that could not be had, to be tried again when others have left theirs.
+    missed: Option<Path>,
     /// Whether reaching what is wanted counts as a move: not where the flow has ended.
     is_move: bool,
 }
@@ -80,6 +85,8 @@ impl Pins {
         }
         let pinned = self.flows.entry(tuple).or_default();
         pinned.wanted = path;
+        pinned.missed = None;
+        self.missed.remove(&tuple);
         pinned.ends = ends.or(pinned.ends);
         pinned.is_move = is_move;
         self.active.insert(tuple);
@@ -95,23 +102,46 @@ impl Pins {
     ) -> Option<Time> {
         let mut resume_at = None;
         let active: Vec<FiveTuple> = self.active.iter().copied().collect();
+        let mut has_left = false;
         for tuple in active {
             let pinned = self.flows.get_mut(&tuple).expect("active flows are known");
             match pinned.advance(now, &tuple, around, fabric, fates) {
                 Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
-                Progress::Refused | Progress::Done => {
+                progress @ (Progress::Refused | Progress::Done) => {
                     self.active.remove(&tuple);
-                    if self.flows.get(&tuple).is_some_and(|pinned| pinned.now.is_none() && pinned.wanted.is_none()) {
+                    has_left |= progress == Progress::Done;
+                    if pinned.missed.is_some() {
+                        self.missed.insert(tuple);
+                    }
+                    if self.flows.get(&tuple).is_some_and(|pinned| pinned.is_nothing()) {
                         self.flows.remove(&tuple);
                     }
                 }
             }
         }
+        if has_left {
+            self.try_missed();
+        }
         resume_at
+    }
+
+    /// Rules of another flow are gone: there may be room. Only what left by its own will counts; what is taken back after a
+    /// refusal does not, or refusals would cause each other for ever.
+    fn try_missed(&mut self) {
+        for tuple in std::mem::take(&mut self.missed) {
+            if let Some(pinned) = self.flows.get_mut(&tuple) {
+                pinned.wanted = pinned.missed.take();
+                self.active.insert(tuple);
+            }
+        }
     }
 }
 
 impl Pinned {
+    fn is_nothing(&self) -> bool {
+        self.now.is_none() && self.wanted.is_none() && self.missed.is_none()
+    }
+
     fn advance(
         &mut self,
         now: Time,
@@ -146,8 +176,8 @@ impl Pinned {
         }
     }
 
-    /// The new path cannot be had: its rules go, the old ones stay. The balancer may want another path later; this one is
-    /// not tried again until it does.
+    /// The new path cannot be had: its rules go, the old ones stay. It is tried again when
+    /// other flows have left rules behind, unless the balancer wants another path by then.
     fn give_up(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {
         let Some((_, Some((path, priority)))) = self.task.take() else { return };
         if self.now.is_some() {
@@ -158,6 +188,7 @@ impl Pinned {
         for (node, _) in hops(&path, around.network) {
             fabric.set((node, pin_key(tuple, priority), None));
         }
+        self.missed = self.wanted.take();
         self.wanted = self.now.as_ref().map(|(path, _)| path.clone());
     }
 
@@ -202,11 +233,13 @@ impl Pinned {
             Direction::ToBase => (&pinned, &base),
         };
         let mut changes: BTreeMap<NodeIx, Change> = changes.into_iter().map(|change| (change.0, change)).collect();
-        let take = |group: BTreeSet<NodeIx>| Step {
+        let longest = [old, new].map(|graph| stage::depths(graph).into_iter().flatten().map(|(_, depth)| depth).max());
+        let drain = around.network.drain_time_of(longest.into_iter().flatten().max().unwrap_or(0));
+        let take = |(position, group): (usize, BTreeSet<NodeIx>)| Step {
+            pause: if position == 0 { Time::ZERO } else { drain },
             changes: group.iter().filter_map(|node| changes.remove(node)).collect(),
-            ..Step::default()
         };
-        stage::order(&changed, old, new, sink).into_iter().map(take).collect()
+        stage::order(&changed, old, new, sink).into_iter().enumerate().map(take).collect()
     }
 }
 
@@ -259,10 +292,14 @@ fn migration(
     }
     steps.push(Step { changes: rules(tuple, new, priority - 1, around), ..Step::default() });
     let cutover = cutover(&old_hops, &new_hops);
-    for node in &cutover {
-        steps.push(Step { changes: gone(vec![*node], priority), ..Step::default() });
+    let place = |node: NodeIx| old_hops.iter().position(|(other, _)| *other == node);
+    let drain = around.network.drain_time(old);
+    for (position, node) in cutover.iter().enumerate() {
+        let is_met_late = cutover[..position].iter().any(|earlier| place(*earlier) < place(*node));
+        let pause = if is_met_late { drain } else { Time::ZERO };
+        steps.push(Step { pause, changes: gone(vec![*node], priority) });
     }
     let rest = old_nodes().into_iter().filter(|node| !cutover.contains(node)).collect();
-    steps.push(Step { pause: around.network.drain_time(old), changes: gone(rest, priority) });
+    steps.push(Step { pause: drain, changes: gone(rest, priority) });
     (steps, priority - 1)
 }
