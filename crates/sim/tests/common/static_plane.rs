@@ -159,7 +159,7 @@ impl<'a> StaticPlane<'a> {
                 self.install(connection, node);
             }
             Message::PortStatus { port, .. } => {
-                let node = self.switches[&connection];
+                let Some(node) = self.switches.get(&connection).copied() else { return };
                 let out = self.topology.out_links(node)[port.port.0 as usize - 1];
                 // Who receives nothing from a link says so; packets the other way may be lost too.
                 self.alive[out.ix()] = port.is_live();
@@ -181,10 +181,10 @@ impl<'a> StaticPlane<'a> {
     }
 
     fn send_on(&mut self, connection: ConnectionId, data: Vec<u8>) {
-        let node = self.switches[&connection];
+        let Some(node) = self.switches.get(&connection).copied() else { return };
         let headers = openflow::frame::parse(&data).expect("switches send whole frames");
         let host = address::host_of_ipv4(headers.ipv4_dst, self.topology.hosts().len()).expect("a host");
-        let port = self.port(self.hops(node, host)[0]);
+        let Some(port) = self.hops(node, host).first().map(|link| self.port(*link)) else { return };
         let out = PacketOut {
             buffer: openflow::BufferId::NO_BUFFER,
             in_port: PortNo::CONTROLLER,
