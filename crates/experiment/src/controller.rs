@@ -7,10 +7,25 @@ use balance::{Build, Spec};
 use control::{Config, Controller, KnownHost};
 use net::{HostIx, NodeKind, Time, Topology, address};
 use openflow::{DatapathId, MacAddr, PortNo, ToController};
-use sim::{ControlConfig, ControlPlane, PlaneOutput, PlaneTally};
+use sim::{ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, SimError};
+
+/// Runs a scenario, with a controller if its balancer is central; answers also the mean wall time of a decision,
+/// microseconds, 0 without a controller.
+///
+/// # Errors
+/// As [`sim::run`] and [`sim::run_controlled`].
+pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
+    match Stopwatch::of(scenario.balancer, scenario.topology, &scenario.config.control, scenario.seed) {
+        None => Ok((sim::run(scenario, progress)?, 0.0)),
+        Some(mut controller) => {
+            let outcome = sim::run_controlled(scenario, &mut controller, progress)?;
+            Ok((outcome, controller.decision_us()))
+        }
+    }
+}
 
 /// A controller with a stopwatch. The time it takes is told apart from everything else: it differs between repeats.
-pub struct Stopwatch {
+struct Stopwatch {
     controller: Controller,
     /// Time of the calls in which the balancer was asked.
     deciding: Duration,
@@ -20,7 +35,7 @@ pub struct Stopwatch {
 impl Stopwatch {
     /// The controller of a central balancer over a network whose hosts and capacities it has been told; `None` for other
     /// balancers.
-    pub fn of(spec: &Spec, topology: &Topology, config: &ControlConfig, seed: u64) -> Option<Stopwatch> {
+    fn of(spec: &Spec, topology: &Topology, config: &ControlConfig, seed: u64) -> Option<Stopwatch> {
         let Build::Central(build) = spec.entry.build else { return None };
         let balancer = build(&CentralEnv { seed }, &spec.params);
         Some(Stopwatch::new(balancer, settings(topology, config, seed)))
@@ -31,7 +46,7 @@ impl Stopwatch {
     }
 
     /// Mean wall time of the calls in which the balancer was asked, microseconds per question; 0 where it never was.
-    pub fn decision_us(&self) -> f64 {
+    fn decision_us(&self) -> f64 {
         if self.decisions == 0 { 0.0 } else { self.deciding.as_secs_f64() * 1e6 / self.decisions as f64 }
     }
 
