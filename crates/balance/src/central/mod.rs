@@ -5,7 +5,15 @@
 //! without loss.
 
 mod flows;
+pub mod hedera;
+pub mod ofpt;
+pub mod parts;
 mod placements;
+pub mod sdn_ecmp;
+pub mod sdn_spt;
+pub mod sdn_wcmp;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use flows::{FlowFacts, FlowId, FlowTable};
 pub use placements::{Base, Changes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
