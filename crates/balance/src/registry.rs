@@ -151,8 +151,13 @@ pub static CENTRAL: &[&Entry] = &[
     &central::sdn_spt::ENTRY,
     &central::sdn_ecmp::ENTRY,
     &central::sdn_wcmp::ENTRY,
+    &central::sdn_vlb::ENTRY,
+    &central::sdn_spain::ENTRY,
     &central::hedera::ENTRY,
     &central::ofpt::ENTRY,
+    &central::microte::ENTRY,
+    &central::fdalb::ENTRY,
+    &central::freeway::ENTRY,
 ];
 
 /// Every balancer of whatever kind, and the bounds.

@@ -4,3 +4,4 @@ pub mod base;
 pub mod dag;
 pub mod demand;
 pub mod edges;
+pub mod pairs;
