@@ -283,6 +283,12 @@ impl Controller {
         let datapath = session.features.expect("a ready session has features").datapath;
         let (rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
         let ports = session.ports.clone();
+        if self.connections.is_empty() {
+            // It was the controller that was cut off: the others get their time to come back from now on.
+            for status in self.status.values_mut().filter(|status| !status.is_online) {
+                status.since = self.now;
+            }
+        }
         if let Some(older) = self.connections.insert(datapath, connection) {
             // The switch came again before its old connection was found dead.
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
