@@ -128,12 +128,17 @@ impl Network {
     }
     /// How long packets on a path may take to arrive: its latency, and 256 KB queued at each link.
     pub(crate) fn drain_time(&self, path: &[LinkIx]) -> Time {
-        let hop = |link: &LinkIx| {
-            let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
-            self.rate_of(*link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
-        };
-        let sum = path.iter().map(hop).fold(Time::ZERO, Time::saturating_add);
-        sum.clamp(Time::from_ms(10), Time::from_s(10))
+        bounded(path.iter().map(|link| self.hop_time(*link)).fold(Time::ZERO, Time::saturating_add))
+    }
+    /// How long packets may take over this many links, whichever they are.
+    pub(crate) fn drain_time_of(&self, hops: u32) -> Time {
+        let switch_links = self.links.values().filter(|link| self.is_alive(**link));
+        let slowest = switch_links.map(|link| self.hop_time(*link)).max().unwrap_or(Time::ZERO);
+        bounded(Time::from_ps(slowest.as_ps().saturating_mul(u64::from(hops))))
+    }
+    fn hop_time(&self, link: LinkIx) -> Time {
+        let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
+        self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
     }
     /// Whether a host is known at a port.
     pub(crate) fn has_host_at(&self, end: End) -> bool {
@@ -308,6 +313,11 @@ impl Network {
         }
         tier.into_iter().map(|tier| if tier == u8::MAX { 1 } else { tier }).collect()
     }
+}
+
+/// Neither so short that jitter matters, nor so long that nothing ever moves.
+fn bounded(time: Time) -> Time {
+    time.clamp(Time::from_ms(10), Time::from_s(10))
 }
 
 impl Config {

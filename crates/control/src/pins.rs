@@ -10,12 +10,13 @@
 //!
 //! No packet loops or is lost meanwhile, by the claim of [`crate::stage`]: a switch counts as changed if the new rule
 //! decides there. After step 1 these are the switches of the new path only; by the order of step 2, when a switch
-//! changes, all those after it on the new path have changed, so the changed ones are closed under new next hops. Step 3
-//! deletes rules no packet meets any more. The published order, from the bottleneck of the *old* path, can loop where the
-//! paths visit common switches in opposite order.
+//! changes, all those after it on the new path have changed, so the changed ones are closed under new next hops. Where a
+//! switch cut over earlier comes *before* this one on the old path, the packets it sent on in the old way are given time to
+//! arrive first; they would be sent back to it. Step 3 deletes rules no packet meets any more. The published order, from
+//! the bottleneck of the *old* path, can loop where the paths visit common switches in opposite order.
 //!
 //! **First pins and releases** go between the base (and labels) and the path; there the order is that of
-//! [`crate::stage::order`].
+//! [`crate::stage::order`], with the same wait between groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,11 +203,13 @@ impl Pinned {
             Direction::ToBase => (&pinned, &base),
         };
         let mut changes: BTreeMap<NodeIx, Change> = changes.into_iter().map(|change| (change.0, change)).collect();
-        let take = |group: BTreeSet<NodeIx>| Step {
+        let longest = [old, new].map(|graph| stage::depths(graph).into_iter().flatten().map(|(_, depth)| depth).max());
+        let drain = around.network.drain_time_of(longest.into_iter().flatten().max().unwrap_or(0));
+        let take = |(position, group): (usize, BTreeSet<NodeIx>)| Step {
+            pause: if position == 0 { Time::ZERO } else { drain },
             changes: group.iter().filter_map(|node| changes.remove(node)).collect(),
-            ..Step::default()
         };
-        stage::order(&changed, old, new, sink).into_iter().map(take).collect()
+        stage::order(&changed, old, new, sink).into_iter().enumerate().map(take).collect()
     }
 }
 
@@ -259,10 +262,14 @@ fn migration(
     }
     steps.push(Step { changes: rules(tuple, new, priority - 1, around), ..Step::default() });
     let cutover = cutover(&old_hops, &new_hops);
-    for node in &cutover {
-        steps.push(Step { changes: gone(vec![*node], priority), ..Step::default() });
+    let place = |node: NodeIx| old_hops.iter().position(|(other, _)| *other == node);
+    let drain = around.network.drain_time(old);
+    for (position, node) in cutover.iter().enumerate() {
+        let is_met_late = cutover[..position].iter().any(|earlier| place(*earlier) < place(*node));
+        let pause = if is_met_late { drain } else { Time::ZERO };
+        steps.push(Step { pause, changes: gone(vec![*node], priority) });
     }
     let rest = old_nodes().into_iter().filter(|node| !cutover.contains(node)).collect();
-    steps.push(Step { pause: around.network.drain_time(old), changes: gone(rest, priority) });
+    steps.push(Step { pause: drain, changes: gone(rest, priority) });
     (steps, priority - 1)
 }

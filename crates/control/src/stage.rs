@@ -1,17 +1,23 @@
 //! In which order switches may change their next hops for one destination, so that no packet loops.
 //!
 //! *Claim.* Let every switch follow its old next hops or its new ones, and let a switch change only when every switch its
-//! new next hops lead to, directly or further on, follows its new ones for good. Then no packet visits a switch twice,
-//! even if it is under way while switches change.
+//! new next hops lead to, directly or further on, follows its new ones for good. Then no packet goes round: it visits a
+//! switch at most twice, once before and once after the switch changed. It visits none twice if, besides, a switch changes
+//! only when packets sent on by those that changed before, in the old way, have arrived.
 //!
 //! *Proof.* Let U be the switches that have changed. By the rule U is closed under new next hops, and U only grows. A
 //! packet outside U follows old next hops, which have no cycle, from one switch outside U to the next. Once it is at a
 //! switch in U it stays in U and follows new next hops, which have no cycle either. (A switch with the same next hops
-//! before and after counts as changed as soon as those beyond it have.) ∎
+//! before and after counts as changed as soon as those beyond it have.) A switch visited twice was outside U first and in
+//! U later: it changed while the packet it had sent on in the old way was on its way to another switch, which changed
+//! before the packet came. That is what waiting excludes. ∎
 //!
 //! So switches change in the order of their depth in the new graph: the longest way to the destination, nearest first.
-//! Where old and new next hops *together* have no cycle, any mixture is free of loops and all may change at once. That
-//! is the rule after failures in tiered networks, where detours go neither up after down nor through a third tier twice.
+//! Where old and new next hops *together* have no cycle, no mixture has one, even one that changes under a packet, and all
+//! may change at once. That is so after most failures in tiered networks, where detours go neither up after down nor back.
+//!
+//! Who repairs the base does not wait for packets: a few may be dropped by a switch that would have to send them back where
+//! they came from, which a network with a hole is worth. Who moves a flow does ([`crate::pins`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +54,7 @@ fn union(a: &Graph, b: &Graph) -> Graph {
 }
 
 /// The greatest number of hops a packet may take from each switch; `None` if there is a cycle.
-fn depths(graph: &Graph) -> Option<BTreeMap<NodeIx, u32>> {
+pub(crate) fn depths(graph: &Graph) -> Option<BTreeMap<NodeIx, u32>> {
     let mut incoming: BTreeMap<NodeIx, Vec<NodeIx>> = BTreeMap::new();
     let mut open: BTreeMap<NodeIx, usize> = BTreeMap::new();
     for (node, next) in graph {

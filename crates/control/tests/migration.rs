@@ -242,7 +242,9 @@ fn divisions_follow_their_labels_and_change_without_loss() {
         world.assert_exact();
         let mut shares = vec![0u32; division.len()];
         let first = world.packets.len();
-        (0..800).for_each(|port| drop(world.send(udp(0, 15, 20_000 + port))));
+        for port in 0..800 {
+            world.send(udp(0, 15, 20_000 + port));
+        }
         world.run(Time::from_ms(20));
         assert_clean(&world, first as u32..world.packets.len() as u32, "division");
         for packet in &world.packets[first..] {
