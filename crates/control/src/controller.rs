@@ -6,7 +6,7 @@ use balance::central::{
     AgentOrder, AgentReport, Base as Wanted, CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, LinkLoad,
     NetworkView, Placements, Why,
 };
-use net::{FiveTuple, NodeIx, Stream, Time, Topology};
+use net::{Bandwidth, FiveTuple, NodeIx, Stream, Time, Topology};
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController};
 
 use crate::base::Base;
@@ -54,6 +54,8 @@ pub struct Controller {
     pairs: Pairs,
     pins: Pins,
     placements: Placements,
+    /// Limits agents were told of.
+    paced: BTreeMap<FiveTuple, Bandwidth>,
     outputs: VecDeque<Output>,
     /// What the balancer is to be asked about.
     pub(crate) questions: VecDeque<Why>,
@@ -101,6 +103,7 @@ impl Controller {
             pairs: Pairs::default(),
             pins: Pins::default(),
             placements: Placements::default(),
+            paced: BTreeMap::new(),
             outputs: VecDeque::new(),
             questions: VecDeque::new(),
             is_network_new: true,
@@ -347,8 +350,16 @@ impl Controller {
 
     fn refused(&mut self, datapath: DatapathId, node: NodeIx, xid: openflow::Xid, error: ErrorKind) {
         let words = match self.fabric.switch(node).refused(xid) {
-            Some(refusal) => refusal.words,
-            None => "a request other than a change of rules was refused".to_owned(),
+            Some(refusal) => {
+                let counted = refusal.key.filter(|key| key.table == crate::compile::CLASSIFY);
+                let uncounted = counted.and_then(|key| self.flows.refused(self.now, &tuple_of(&key.match_)?));
+                self.questions.extend(uncounted.map(Why::FlowEnded));
+                refusal.words
+            }
+            None => {
+                self.polls_out.remove(&datapath); // Perhaps that was the poll: the next one may be sent.
+                "a request other than a change of rules was refused".to_owned()
+            }
         };
         self.event(Event::Refused { datapath, error, words });
     }
@@ -438,6 +449,7 @@ impl Controller {
             self.follow_placements();
             if let Some(facts) = self.flows.forget(self.compiler, flow, &mut self.fabric) {
                 self.placements.release(flow);
+                self.paced.remove(&facts.tuple);
                 self.pins.want(facts.tuple, None, None, false);
             }
         }
@@ -459,8 +471,12 @@ impl Controller {
             let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
             let path = pin.map(|pin| pin.path.clone());
             self.pins.want(facts.tuple, path, ends, true);
-            if self.needs.flows == FlowSource::Agents {
-                let rate = pin.and_then(|pin| pin.rate);
+            let rate = pin.and_then(|pin| pin.rate);
+            if self.needs.flows == FlowSource::Agents && self.paced.get(&facts.tuple).copied() != rate {
+                match rate {
+                    Some(rate) => self.paced.insert(facts.tuple, rate),
+                    None => self.paced.remove(&facts.tuple),
+                };
                 self.outputs.push_back(Output::Agents(AgentOrder::Pace { tuple: facts.tuple, rate }));
             }
         }

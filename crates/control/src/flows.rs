@@ -28,6 +28,8 @@ pub(crate) struct Flows {
     before: BTreeMap<FiveTuple, u64>,
     /// Rules that count, with their switches.
     counters: BTreeMap<FiveTuple, NodeIx>,
+    /// Flows a switch would not count, and until when that is not tried again.
+    uncountable: BTreeMap<FiveTuple, Time>,
     pub(crate) stale: u64,
 }
 
@@ -40,6 +42,7 @@ impl Flows {
             samples: BTreeMap::new(),
             before: BTreeMap::new(),
             counters: BTreeMap::new(),
+            uncountable: BTreeMap::new(),
             stale: 0,
         }
     }
@@ -99,6 +102,10 @@ impl Flows {
     ) -> Option<FlowId> {
         if self.source != FlowSource::FirstPackets || self.table.find(&tuple).is_some() {
             return None;
+        }
+        self.uncountable.retain(|_, until| now < *until);
+        if self.uncountable.contains_key(&tuple) {
+            return None; // Without a rule that idles out nobody would tell when it is over.
         }
         let facts = facts(now, tuple, 0, None, network)?;
         let edge = network.host(facts.src)?.edge;
@@ -167,6 +174,14 @@ impl Flows {
     pub(crate) fn idled(&mut self, tuple: &FiveTuple, bytes: u64) -> Option<FlowId> {
         let flow = self.table.find(tuple).filter(|_| self.source == FlowSource::FirstPackets)?;
         self.table.get_mut(flow)?.bytes = bytes;
+        Some(flow)
+    }
+
+    /// The switch would not count a flow. One known by its first packet is as good as over: its end would not be noticed.
+    pub(crate) fn refused(&mut self, now: Time, tuple: &FiveTuple) -> Option<FlowId> {
+        let flow = self.table.find(tuple).filter(|_| self.source == FlowSource::FirstPackets)?;
+        let pause = Time::from_s(u64::from(self.idle_timeout_s.max(1)));
+        self.uncountable.insert(*tuple, now.saturating_add(pause));
         Some(flow)
     }
 

@@ -60,6 +60,8 @@ pub(crate) enum Sent {
 /// Something the switch refused, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
+    /// The rule, if it was one.
+    pub(crate) key: Option<RuleKey>,
     pub(crate) words: String,
 }
 
@@ -334,6 +336,7 @@ impl Installer {
                     }
                 }
                 Some(Refusal {
+                    key: Some(key),
                     words: format!(
                         "a rule of table {} with priority {} is not installed; it is tried again when rules are deleted",
                         key.table.0, key.priority.0
@@ -349,7 +352,7 @@ impl Installer {
                 self.refused_groups.insert(group);
                 self.block_users(group);
                 let words = format!("group {:#x} is not installed, nor are rules that use it", group.0);
-                Some(Refusal { words })
+                Some(Refusal { key: None, words })
             }
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Pins {
     flows: BTreeMap<FiveTuple, Pinned>,
     /// Those with something under way or to begin.
     active: BTreeSet<FiveTuple>,
+    /// Those with a path that could not be had.
+    missed: BTreeSet<FiveTuple>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ struct Pinned {
     task: Option<(Task, Option<(Path, u16)>)>,
     /// Edge switches of the flow.
     ends: Option<(NodeIx, NodeIx)>,
+    /// A path that could not be had, to be tried again when others have left theirs.
+    missed: Option<Path>,
     /// Whether reaching what is wanted counts as a move: not where the flow has ended.
     is_move: bool,
 }
@@ -81,6 +85,8 @@ impl Pins {
         }
         let pinned = self.flows.entry(tuple).or_default();
         pinned.wanted = path;
+        pinned.missed = None;
+        self.missed.remove(&tuple);
         pinned.ends = ends.or(pinned.ends);
         pinned.is_move = is_move;
         self.active.insert(tuple);
@@ -96,23 +102,46 @@ impl Pins {
     ) -> Option<Time> {
         let mut resume_at = None;
         let active: Vec<FiveTuple> = self.active.iter().copied().collect();
+        let mut has_left = false;
         for tuple in active {
             let pinned = self.flows.get_mut(&tuple).expect("active flows are known");
             match pinned.advance(now, &tuple, around, fabric, fates) {
                 Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
-                Progress::Refused | Progress::Done => {
+                progress @ (Progress::Refused | Progress::Done) => {
                     self.active.remove(&tuple);
-                    if self.flows.get(&tuple).is_some_and(|pinned| pinned.now.is_none() && pinned.wanted.is_none()) {
+                    has_left |= progress == Progress::Done;
+                    if pinned.missed.is_some() {
+                        self.missed.insert(tuple);
+                    }
+                    if self.flows.get(&tuple).is_some_and(|pinned| pinned.is_nothing()) {
                         self.flows.remove(&tuple);
                     }
                 }
             }
         }
+        if has_left {
+            self.try_missed();
+        }
         resume_at
+    }
+
+    /// Rules of another flow are gone: there may be room. Only what left by its own will counts; what is taken back after a
+    /// refusal does not, or refusals would cause each other for ever.
+    fn try_missed(&mut self) {
+        for tuple in std::mem::take(&mut self.missed) {
+            if let Some(pinned) = self.flows.get_mut(&tuple) {
+                pinned.wanted = pinned.missed.take();
+                self.active.insert(tuple);
+            }
+        }
     }
 }
 
 impl Pinned {
+    fn is_nothing(&self) -> bool {
+        self.now.is_none() && self.wanted.is_none() && self.missed.is_none()
+    }
+
     fn advance(
         &mut self,
         now: Time,
@@ -147,8 +176,8 @@ impl Pinned {
         }
     }
 
-    /// The new path cannot be had: its rules go, the old ones stay. The balancer may want another path later; this one is
-    /// not tried again until it does.
+    /// The new path cannot be had: its rules go, the old ones stay. It is tried again when
+    /// other flows have left rules behind, unless the balancer wants another path by then.
     fn give_up(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {
         let Some((_, Some((path, priority)))) = self.task.take() else { return };
         if self.now.is_some() {
@@ -159,6 +188,7 @@ impl Pinned {
         for (node, _) in hops(&path, around.network) {
             fabric.set((node, pin_key(tuple, priority), None));
         }
+        self.missed = self.wanted.take();
         self.wanted = self.now.as_ref().map(|(path, _)| path.clone());
     }
 
