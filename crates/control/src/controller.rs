@@ -197,8 +197,8 @@ impl Controller {
             && self.pins.is_settled()
             && self.fabric.switches.values().all(crate::install::Installer::is_settled)
     }
-    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Those the switch
-    /// refused are not among them.
+    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Where the
+    /// switch refused a rule, what it was to replace stands instead, if anything.
     pub fn desired_entries(&self, datapath: DatapathId) -> Vec<FlowStats> {
         let node = self.network.node_of(datapath);
         let switch = node.and_then(|node| self.fabric.switches.get(&node));
