@@ -50,6 +50,7 @@ impl Rule {
 
 /// A change under way, by transaction number.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind; a box would cost more than it saves")]
 pub(crate) enum Sent {
     /// A rule; what was there before.
     Rule(RuleKey, Option<Rule>),

@@ -16,13 +16,16 @@ use openflow::{
 };
 use switch::{HashFields, Select, Switch};
 
+/// Paths by datapath ids, with their shares.
+pub type Division = Vec<(Vec<u64>, u16)>;
+
 /// What tests tell their balancer to want.
 #[derive(Default)]
 pub struct Script {
     /// Paths of flows by datapath ids; those not named are released.
     pub pins: BTreeMap<FiveTuple, Vec<u64>>,
     /// Divisions by datapath ids.
-    pub divisions: BTreeMap<(u64, u64), Vec<(Vec<u64>, u16)>>,
+    pub divisions: BTreeMap<(u64, u64), Division>,
     /// Why it was asked.
     pub asked: Vec<Why>,
     /// Rates of flows seen when asked.
