@@ -62,6 +62,10 @@ pub struct Controller {
     pub(crate) is_network_new: bool,
     pub(crate) are_hosts_new: bool,
     pub(crate) are_ports_new: bool,
+    /// Whether links, ports or connections changed, so that what expires next is another.
+    pub(crate) are_timers_new: bool,
+    /// When the first link may expire or port become an edge port; confirmations only put it off.
+    pub(crate) expiry_at: Option<Time>,
     /// Whether something happened since outputs were last thought out.
     pub(crate) is_stirred: bool,
     has_decided: bool,
@@ -109,6 +113,8 @@ impl Controller {
             is_network_new: true,
             are_hosts_new: true,
             are_ports_new: true,
+            are_timers_new: true,
+            expiry_at: None,
             is_stirred: false,
             has_decided: false,
             resume_at: None,
@@ -197,8 +203,8 @@ impl Controller {
             && self.pins.is_settled()
             && self.fabric.switches.values().all(crate::install::Installer::is_settled)
     }
-    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Those the switch
-    /// refused are not among them.
+    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Where the
+    /// switch refused a rule, what it was to replace stands instead, if anything.
     pub fn desired_entries(&self, datapath: DatapathId) -> Vec<FlowStats> {
         let node = self.network.node_of(datapath);
         let switch = node.and_then(|node| self.fabric.switches.get(&node));
@@ -274,6 +280,7 @@ impl Controller {
         self.polls_out.remove(&datapath);
         self.held.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: self.now });
+        self.are_timers_new = true;
         if let Some(node) = self.network.node_of(datapath) {
             self.fabric.switch(node).offline();
         }
@@ -374,6 +381,10 @@ impl Controller {
         self.follow_placements();
         self.advance();
         self.dispatch();
+        if std::mem::take(&mut self.are_timers_new) {
+            let expiry = self.discovery.next_expiry(self.config.link_timeout, &self.status);
+            self.expiry_at = expiry.into_iter().chain(self.discovery.next_edge(self.now)).min();
+        }
     }
 
     /// The network is new: rules about ports and hosts follow, dead placements go, and the balancer is asked.
@@ -393,6 +404,7 @@ impl Controller {
             self.pairs.mark(divided);
             self.is_network_new = true;
         }
+        self.are_timers_new |= self.is_network_new || self.are_ports_new;
         if std::mem::take(&mut self.are_ports_new) {
             let wants_first = self.needs.flows == FlowSource::FirstPackets;
             let (network, discovery) = (&self.network, &self.discovery);
@@ -505,11 +517,12 @@ impl Controller {
 
     /// Sends what switches lack, as far as their windows allow.
     fn dispatch(&mut self) {
-        let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
-        for (datapath, connection) in connected {
-            let Some(node) = self.network.node_of(datapath) else { continue };
+        for node in self.fabric.take_touched() {
+            let Some(datapath) = self.network.datapath_of(node) else { continue };
+            let Some(connection) = self.connections.get(&datapath).copied() else { continue };
             loop {
-                let items = order::next_batch(self.fabric.switch(node), self.config.owner);
+                let switch = self.fabric.switches.get_mut(&node).expect("a switch that was touched");
+                let items = order::next_batch(switch, self.config.owner);
                 if items.is_empty() {
                     break;
                 }
@@ -520,6 +533,7 @@ impl Controller {
 
     fn send_batch(&mut self, datapath: DatapathId, connection: ConnectionId, node: NodeIx, items: Vec<Item>) {
         let last = items.len() - 1;
+        let switch = self.fabric.switches.get_mut(&node).expect("a switch something is sent to");
         for (position, item) in items.into_iter().enumerate() {
             let session = self.sessions.get_mut(&connection).expect("a connected switch has a session");
             match item {
@@ -529,12 +543,12 @@ impl Controller {
                         _ => self.tally.flow_mods += 1,
                     }
                     let envelope = session.seal(message);
-                    self.fabric.switch(node).sent.insert(envelope.xid, sent);
+                    switch.sent.insert(envelope.xid, sent);
                     self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
                 }
                 Item::Barrier => {
                     let envelope = session.seal(Message::BarrierRequest);
-                    self.fabric.switch(node).barrier_sent(envelope.xid, position == last);
+                    switch.barrier_sent(envelope.xid, position == last);
                     self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
                 }
                 Item::Occupied(key, error) => {
@@ -543,7 +557,7 @@ impl Controller {
                          controller, or its group was refused",
                         key.table.0, key.priority.0
                     );
-                    self.event(Event::Refused { datapath, error, words });
+                    self.outputs.push_back(Output::Event(Event::Refused { datapath, error, words }));
                 }
             }
         }
