@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bounds::{self, Bound};
-use crate::central::{CentralBalancer, CentralEnv};
+use crate::central::{self, CentralBalancer, CentralEnv};
 use net::words;
 
 use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
@@ -104,6 +104,10 @@ impl Entry {
     pub fn is_bound(&self) -> bool {
         matches!(self.build, Build::Bound(_))
     }
+    /// Whether a controller runs it.
+    pub fn is_central(&self) -> bool {
+        matches!(self.build, Build::Central(_))
+    }
 }
 
 /// Every dataplane balancer, and the bounds to hold them against. **A new one is its file and its line here.**
@@ -141,6 +145,25 @@ pub static DATAPLANE: &[&Entry] = &[
     &bounds::optimum::ENTRY,
     &bounds::fastpass::ENTRY,
 ];
+
+/// Every central balancer. **A new one is its file and its line here.**
+pub static CENTRAL: &[&Entry] = &[
+    &central::sdn_spt::ENTRY,
+    &central::sdn_ecmp::ENTRY,
+    &central::sdn_wcmp::ENTRY,
+    &central::sdn_vlb::ENTRY,
+    &central::sdn_spain::ENTRY,
+    &central::hedera::ENTRY,
+    &central::ofpt::ENTRY,
+    &central::microte::ENTRY,
+    &central::fdalb::ENTRY,
+    &central::freeway::ENTRY,
+];
+
+/// Every balancer of whatever kind, and the bounds.
+pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
+    DATAPLANE.iter().chain(CENTRAL).copied()
+}
 
 /// A balancer chosen by name with all its parameters set.
 #[derive(Clone, Debug)]
@@ -196,9 +219,9 @@ pub enum SpecError {
 /// # Errors
 /// [`SpecError::UnknownBalancer`] with the nearest name.
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
-    DATAPLANE.iter().copied().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
+    all().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
         name: name.to_owned(),
-        hint: words::hint(name, DATAPLANE.iter().map(|entry| entry.name)),
+        hint: words::hint(name, all().map(|entry| entry.name)),
     })
 }
 
@@ -243,8 +266,8 @@ impl Spec {
         Spec::new(name, given)
     }
 
-    /// From a comma-separated list, in which `all` stands for every balancer with its defaults. A piece with `=` but without a name continues the piece before it, so
-    /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
+    /// From a comma-separated list, in which `all` stands for every dataplane balancer with its defaults. A piece with `=`
+    /// but without a name continues the piece before it, so `ecmp:hash=threshold,seeds=none,spray` is two balancers.
     ///
     /// # Errors
     /// As [`Spec::parse`], for the first wrong piece.
@@ -308,11 +331,12 @@ mod tests {
 
     #[test]
     fn every_entry_is_well_formed() {
-        let mut names: Vec<&str> = DATAPLANE.iter().map(|entry| entry.name).collect();
+        let mut names: Vec<&str> = all().map(|entry| entry.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), DATAPLANE.len(), "two balancers share a name");
-        for entry in DATAPLANE {
+        assert_eq!(names.len(), all().count(), "two balancers share a name");
+        assert!(CENTRAL.iter().all(|entry| entry.is_central()) && DATAPLANE.iter().all(|entry| !entry.is_central()));
+        for entry in all() {
             assert!(
                 entry.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
                 "{}",

@@ -4,8 +4,21 @@
 //! never sees a message or a switch. `control` compiles the state to rules, compares with what is installed and moves flows
 //! without loss.
 
+pub mod fdalb;
 mod flows;
+pub mod freeway;
+pub mod hedera;
+pub mod microte;
+pub mod ofpt;
+pub mod parts;
 mod placements;
+pub mod sdn_ecmp;
+pub mod sdn_spain;
+pub mod sdn_spt;
+pub mod sdn_vlb;
+pub mod sdn_wcmp;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use flows::{FlowFacts, FlowId, FlowTable};
 pub use placements::{Base, Changes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};

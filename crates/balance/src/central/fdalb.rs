@@ -1,0 +1,313 @@
+//! FDALB: flows that have grown long get the path with the largest share from the controller; the distribution of flow sizes
+//! tells what is long (mechanisms.md P21; F0).
+//!
+//! The share of a path is the least, over its links, of capacity over the number of long flows with the new one. Among equal
+//! paths the next in circular order is taken. The threshold is the upper whisker of a box plot of `window` sizes.
+//!
+//! Readings:
+//! - The first form divides by the number of flows without the new one, which is undefined on an idle link.
+//! - `capacity=remaining` takes what counters show to be left, as that form does; `full` is the later one.
+//! - Agents report long flows only, and a box plot of long flows alone would drive the threshold up for ever. So they
+//!   report all flows until `window` have ended, then long ones until as many of those have, and so on. While all are
+//!   reported, flows are recognised as long by the size that was told, or by counters every 5 s.
+//! - Quartiles are medians of the halves, without the middle of an odd number.
+//!
+//! Pitfalls: the threshold follows bursts; rules change as often as long flows arrive.
+
+use std::collections::BTreeMap;
+
+use net::{LinkIx, Time};
+
+use super::parts::base;
+use super::parts::dag::{Dag, Search};
+use super::parts::edges::{Ends, ends, measured, rate_of};
+use super::{
+    CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Pin, Placements, Why,
+};
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "fdalb",
+    title: "FDALB",
+    summary: "Places flows that have grown long on the path with the largest share; their sizes set what is long.",
+    source: "P21; F0",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "reports of hosts",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[
+        Param {
+            name: "window",
+            kind: ParamKind::Count { min: 4, max: 1_000_000 },
+            default: "1000",
+            unit: "flows",
+            doc: "Flow sizes in the box plot.",
+        },
+        Param {
+            name: "initial",
+            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
+            default: "100000",
+            unit: "bytes",
+            doc: "The threshold until as many sizes are known.",
+        },
+        Param {
+            name: "least",
+            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
+            default: "10000",
+            unit: "bytes",
+            doc: "The threshold is never below.",
+        },
+        Param {
+            name: "greatest",
+            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
+            default: "1000000",
+            unit: "bytes",
+            doc: "The threshold is never above.",
+        },
+        Param {
+            name: "capacity",
+            kind: ParamKind::Choice(&["full", "remaining"]),
+            default: "full",
+            unit: "",
+            doc: "What long flows share: the capacity of links, or what counters show to be left of it.",
+        },
+    ],
+    example: "fdalb",
+    needs: NO_NEEDS,
+    build: Build::Central(|_, params| Box::new(Fdalb::new(params))),
+};
+
+/// How often counters are looked at.
+const PERIOD: Time = Time::from_s(5);
+
+struct Fdalb {
+    window: usize,
+    least: u64,
+    greatest: u64,
+    is_remaining: bool,
+    threshold: u64,
+    /// Sizes of ended flows while all are reported; afterwards `None`.
+    sizes: Option<Vec<u64>>,
+    /// Long flows ended since the threshold was set.
+    long_ended: usize,
+    /// By link: long flows on it.
+    long: Vec<u32>,
+    /// By pair: the rank after the one taken last.
+    turn: BTreeMap<Ends, u32>,
+    search: Search,
+}
+
+impl Fdalb {
+    fn new(params: &Params) -> Fdalb {
+        let least = params.count("least");
+        Fdalb {
+            window: params.count("window") as usize,
+            least,
+            greatest: params.count("greatest").max(least),
+            is_remaining: params.text("capacity") == "remaining",
+            threshold: params.count("initial"),
+            sizes: Some(Vec::new()),
+            long_ended: 0,
+            long: Vec::new(),
+            turn: BTreeMap::new(),
+            search: Search::default(),
+        }
+    }
+
+    fn is_long(&self, facts: &FlowFacts) -> bool {
+        facts.size.unwrap_or(0).max(facts.bytes) > self.threshold
+    }
+
+    /// Places a flow that is long and has no path yet.
+    fn place(&mut self, view: &NetworkView<'_>, flow: FlowId, facts: &FlowFacts, placements: &mut Placements) {
+        if !self.is_long(facts) || placements.pin_of(flow).is_some() {
+            return;
+        }
+        let Some(ends) = ends(view, facts) else {
+            return;
+        };
+        let dag = Dag::new(view);
+        let (long, is_remaining) = (&self.long, self.is_remaining);
+        let share = |link: LinkIx| {
+            let taken = if is_remaining { measured(view, link) } else { 0.0 };
+            (rate_of(view, link) - taken).max(0.0) / f64::from(long[link.ix()] + 1)
+        };
+        let Some(best) = self.search.widest(dag, ends, share) else {
+            return;
+        };
+        let turn = self.turn.entry(ends).or_default();
+        let is_best = |link: LinkIx| share(link) >= best;
+        let is_found = *turn < dag.path_count(ends) && self.search.first_fit(dag, ends, *turn, is_best);
+        if is_found || self.search.first_fit(dag, ends, 0, is_best) {
+            let path = self.search.found();
+            *turn = dag.rank_of(ends, path).map_or(0, |rank| rank.saturating_add(1));
+            path.iter().for_each(|link| self.long[link.ix()] += 1);
+            placements.pin(flow, Pin { path: path.into(), rate: None });
+        }
+    }
+
+    fn place_all(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
+        for (flow, facts) in view.flows.iter() {
+            self.place(view, flow, facts, placements);
+        }
+    }
+
+    /// Learns from the size of a flow that has ended.
+    fn learn(&mut self, size: u64, is_long: bool, placements: &mut Placements) {
+        self.long_ended += usize::from(is_long);
+        match &mut self.sizes {
+            Some(sizes) => {
+                sizes.push(size);
+                if sizes.len() >= self.window {
+                    self.threshold = whisker(sizes).clamp(self.least, self.greatest);
+                    placements.set_report_above(self.threshold);
+                    (self.sizes, self.long_ended) = (None, 0);
+                }
+            }
+            None if self.long_ended >= self.window => {
+                self.sizes = Some(Vec::new());
+                placements.set_report_above(0);
+            }
+            None => {}
+        }
+    }
+}
+
+impl CentralBalancer for Fdalb {
+    fn needs(&self) -> CentralNeeds {
+        CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(PERIOD) }
+    }
+
+    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        match why {
+            Why::Network => {
+                placements.set_base(base::equal_cost(view));
+                self.long.clear();
+                self.long.resize(view.topology.links().len(), 0);
+                let links = placements.pins().values().flat_map(|pin| pin.path.iter());
+                links.for_each(|link| self.long[link.ix()] += 1);
+                self.place_all(view, placements);
+            }
+            Why::Period => self.place_all(view, placements),
+            Why::FlowStarted(flow) => {
+                if let Some(facts) = view.flows.get(flow) {
+                    self.place(view, flow, facts, placements);
+                }
+            }
+            Why::FlowEnded(flow) => {
+                let pin = placements.pin_of(flow);
+                pin.iter().flat_map(|pin| pin.path.iter()).for_each(|link| self.long[link.ix()] -= 1);
+                placements.release(flow);
+                if let Some(facts) = view.flows.get(flow) {
+                    self.learn(facts.size.unwrap_or(facts.bytes), self.is_long(facts), placements);
+                }
+            }
+        }
+    }
+}
+
+/// Upper quartile and one and a half times the distance of the quartiles, of at least two sizes.
+fn whisker(sizes: &mut [u64]) -> u64 {
+    sizes.sort_unstable();
+    let half = sizes.len() / 2;
+    let (low, high) = (median(&sizes[..half]), median(&sizes[sizes.len() - half..]));
+    (high + 1.5 * (high - low)) as u64
+}
+
+fn median(sorted: &[u64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle] as f64
+    } else {
+        (sorted[middle - 1] as f64 + sorted[middle] as f64) / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::central::testing::{Driven, World};
+
+    #[test]
+    fn the_whisker_by_hand() {
+        // Halves 10 20 30 40 | 50 60 70 80: quartiles 25 and 65; 65 + 1.5 * 40.
+        assert_eq!(whisker(&mut [80, 10, 70, 20, 60, 30, 50, 40]), 125);
+        // Odd: the middle is in neither half: 1 2 | 3 | 4 5: 1.5 and 4.5; 4.5 + 4.5.
+        assert_eq!(whisker(&mut [1, 2, 3, 4, 5]), 9);
+        assert_eq!(whisker(&mut [7; 9]), 7);
+    }
+
+    fn long_flow(world: &mut World, driven: &mut Driven, src: u32, dst: u32, bytes: u64) -> FlowId {
+        let flow = world.flow(src, dst, None);
+        world.flows.get_mut(flow).unwrap().bytes = bytes;
+        driven.decide(world, Why::FlowStarted(flow));
+        flow
+    }
+
+    fn end(world: &mut World, driven: &mut Driven, flow: FlowId) {
+        driven.decide(world, Why::FlowEnded(flow));
+        world.flows.remove(flow);
+    }
+
+    #[test]
+    fn the_threshold_is_learned_and_learned_again() {
+        let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+        let mut driven = Driven::new("fdalb:window=8", 1, &world);
+        assert_eq!(driven.placements.report_above(), 0, "all are reported");
+        for kilobytes in [80, 10, 70, 20, 60, 30, 50, 40] {
+            let flow = long_flow(&mut world, &mut driven, 0, 2, kilobytes * 1000);
+            assert_eq!(driven.placements.pin_of(flow), None, "below the initial threshold");
+            end(&mut world, &mut driven, flow);
+        }
+        assert_eq!(driven.placements.report_above(), 125_000);
+        for _ in 0..8 {
+            assert_eq!(driven.placements.report_above(), 125_000);
+            let flow = long_flow(&mut world, &mut driven, 0, 2, 125_001);
+            assert!(driven.placements.pin_of(flow).is_some());
+            end(&mut world, &mut driven, flow);
+        }
+        assert_eq!(driven.placements.report_above(), 0);
+    }
+
+    #[test]
+    fn the_threshold_is_clamped() {
+        for (bytes, expected) in [(100, 10_000), (50_000_000, 1_000_000)] {
+            let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+            let mut driven = Driven::new("fdalb:window=4", 1, &world);
+            for _ in 0..4 {
+                let flow = long_flow(&mut world, &mut driven, 0, 2, bytes);
+                end(&mut world, &mut driven, flow);
+            }
+            assert_eq!(driven.placements.report_above(), expected);
+        }
+    }
+
+    #[test]
+    fn long_flows_go_round_the_paths_and_then_where_fewest_are() {
+        let mut world = World::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
+        let mut driven = Driven::new("fdalb", 1, &world);
+        let mut flows: Vec<FlowId> = (0..4).map(|_| long_flow(&mut world, &mut driven, 0, 4, 200_000)).collect();
+        let spine = |driven: &Driven, flow| driven.placements.pin_of(flow).unwrap().path[0];
+        assert_eq!(flows.iter().map(|flow| spine(&driven, *flow)).collect::<BTreeSet<_>>().len(), 4);
+        let ended = flows.remove(2);
+        let free = spine(&driven, ended);
+        end(&mut world, &mut driven, ended);
+        let next = long_flow(&mut world, &mut driven, 1, 5, 200_000);
+        assert_eq!(spine(&driven, next), free);
+    }
+
+    #[test]
+    fn a_flow_that_grows_is_found_by_counters() {
+        let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+        let mut driven = Driven::new("fdalb", 1, &world);
+        let flow = long_flow(&mut world, &mut driven, 0, 2, 10);
+        world.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+        driven.decide(&world, Why::Period);
+        assert!(driven.placements.pin_of(flow).is_some());
+    }
+}

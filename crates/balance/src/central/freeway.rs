@@ -1,0 +1,341 @@
+//! Freeway: the equal-cost paths of every pair of edge switches are divided into low-latency ones, over which small flows are
+//! hashed, and high-throughput ones, on which the controller places large flows (mechanisms.md P22; ICNP 2014).
+//!
+//! A counter per link tells how many low-latency paths use it; links of none are for large flows alone. Every period, where
+//! at least half of the low-latency paths of a pair are busy, the least loaded high-throughput path becomes one of them,
+//! and its large flows move; where at least half are idle, the idlest becomes a high-throughput path.
+//!
+//! Readings: F0 gives neither numbers nor the first division: half, rounded so that large flows get more, the lowest ranks
+//! being of low latency, so that pairs agree and links are not shared by both kinds. Each kind keeps a path; where there is
+//! only one, it is both. Pairs are looked at while flows between them are known. At most `paths` per pair are used. Large
+//! flows prefer paths whose counters are all 0.
+//!
+//! Pitfall: a path that changes its kind moves many flows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use net::{Bandwidth, LinkIx, Time};
+
+use super::hedera::{DETECT, REPORT_ABOVE, flow_source, is_large};
+use super::parts::base;
+use super::parts::dag::Dag;
+use super::parts::edges::{Ends, ends, measured, rate_of};
+use super::parts::pairs::{divide_all, evenly, some_paths};
+use super::{CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, NetworkView, Path, Pin, Placements, Why};
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "freeway",
+    title: "Freeway",
+    summary: "Keeps some paths of every pair for small flows and places large ones on the others.",
+    source: "P22; ICNP 2014; F0",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "flow and port counters",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[
+        Param {
+            name: "threshold",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.1",
+            unit: "of the host's link",
+            doc: "A flow that sends more is large.",
+        },
+        Param {
+            name: "period",
+            kind: ParamKind::Duration,
+            default: "1s",
+            unit: "",
+            doc: "Time between two looks at the counters.",
+        },
+        Param {
+            name: "busy",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.5",
+            unit: "of capacity",
+            doc: "A low-latency path is busy above this utilisation.",
+        },
+        Param {
+            name: "idle",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.2",
+            unit: "of capacity",
+            doc: "A low-latency path is idle below this utilisation.",
+        },
+        Param {
+            name: "paths",
+            kind: ParamKind::Count { min: 1, max: 256 },
+            default: "16",
+            unit: "paths",
+            doc: "Most paths of a pair that are used.",
+        },
+        DETECT,
+    ],
+    example: "freeway",
+    needs: NO_NEEDS,
+    build: Build::Central(|_, params| Box::new(Freeway::new(params))),
+};
+
+struct Freeway {
+    threshold: f64,
+    period: Time,
+    busy: f64,
+    idle: f64,
+    paths_max: u32,
+    source: FlowSource,
+    pairs: BTreeMap<Ends, Lanes>,
+    /// By link: low-latency paths that use it.
+    low_count: Vec<u32>,
+    /// By link: bits per second, measured, with what was moved in this period.
+    load: Vec<f64>,
+}
+
+/// The paths of a pair.
+#[derive(Clone, PartialEq, Debug)]
+struct Lanes {
+    paths: Vec<Path>,
+    is_low: Vec<bool>,
+}
+
+impl Lanes {
+    fn new(paths: Vec<Path>) -> Lanes {
+        let low = (paths.len() / 2).max(1);
+        Lanes { is_low: (0..paths.len()).map(|path| path < low).collect(), paths }
+    }
+    fn of_kind(&self, is_low: bool) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.paths.len()).filter(move |path| self.is_low[*path] == is_low)
+    }
+    fn low_paths(&self) -> Vec<Path> {
+        self.of_kind(true).map(|path| self.paths[path].clone()).collect()
+    }
+}
+
+impl Freeway {
+    fn new(params: &Params) -> Freeway {
+        Freeway {
+            threshold: params.number("threshold"),
+            period: params.duration("period").max(Time::from_ms(1)),
+            busy: params.number("busy"),
+            idle: params.number("idle"),
+            paths_max: params.count("paths") as u32,
+            source: flow_source(params),
+            pairs: BTreeMap::new(),
+            low_count: Vec::new(),
+            load: Vec::new(),
+        }
+    }
+
+    /// Divides all pairs; those whose paths are the same as before stay as they are.
+    fn lay_out(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
+        let dag = Dag::new(view);
+        let mut before = std::mem::take(&mut self.pairs);
+        self.low_count.clear();
+        self.low_count.resize(view.topology.links().len(), 0);
+        divide_all(view, placements, |pair| {
+            let paths = some_paths(dag, pair.ends(), self.paths_max);
+            let same = before.remove(&pair.ends()).filter(|lanes| lanes.paths == paths);
+            let lanes = same.unwrap_or_else(|| Lanes::new(paths));
+            let low = lanes.low_paths();
+            low.iter().flat_map(|path| path.iter()).for_each(|link| self.low_count[link.ix()] += 1);
+            self.pairs.insert(pair.ends(), lanes);
+            low
+        });
+    }
+
+    fn utilisation(&self, view: &NetworkView<'_>, path: &[LinkIx]) -> f64 {
+        path.iter().map(|link| self.load[link.ix()] / rate_of(view, *link)).fold(0.0, f64::max)
+    }
+
+    /// Changes the kind of at most one path of a pair, and moves the large flows on it.
+    fn adapt(&mut self, view: &NetworkView<'_>, ends: Ends, large: &[(FlowId, f64)], placements: &mut Placements) {
+        let Some(lanes) = self.pairs.get(&ends) else {
+            return;
+        };
+        let by_use = |path: &usize| self.utilisation(view, &lanes.paths[*path]);
+        let low: Vec<f64> = lanes.of_kind(true).map(|path| by_use(&path)).collect();
+        let is_half = |count: usize| 2 * count >= low.len();
+        let least_used = |is_low| lanes.of_kind(is_low).min_by(|a, b| by_use(a).total_cmp(&by_use(b)));
+        let is_busy = is_half(low.iter().filter(|used| **used > self.busy).count());
+        let is_idle = is_half(low.iter().filter(|used| **used < self.idle).count());
+        let changed = match () {
+            () if is_busy && lanes.of_kind(false).count() > 1 => least_used(false),
+            () if !is_busy && is_idle && low.len() > 1 => least_used(true),
+            () => None,
+        };
+        let Some(changed) = changed else {
+            return;
+        };
+        let path = lanes.paths[changed].clone();
+        let becomes_low = !lanes.is_low[changed];
+        for link in path.iter() {
+            let count = &mut self.low_count[link.ix()];
+            *count = if becomes_low { *count + 1 } else { *count - 1 };
+        }
+        let lanes = self.pairs.get_mut(&ends).expect("looked up above");
+        lanes.is_low[changed] = becomes_low;
+        let low = evenly(lanes.low_paths());
+        placements.divide(ends.from, view.routes.class_node(ends.to), low);
+        for (flow, rate) in large {
+            if becomes_low && placements.pin_of(*flow).is_some_and(|pin| pin.path == path) {
+                path.iter().for_each(|link| self.load[link.ix()] -= rate);
+                self.place(view, ends, (*flow, *rate), placements);
+            }
+        }
+    }
+
+    /// Gives a large flow the high-throughput path with the most bandwidth left, rather one that no small flows use.
+    fn place(&mut self, view: &NetworkView<'_>, ends: Ends, (flow, rate): (FlowId, f64), placements: &mut Placements) {
+        let Some(lanes) = self.pairs.get(&ends) else {
+            return;
+        };
+        let left = |path: usize| {
+            let left = |link: &LinkIx| rate_of(view, *link) - self.load[link.ix()];
+            lanes.paths[path].iter().map(left).fold(f64::INFINITY, f64::min)
+        };
+        let is_pure = |path: usize| lanes.paths[path].iter().all(|link| self.low_count[link.ix()] == 0);
+        let key = |path: usize| (is_pure(path), left(path));
+        // The first among equals; the only path, where there is but one.
+        let mut best: Option<(usize, (bool, f64))> = None;
+        for path in lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0)) {
+            if best.is_none_or(|(_, best)| key(path) > best) {
+                best = Some((path, key(path)));
+            }
+        }
+        if let Some((path, _)) = best {
+            let path = lanes.paths[path].clone();
+            path.iter().for_each(|link| self.load[link.ix()] += rate);
+            placements.pin(flow, Pin { path, rate: None });
+        }
+    }
+
+    fn look(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
+        self.load.clear();
+        self.load.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
+        let mut active: BTreeSet<Ends> = BTreeSet::new();
+        let mut large: BTreeMap<Ends, Vec<(FlowId, f64)>> = BTreeMap::new();
+        for (flow, facts) in view.flows.iter() {
+            let Some(ends) = ends(view, facts) else {
+                continue;
+            };
+            active.insert(ends);
+            if placements.pin_of(flow).is_some() || is_large(view, facts, self.threshold, self.source) {
+                let rate = facts.rate.map_or(0.0, Bandwidth::as_bps_f64);
+                large.entry(ends).or_default().push((flow, rate));
+            }
+        }
+        for ends in &active {
+            let large = large.get(ends).map_or(&[][..], |large| large);
+            self.adapt(view, *ends, large, placements);
+            for flow in large {
+                if placements.pin_of(flow.0).is_none() {
+                    self.place(view, *ends, *flow, placements);
+                }
+            }
+        }
+    }
+}
+
+impl CentralBalancer for Freeway {
+    fn needs(&self) -> CentralNeeds {
+        CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
+    }
+
+    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        match why {
+            Why::Network => {
+                placements.set_base(base::equal_cost(view));
+                if self.source == FlowSource::Agents {
+                    placements.set_report_above(REPORT_ABOVE);
+                }
+                self.lay_out(view, placements);
+                self.look(view, placements);
+            }
+            Why::Period => self.look(view, placements),
+            Why::FlowStarted(_) => {}
+            Why::FlowEnded(flow) => placements.release(flow),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::central::testing::{Driven, World};
+
+    fn world() -> World {
+        World::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4")
+    }
+
+    fn set_load(world: &mut World, link: LinkIx, share: f64) {
+        let rate = world.topology.link(link).rate.as_bps_f64() * share;
+        world.load[link.ix()].rate = Some(Bandwidth::from_bps(rate as u64));
+    }
+
+    /// The paths over which small flows from the first leaf are hashed.
+    fn low(world: &World, driven: &Driven) -> Vec<Path> {
+        let class = |host| world.routes.class_node(world.routes.class_of(net::HostIx(host)));
+        driven.placements.pairs()[&(class(0), class(4))].iter().map(|path| path.path.clone()).collect()
+    }
+
+    #[test]
+    fn counters_and_kinds_follow_utilisation() {
+        let mut world = world();
+        let view = world.view();
+        let mut freeway = Freeway::new(&crate::registry::Spec::parse("freeway").unwrap().params);
+        let mut placements = Placements::default();
+        freeway.lay_out(&view, &mut placements);
+        // Two of four spines, one cable each way from and to each of two leaves: every link used by one path of one pair.
+        assert_eq!(freeway.low_count.iter().sum::<u32>(), 2 * 2 * 2);
+        assert_eq!(freeway.low_count.iter().filter(|count| **count == 1).count(), 8);
+        drop(placements);
+
+        let mut driven = Driven::new("freeway", 1, &world);
+        world.flow(0, 4, None);
+        assert_eq!(low(&world, &driven).len(), 2);
+        // One of two busy is half: a third path joins, then stops at three, since large flows keep one.
+        let first = low(&world, &driven)[0][0];
+        set_load(&mut world, first, 0.6);
+        driven.decide(&world, Why::Period);
+        assert_eq!(low(&world, &driven).len(), 3);
+        for path in low(&world, &driven) {
+            set_load(&mut world, path[0], 0.6);
+        }
+        driven.decide(&world, Why::Period);
+        assert_eq!(low(&world, &driven).len(), 3);
+        // All idle: one path a period goes back, and one stays.
+        for path in low(&world, &driven) {
+            set_load(&mut world, path[0], 0.1);
+        }
+        for expected in [2, 1, 1] {
+            driven.decide(&world, Why::Period);
+            assert_eq!(low(&world, &driven).len(), expected);
+        }
+    }
+
+    #[test]
+    fn large_flows_take_the_emptiest_high_throughput_path_and_move_when_it_changes_kind() {
+        let mut world = world();
+        let mut driven = Driven::new("freeway", 1, &world);
+        for path in low(&world, &driven) {
+            set_load(&mut world, path[0], 0.3);
+        }
+        let rate = Bandwidth::from_gbps(4);
+        let flows = [world.flow(0, 4, Some(rate)), world.flow(1, 5, Some(rate))];
+        driven.decide(&world, Why::Period);
+        let path = |driven: &Driven, flow| driven.placements.pin_of(flow).unwrap().path.clone();
+        let (a, b) = (path(&driven, flows[0]), path(&driven, flows[1]));
+        assert!(a != b && ![&a, &b].into_iter().any(|path| low(&world, &driven).contains(path)));
+        // The path of the first becomes a low-latency one, as it carries less.
+        for path in low(&world, &driven) {
+            set_load(&mut world, path[0], 0.9);
+        }
+        set_load(&mut world, a[0], 0.4);
+        set_load(&mut world, b[0], 0.5);
+        driven.decide(&world, Why::Period);
+        assert!(low(&world, &driven).contains(&a));
+        assert_eq!((path(&driven, flows[0]), path(&driven, flows[1])), (b.clone(), b));
+    }
+}

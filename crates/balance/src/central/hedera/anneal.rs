@@ -1,0 +1,279 @@
+//! Simulated annealing of one core per receiving host (mechanisms.md P08.3).
+//!
+//! Every receiving host has a number ("core") below the number of paths between the farthest edge switches. Flows to it take
+//! the path of that number, scaled to how many paths their pair has: in a fat-tree the number is a core switch, and flows
+//! from the same pod take the aggregation switch below it, so that all come down over one link.
+//!
+//! Readings, since discovery tells neither pods nor tiers: a pod is a set of edge switches connected by pairs that are as
+//! near to each other as any pair is (a fat-tree's pods; all leaves of a leaf-spine). The hosts that receive through an
+//! aggregation switch are those of a pod whose number falls into the same part of the range, of which there are as many as
+//! the edge switch has live links from switches. Energy is counted in the fastest host link.
+
+use std::collections::VecDeque;
+
+use net::routes::ClassIx;
+use net::{HostIx, LinkIx, Stream};
+
+use super::Large;
+use crate::central::NetworkView;
+use crate::central::parts::dag::Dag;
+use crate::central::parts::edges::{edge_of, edges, host_rate, is_switch, rate_of};
+
+pub(super) struct Annealer {
+    iterations: u32,
+    cooling: f64,
+    /// Hosts of each pod; an edge switch's are neighbours.
+    pods: Vec<Vec<HostIx>>,
+    /// By host: its edge switch's class.
+    edge_of: Vec<Option<ClassIx>>,
+    /// By class: hosts below.
+    below: Vec<Vec<HostIx>>,
+    /// Number of cores.
+    cores: u32,
+    /// How many ways into an edge switch there are.
+    ways: u32,
+    /// By host: the core it receives through.
+    core: Vec<u32>,
+}
+
+/// Loads and what exceeds capacities.
+struct State<'a> {
+    dag: Dag<'a>,
+    cores: u32,
+    /// Bits per second that loads and capacities are counted in.
+    unit: f64,
+    load: Vec<f64>,
+    capacity: Vec<f64>,
+    excess: f64,
+    /// Links whose load the last swap changed, with the load before.
+    undo: Vec<(LinkIx, f64)>,
+}
+
+/// Flows by receiver.
+struct Arriving<'a> {
+    start: Vec<u32>,
+    flows: Vec<&'a Large>,
+}
+
+impl Annealer {
+    pub(super) fn new(iterations: u32, cooling: f64) -> Annealer {
+        Annealer {
+            iterations,
+            cooling,
+            pods: Vec::new(),
+            edge_of: Vec::new(),
+            below: Vec::new(),
+            cores: 1,
+            ways: 1,
+            core: Vec::new(),
+        }
+    }
+
+    /// The rank of the path that flows to a host take, of `path_count`.
+    pub(super) fn rank(&self, path_count: u32, dst: HostIx) -> u32 {
+        scaled(self.core[dst.ix()], self.cores, path_count)
+    }
+
+    /// Works out pods and begins with cores spread evenly over the hosts of each, unless nothing of this changed.
+    pub(super) fn set_network(&mut self, view: &NetworkView<'_>) {
+        let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
+        let edge_of: Vec<Option<ClassIx>> = hosts.clone().map(|host| edge_of(view, host)).collect();
+        let most = edges(view).flat_map(|(node, _)| edges(view).map(move |(_, to)| view.routes.path_count(node, to)));
+        let cores = most.max().unwrap_or(1).max(1);
+        let ways = edges(view).map(|(_, class)| ways_into(view, class)).max().unwrap_or(1).max(1);
+        let mut below = vec![Vec::new(); view.routes.class_count()];
+        for (host, edge) in hosts.zip(&edge_of) {
+            if let Some(edge) = edge {
+                below[edge.0 as usize].push(host);
+            }
+        }
+        let pods = pods(view);
+        let of_hosts = |pod: &Vec<ClassIx>| pod.iter().flat_map(|edge| below[edge.0 as usize].clone()).collect();
+        let pods_of_hosts: Vec<Vec<HostIx>> = pods.iter().map(of_hosts).collect();
+        let is_same = self.cores == cores && self.pods == pods_of_hosts && self.edge_of == edge_of;
+        (self.edge_of, self.below, self.pods, self.cores, self.ways) = (edge_of, below, pods_of_hosts, cores, ways);
+        if !is_same {
+            self.spread(&pods);
+        }
+    }
+
+    /// The hosts of an edge switch get cores far apart, so that they receive over different links.
+    fn spread(&mut self, pods: &[Vec<ClassIx>]) {
+        self.core = vec![0; self.edge_of.len()];
+        for pod in pods {
+            for (nth, edge) in pod.iter().enumerate() {
+                let hosts = &self.below[edge.0 as usize];
+                let step = (self.cores / hosts.len() as u32).max(1);
+                for (position, host) in hosts.iter().enumerate() {
+                    self.core[host.ix()] = (position as u32 * step + nth as u32) % self.cores;
+                }
+            }
+        }
+    }
+
+    /// One round from the best cores of the last.
+    pub(super) fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) {
+        let arriving = Arriving::new(self.core.len(), large);
+        let mut state = State::new(view, self.cores);
+        for large in large {
+            state.add(large, self.core[large.dst.ix()], 1.0);
+        }
+        let is_small = view.topology.hosts().len() <= 16;
+        let factor = if self.cooling > 0.0 { self.cooling } else { [1000.0, 0.5][usize::from(is_small)] };
+        // Swaps made, and how many of them lead to the best state seen.
+        let (mut swaps, mut best) = (Vec::new(), (state.excess, 0));
+        let mut group = Vec::new();
+        for temperature in (1..=self.iterations).rev() {
+            if state.excess <= 1e-9 {
+                break;
+            }
+            let Some((a, b)) = self.neighbour(rng, &mut group) else {
+                continue;
+            };
+            let before = state.excess;
+            self.swap(&mut state, &arriving, a, b);
+            let worse = state.excess - before;
+            let accepted = libm::exp(-factor * f64::from(self.iterations) * worse / f64::from(temperature));
+            if worse > 0.0 && rng.unit() >= accepted {
+                self.core.swap(a.ix(), b.ix());
+                state.undo(before);
+                continue;
+            }
+            swaps.push((a, b));
+            if state.excess < best.0 - 1e-12 {
+                best = (state.excess, swaps.len());
+            }
+        }
+        swaps[best.1..].iter().rev().for_each(|(a, b)| self.core.swap(a.ix(), b.ix()));
+    }
+
+    /// Two hosts whose cores to swap: of one pod, of one edge switch, or of one switch through which both receive.
+    fn neighbour(&self, rng: &mut Stream, group: &mut Vec<HostIx>) -> Option<(HostIx, HostIx)> {
+        let kind = rng.below(3);
+        let pod = &self.pods[draw(rng, self.pods.len())?];
+        let hosts: &[HostIx] = match kind {
+            0 => pod,
+            1 => self.at_edge(rng, pod)?,
+            _ if rng.below(2) == 0 => self.at_edge(rng, pod)?,
+            _ => {
+                let part = |host: HostIx| scaled(self.core[host.ix()], self.cores, self.ways);
+                let wanted = part(pod[draw(rng, pod.len())?]);
+                group.clear();
+                group.extend(pod.iter().copied().filter(|host| part(*host) == wanted));
+                group
+            }
+        };
+        let a = draw(rng, hosts.len())?;
+        let others = draw(rng, hosts.len() - 1)?;
+        let b = others + usize::from(others >= a);
+        (self.core[hosts[a].ix()] != self.core[hosts[b].ix()]).then_some((hosts[a], hosts[b]))
+    }
+
+    fn at_edge(&self, rng: &mut Stream, pod: &[HostIx]) -> Option<&[HostIx]> {
+        let edge = self.edge_of[pod[draw(rng, pod.len())?].ix()]?;
+        Some(&self.below[edge.0 as usize])
+    }
+
+    fn swap(&mut self, state: &mut State<'_>, arriving: &Arriving<'_>, a: HostIx, b: HostIx) {
+        state.undo.clear();
+        let moved = || [a, b].into_iter().flat_map(|host| arriving.at(host));
+        moved().for_each(|large| state.add(large, self.core[large.dst.ix()], -1.0));
+        self.core.swap(a.ix(), b.ix());
+        moved().for_each(|large| state.add(large, self.core[large.dst.ix()], 1.0));
+    }
+}
+
+impl<'a> State<'a> {
+    fn new(view: &NetworkView<'a>, cores: u32) -> State<'a> {
+        let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
+        let unit = hosts.map(|host| host_rate(view, host)).fold(1.0, f64::max);
+        let links = (0..view.topology.links().len() as u32).map(LinkIx);
+        State {
+            dag: Dag::new(view),
+            cores,
+            unit,
+            load: vec![0.0; view.topology.links().len()],
+            capacity: links.map(|link| rate_of(view, link) / unit).collect(),
+            excess: 0.0,
+            undo: Vec::new(),
+        }
+    }
+
+    /// Adds a flow `sign` times to the links of its path through a core.
+    fn add(&mut self, large: &Large, core: u32, sign: f64) {
+        let rank = scaled(core, self.cores, self.dag.path_count(large.ends));
+        let rate = sign * large.rate / self.unit;
+        let State { dag, load, capacity, excess, undo, .. } = self;
+        dag.walk(large.ends, rank, |link| {
+            let (before, capacity) = (load[link.ix()], capacity[link.ix()]);
+            let after = before + rate;
+            *excess += (after - capacity).max(0.0) - (before - capacity).max(0.0);
+            load[link.ix()] = after;
+            undo.push((link, before));
+        });
+    }
+
+    fn undo(&mut self, excess: f64) {
+        while let Some((link, before)) = self.undo.pop() {
+            self.load[link.ix()] = before;
+        }
+        self.excess = excess;
+    }
+}
+
+impl<'a> Arriving<'a> {
+    fn new(hosts: usize, large: &'a [Large]) -> Arriving<'a> {
+        let mut flows: Vec<&Large> = large.iter().collect();
+        flows.sort_by_key(|large| large.dst);
+        let mut start = vec![0u32; hosts + 1];
+        flows.iter().for_each(|large| start[large.dst.ix() + 1] += 1);
+        (0..hosts).for_each(|host| start[host + 1] += start[host]);
+        Arriving { start, flows }
+    }
+    fn at(&self, host: HostIx) -> &[&'a Large] {
+        &self.flows[self.start[host.ix()] as usize..self.start[host.ix() + 1] as usize]
+    }
+}
+
+/// A number below `of` as one below `to`, keeping its place in the range.
+fn scaled(number: u32, of: u32, to: u32) -> u32 {
+    (u64::from(number) * u64::from(to) / u64::from(of.max(1))) as u32
+}
+
+fn draw(rng: &mut Stream, n: usize) -> Option<usize> {
+    (n > 0).then(|| rng.below(n as u64) as usize)
+}
+
+/// Live links into an edge switch from other switches.
+fn ways_into(view: &NetworkView<'_>, class: ClassIx) -> u32 {
+    let out = view.topology.out_links(view.routes.class_node(class)).iter();
+    out.filter(|link| view.alive[link.reverse().ix()] && is_switch(view, view.topology.link(**link).to)).count() as u32
+}
+
+/// Edge switches connected by pairs as near to each other as any pair is.
+fn pods(view: &NetworkView<'_>) -> Vec<Vec<ClassIx>> {
+    let all: Vec<_> = edges(view).collect();
+    let distance =
+        |(from, own): (net::NodeIx, ClassIx), to: ClassIx| view.routes.distance(from, to).filter(|_| own != to);
+    let nearest = all.iter().flat_map(|from| all.iter().filter_map(|(_, to)| distance(*from, *to))).min();
+    let mut is_seen = vec![false; view.routes.class_count()];
+    let mut pods = Vec::new();
+    for first in &all {
+        if std::mem::replace(&mut is_seen[first.1.0 as usize], true) {
+            continue;
+        }
+        let (mut pod, mut queue) = (Vec::new(), VecDeque::from([*first]));
+        while let Some(from) = queue.pop_front() {
+            pod.push(from.1);
+            for to in &all {
+                if distance(from, to.1) == nearest && nearest.is_some() && !is_seen[to.1.0 as usize] {
+                    is_seen[to.1.0 as usize] = true;
+                    queue.push_back(*to);
+                }
+            }
+        }
+        pod.sort_unstable();
+        pods.push(pod);
+    }
+    pods
+}

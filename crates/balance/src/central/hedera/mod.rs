@@ -1,0 +1,293 @@
+//! Hedera: large flows get paths of their own, everything else stays on the base routes (mechanisms.md P08; Al-Fares et
+//! al., NSDI 2010). F0's variant is the placer `worst-fit`.
+//!
+//! Every period: large flows are those that send more than `threshold` of their host's link. `gff` and `sa` estimate what
+//! they would send if only host links bounded them, and place that: `gff` each on the first path with room, `sa` by
+//! annealing one core per receiver (`anneal.rs`). `worst-fit` takes measured rates at their word and moves each large flow
+//! once, to the path with the most room on its narrowest link (`worst_fit.rs`).
+//!
+//! Readings:
+//! - A flow that no path has room for stays on the base, and is tried again next period. The comparison with capacity is
+//!   `<=`, or two flows of half the rate could never share a link.
+//! - A placed flow that is no longer large keeps its path but reserves nothing.
+//! - With `agents`, a reported flow is large until its counters say otherwise.
+//! - When links come or go, a round is run at once.
+//!
+//! Pitfalls: a starved flow measures below the threshold and is not seen. Nothing shorter than a period is reacted to. With
+//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began.
+
+mod anneal;
+mod worst_fit;
+
+use net::{Bandwidth, HostIx, Time};
+
+use self::anneal::Annealer;
+use super::parts::base;
+use super::parts::dag::{Dag, Search};
+use super::parts::demand;
+use super::parts::edges::{Ends, ends, host_rate, rate_of};
+use super::{
+    Base, CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Pin, Placements, Why,
+};
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "hedera",
+    title: "Hedera",
+    summary: "Finds large flows by their counters and gives them paths of their own.",
+    source: "P08; NSDI 2010; F0 (placer worst-fit), F2",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "flow and port counters",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[
+        Param {
+            name: "placer",
+            kind: ParamKind::Choice(&["gff", "sa", "worst-fit"]),
+            default: "gff",
+            unit: "",
+            doc: "Global first fit, simulated annealing, or F0's way.",
+        },
+        Param {
+            name: "threshold",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.1",
+            unit: "of the host's link",
+            doc: "A flow that sends more is large.",
+        },
+        Param {
+            name: "period",
+            kind: ParamKind::Duration,
+            default: "0s",
+            unit: "",
+            doc: "Time between two rounds; 0s is 5s, or 20s for worst-fit.",
+        },
+        DETECT,
+        Param {
+            name: "base",
+            kind: ParamKind::Choice(&["auto", "ecmp", "spt"]),
+            default: "auto",
+            unit: "",
+            doc: "Where other flows go: select groups, or the lowest port at every tie; auto is spt for worst-fit, else ecmp.",
+        },
+        Param {
+            name: "bookkeeping",
+            kind: ParamKind::Choice(&["none", "within_round"]),
+            default: "none",
+            unit: "",
+            doc: "Whether worst-fit counts the flows it has moved in this round, or believes the counters.",
+        },
+        Param {
+            name: "iterations",
+            kind: ParamKind::Count { min: 1, max: 1_000_000 },
+            default: "1000",
+            unit: "",
+            doc: "Steps of annealing in a round, and the temperature it begins with.",
+        },
+        Param {
+            name: "cooling",
+            kind: ParamKind::Number { min: 0.0, max: 1e6 },
+            default: "0",
+            unit: "",
+            doc: "Factor c / T0 of the acceptance rule of annealing; 0 is 0.5 up to 16 hosts and 1000 beyond.",
+        },
+    ],
+    example: "hedera:placer=sa",
+    needs: NO_NEEDS,
+    build: Build::Central(|_, params| Box::new(Hedera::new(params))),
+};
+
+/// How balancers of large flows learn of them.
+pub(super) const DETECT: Param = Param {
+    name: "detect",
+    kind: ParamKind::Choice(&["pairs", "first-packets", "agents"]),
+    default: "first-packets",
+    unit: "",
+    doc: "How flows become known: counters per pair of hosts, first packets sent to the controller, or agents on hosts.",
+};
+
+/// The value of [`DETECT`].
+pub(super) fn flow_source(params: &Params) -> FlowSource {
+    match params.text("detect") {
+        "pairs" => FlowSource::Pairs,
+        "agents" => FlowSource::Agents,
+        _ => FlowSource::FirstPackets,
+    }
+}
+
+/// Agents report flows that have sent more than this, bytes: a tenth of a second at a tenth of 10 Gb/s is 12.5 MB; the usual
+/// border between short and long flows is below it.
+pub(super) const REPORT_ABOVE: u64 = 100_000;
+
+enum Placer {
+    FirstFit,
+    Anneal(Annealer),
+    WorstFit { is_booked: bool },
+}
+
+/// What a flow that is to be placed looks like.
+#[derive(Clone, Copy, Debug)]
+struct Large {
+    flow: FlowId,
+    ends: Ends,
+    dst: HostIx,
+    /// Bits per second: estimated, or measured for worst-fit.
+    rate: f64,
+}
+
+struct Hedera {
+    placer: Placer,
+    threshold: f64,
+    period: Time,
+    source: FlowSource,
+    is_base_spt: bool,
+    search: Search,
+    /// By link: bits per second reserved.
+    reserved: Vec<f64>,
+}
+
+impl Hedera {
+    fn new(params: &Params) -> Hedera {
+        let placer = match params.text("placer") {
+            "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
+            "worst-fit" => Placer::WorstFit { is_booked: params.text("bookkeeping") == "within_round" },
+            _ => Placer::FirstFit,
+        };
+        let is_worst_fit = matches!(placer, Placer::WorstFit { .. });
+        let period = match params.duration("period") {
+            Time::ZERO => Time::from_s(if is_worst_fit { 20 } else { 5 }),
+            period => period,
+        };
+        let is_base_spt = match params.text("base") {
+            "auto" => is_worst_fit,
+            base => base == "spt",
+        };
+        Hedera {
+            placer,
+            threshold: params.number("threshold"),
+            period,
+            source: flow_source(params),
+            is_base_spt,
+            search: Search::default(),
+            reserved: Vec::new(),
+        }
+    }
+
+    fn base(&self, view: &NetworkView<'_>) -> Base {
+        if self.is_base_spt { base::first_port(view) } else { base::equal_cost(view) }
+    }
+
+    fn round(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, placements: &mut Placements) {
+        match &mut self.placer {
+            Placer::FirstFit => {
+                let large = estimated(view, &large_flows(view, self.threshold, self.source));
+                self.first_fit(view, &large, placements);
+            }
+            Placer::Anneal(annealer) => {
+                let large = estimated(view, &large_flows(view, self.threshold, self.source));
+                annealer.anneal(cx.rng, view, &large);
+                let dag = Dag::new(view);
+                for large in large.iter().filter(|large| dag.path_count(large.ends) > 0) {
+                    let path = dag.path(large.ends, annealer.rank(dag.path_count(large.ends), large.dst));
+                    placements.pin(large.flow, Pin { path, rate: None });
+                }
+            }
+            Placer::WorstFit { is_booked } => {
+                let large = measured_flows(view, self.threshold, self.source);
+                let book = worst_fit::Book { is_booked: *is_booked, is_base_spt: self.is_base_spt };
+                worst_fit::place(&mut self.search, view, &large, book, &mut self.reserved, placements);
+            }
+        }
+    }
+
+    /// Global first fit (P08.2): flows that have a path keep it; others take the first one with room.
+    fn first_fit(&mut self, view: &NetworkView<'_>, large: &[Large], placements: &mut Placements) {
+        self.reserved.clear();
+        self.reserved.resize(view.topology.links().len(), 0.0);
+        for large in large {
+            if let Some(pin) = placements.pin_of(large.flow) {
+                pin.path.iter().for_each(|link| self.reserved[link.ix()] += large.rate);
+            }
+        }
+        let dag = Dag::new(view);
+        for large in large {
+            if placements.pin_of(large.flow).is_some() {
+                continue;
+            }
+            let reserved = &self.reserved;
+            let fits = |link: net::LinkIx| reserved[link.ix()] + large.rate <= rate_of(view, link) * (1.0 + 1e-9);
+            if self.search.first_fit(dag, large.ends, 0, fits) {
+                self.search.found().iter().for_each(|link| self.reserved[link.ix()] += large.rate);
+                placements.pin(large.flow, Pin { path: self.search.found().into(), rate: None });
+            }
+        }
+    }
+}
+
+impl CentralBalancer for Hedera {
+    fn needs(&self) -> CentralNeeds {
+        CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
+    }
+
+    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        match why {
+            Why::Network => {
+                placements.set_base(self.base(view));
+                if self.source == FlowSource::Agents {
+                    placements.set_report_above(REPORT_ABOVE);
+                }
+                if let Placer::Anneal(annealer) = &mut self.placer {
+                    annealer.set_network(view);
+                }
+                self.round(cx, view, placements);
+            }
+            Why::Period => self.round(cx, view, placements),
+            Why::FlowStarted(_) => {}
+            Why::FlowEnded(flow) => placements.release(flow),
+        }
+    }
+}
+
+/// Whether a flow sends more than `threshold` of its host's link.
+pub(super) fn is_large(view: &NetworkView<'_>, facts: &FlowFacts, threshold: f64, source: FlowSource) -> bool {
+    match facts.rate.map(Bandwidth::as_bps_f64) {
+        Some(rate) => rate > threshold * host_rate(view, facts.src),
+        None => source == FlowSource::Agents,
+    }
+}
+
+/// The large flows in the order of their numbers, including those between hosts of one switch, which have demands too.
+fn large_flows<'a>(view: &NetworkView<'a>, threshold: f64, source: FlowSource) -> Vec<(FlowId, &'a FlowFacts)> {
+    let is_known = |host: HostIx| host.ix() < view.topology.hosts().len();
+    let flows = view.flows.iter().filter(|(_, facts)| is_known(facts.src) && is_known(facts.dst));
+    flows.filter(|(_, facts)| is_large(view, facts, threshold, source)).collect()
+}
+
+/// The flows of these that have something to choose, with estimated demands.
+fn estimated(view: &NetworkView<'_>, flows: &[(FlowId, &FlowFacts)]) -> Vec<Large> {
+    let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
+    let capacity: Vec<f64> = hosts.map(|host| host_rate(view, host)).collect();
+    let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, facts)| (facts.src, facts.dst)).collect();
+    let (demands, _) = demand::estimate(&capacity, &pairs);
+    let with_demand = flows.iter().zip(demands);
+    let placed = |((flow, facts), demand): (&(FlowId, &FlowFacts), demand::Demand)| {
+        Some(Large { flow: *flow, ends: ends(view, facts)?, dst: facts.dst, rate: demand.rate })
+    };
+    with_demand.filter_map(placed).collect()
+}
+
+/// The large flows that have something to choose, with measured rates.
+fn measured_flows(view: &NetworkView<'_>, threshold: f64, source: FlowSource) -> Vec<Large> {
+    let flows = large_flows(view, threshold, source).into_iter();
+    let with_rate = |(flow, facts): (FlowId, &FlowFacts)| {
+        let rate = facts.rate.map_or(0.0, Bandwidth::as_bps_f64);
+        Some(Large { flow, ends: ends(view, facts)?, dst: facts.dst, rate })
+    };
+    flows.filter_map(with_rate).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! F0's placement (mechanisms.md P08.4): no estimates and no reservations; by the counters of ports, each large flow moves
+//! once to the path with the most room on its narrowest link.
+//!
+//! Readings: the paths are the equal-cost ones; among equals the first is taken. With bookkeeping, what the
+//! flows of a round were measured to send is first taken off the links they leave, where these are known (single paths as
+//! base), and then put on those they go to, one by one.
+
+use net::LinkIx;
+
+use super::Large;
+use crate::central::parts::dag::{Dag, Search};
+use crate::central::parts::edges::{measured, rate_of};
+use crate::central::{NetworkView, Pin, Placements};
+
+/// What is remembered within a round.
+#[derive(Clone, Copy)]
+pub(super) struct Book {
+    /// Whether anything is.
+    pub is_booked: bool,
+    /// Whether flows that were not moved take the lowest port at every tie.
+    pub is_base_spt: bool,
+}
+
+/// One round. `used` is working memory: bits per second by link.
+pub(super) fn place(
+    search: &mut Search,
+    view: &NetworkView<'_>,
+    large: &[Large],
+    book: Book,
+    used: &mut Vec<f64>,
+    placements: &mut Placements,
+) {
+    used.clear();
+    used.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
+    let dag = Dag::new(view);
+    let is_free = |large: &&Large, placements: &Placements| {
+        placements.pin_of(large.flow).is_none() && dag.path_count(large.ends) > 0
+    };
+    if book.is_booked && book.is_base_spt {
+        for large in large.iter().filter(|large| is_free(large, placements)) {
+            // The path of rank 0 is that of the lowest ports.
+            dag.walk(large.ends, 0, |link| used[link.ix()] = (used[link.ix()] - large.rate).max(0.0));
+        }
+    }
+    for large in large {
+        if !is_free(&large, placements) {
+            continue;
+        }
+        if search.widest(dag, large.ends, |link| rate_of(view, link) - used[link.ix()]).is_some() {
+            if book.is_booked {
+                search.found().iter().for_each(|link| used[link.ix()] += large.rate);
+            }
+            placements.pin(large.flow, Pin { path: search.found().into(), rate: None });
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! MicroTE: traffic between edge switches that is predictable for a second is placed on paths of its own, the rest is spread
+//! by what is left (mechanisms.md P09; Benson et al., CoNEXT 2011).
+//!
+//! Every epoch, the bytes of each pair of edge switches are compared with their mean over recent epochs; a pair within
+//! `delta` of it is predictable. Predictable pairs, largest first, take the path whose busiest link is least busy
+//! afterwards. The other pairs that sent anything are spread over their paths by the capacity left on each.
+//!
+//! Readings: the greedy way always, not the linear program for small networks. A pair keeps its path unless another is
+//! better by `push`. Weights are rounded to sixteenths, so that small changes push nothing. Pairs without traffic go by
+//! equal cost. Bytes are those of flows between the pair, by counters; where the paper has a server per rack count, here
+//! the switch of the source does. At least three epochs of history are needed.
+//!
+//! Pitfall: without predictability there is nothing to gain over ECMP.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use net::{LinkIx, Time};
+
+use super::parts::base;
+use super::parts::dag::{Dag, Search};
+use super::parts::edges::{Ends, ends, rate_of};
+use super::parts::pairs::spread_ranks;
+use super::{
+    CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, NetworkView, Path, Placements, WeightedPath, Why,
+};
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "microte",
+    title: "MicroTE",
+    summary: "Places predictable traffic between racks on paths of its own and spreads the rest over what is left.",
+    source: "P09; CoNEXT 2011",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "flow counters",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[
+        Param { name: "epoch", kind: ParamKind::Duration, default: "1s", unit: "", doc: "Time between two decisions." },
+        Param {
+            name: "window",
+            kind: ParamKind::Count { min: 3, max: 1000 },
+            default: "10",
+            unit: "epochs",
+            doc: "Epochs in the mean.",
+        },
+        Param {
+            name: "delta",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.2",
+            unit: "of the mean",
+            doc: "Greatest deviation of what is predictable.",
+        },
+        Param {
+            name: "push",
+            kind: ParamKind::Number { min: 0.0, max: 1.0 },
+            default: "0.05",
+            unit: "of capacity",
+            doc: "How much less busy another path must be for a pair to move.",
+        },
+        Param {
+            name: "paths",
+            kind: ParamKind::Count { min: 1, max: 256 },
+            default: "16",
+            unit: "paths",
+            doc: "Most paths over which a pair is spread that is not predictable.",
+        },
+        Param {
+            name: "detect",
+            kind: ParamKind::Choice(&["pairs", "first-packets"]),
+            default: "pairs",
+            unit: "",
+            doc: "What is counted: pairs of hosts, or flows whose first packets went to the controller.",
+        },
+    ],
+    example: "microte",
+    needs: NO_NEEDS,
+    build: Build::Central(|_, params| Box::new(MicroTe::new(params))),
+};
+
+/// Epochs before anything is called predictable.
+const HISTORY_LEAST: usize = 3;
+
+struct MicroTe {
+    epoch: Time,
+    window: usize,
+    delta: f64,
+    push: f64,
+    paths_max: u32,
+    source: FlowSource,
+    /// By flow: bytes counted up to the last epoch.
+    counted: Vec<u64>,
+    history: BTreeMap<Ends, History>,
+    ended_at: Time,
+    search: Search,
+}
+
+/// What a pair sent.
+#[derive(Default)]
+struct History {
+    /// Bytes in this epoch so far.
+    current: u64,
+    /// Bytes in the epochs before, oldest first.
+    past: VecDeque<u64>,
+    /// The path of its own it has.
+    path: Option<Path>,
+}
+
+impl History {
+    /// Mean bytes of an epoch if this one is near it.
+    fn predicted(&self, delta: f64) -> Option<f64> {
+        let mean = self.past.iter().sum::<u64>() as f64 / self.past.len().max(1) as f64;
+        let is_near = (self.current as f64 - mean).abs() <= delta * mean;
+        (self.past.len() >= HISTORY_LEAST && mean > 0.0 && is_near).then_some(mean)
+    }
+    fn turn(&mut self, window: usize) {
+        self.past.push_back(std::mem::take(&mut self.current));
+        if self.past.len() > window {
+            self.past.pop_front();
+        }
+    }
+    fn is_silent(&self) -> bool {
+        self.current == 0 && self.past.iter().all(|bytes| *bytes == 0)
+    }
+}
+
+impl MicroTe {
+    fn new(params: &Params) -> MicroTe {
+        MicroTe {
+            epoch: params.duration("epoch").max(Time::from_ms(1)),
+            window: params.count("window") as usize,
+            delta: params.number("delta"),
+            push: params.number("push"),
+            paths_max: params.count("paths") as u32,
+            source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
+            counted: Vec::new(),
+            history: BTreeMap::new(),
+            ended_at: Time::ZERO,
+            search: Search::default(),
+        }
+    }
+
+    /// Adds what a flow sent since it was last looked at.
+    fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
+        let Some(facts) = view.flows.get(flow) else {
+            return;
+        };
+        self.counted.resize(view.flows.capacity().max(self.counted.len()), 0);
+        let before = std::mem::replace(&mut self.counted[flow.ix()], facts.bytes);
+        if let Some(ends) = ends(view, facts) {
+            self.history.entry(ends).or_default().current += facts.bytes.saturating_sub(before);
+        }
+    }
+
+    fn end_epoch(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
+        view.flows.iter().for_each(|(flow, _)| self.count(view, flow));
+        let elapsed = view.now.saturating_sub(std::mem::replace(&mut self.ended_at, view.now));
+        let seconds = if elapsed == Time::ZERO { self.epoch } else { elapsed }.as_s_f64();
+        let silent: Vec<Ends> =
+            self.history.iter().filter(|(_, pair)| pair.is_silent()).map(|(ends, _)| *ends).collect();
+        for ends in silent {
+            self.history.remove(&ends);
+            placements.divide(ends.from, view.routes.class_node(ends.to), [].into());
+        }
+        let mut predictable: Vec<(f64, Ends)> = Vec::new();
+        for (ends, pair) in &self.history {
+            predictable.extend(pair.predicted(self.delta).map(|bytes| (bytes * 8.0 / seconds, *ends)));
+        }
+        predictable.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut load = vec![0.0; view.topology.links().len()];
+        self.place(view, &predictable, &mut load, placements);
+        self.spread(view, &predictable, &load, placements);
+        self.history.values_mut().for_each(|pair| pair.turn(self.window));
+    }
+
+    /// Predictable pairs, by rates in bits per second.
+    fn place(
+        &mut self,
+        view: &NetworkView<'_>,
+        predictable: &[(f64, Ends)],
+        load: &mut [f64],
+        placements: &mut Placements,
+    ) {
+        let dag = Dag::new(view);
+        for (rate, ends) in predictable {
+            let pair = self.history.get_mut(ends).expect("pairs are taken from it");
+            let left = |link: LinkIx| 1.0 - (load[link.ix()] + rate) / rate_of(view, link);
+            let Some(best) = self.search.widest(dag, *ends, left) else {
+                pair.path = None;
+                continue;
+            };
+            let is_kept = |path: &Path| {
+                let is_live = dag.rank_of(*ends, path).is_some();
+                is_live && path.iter().map(|link| left(*link)).fold(f64::INFINITY, f64::min) >= best - self.push
+            };
+            let path = pair.path.take().filter(is_kept).unwrap_or_else(|| self.search.found().into());
+            path.iter().for_each(|link| load[link.ix()] += rate);
+            pair.path = Some(path.clone());
+            placements.divide(ends.from, view.routes.class_node(ends.to), [WeightedPath { path, weight: 1 }].into());
+        }
+    }
+
+    /// The other pairs, by the capacity left.
+    fn spread(
+        &mut self,
+        view: &NetworkView<'_>,
+        predictable: &[(f64, Ends)],
+        load: &[f64],
+        placements: &mut Placements,
+    ) {
+        let dag = Dag::new(view);
+        let placed: std::collections::BTreeSet<Ends> = predictable.iter().map(|(_, ends)| *ends).collect();
+        for (ends, pair) in self.history.iter_mut().filter(|(ends, _)| !placed.contains(ends)) {
+            pair.path = None;
+            let left = |path: &Path| {
+                let left = path.iter().map(|link| rate_of(view, *link) - load[link.ix()]);
+                left.fold(f64::INFINITY, f64::min).max(0.0)
+            };
+            let ranks = spread_ranks(dag.path_count(*ends), self.paths_max);
+            let paths: Vec<(f64, Path)> =
+                ranks.map(|rank| dag.path(*ends, rank)).map(|path| (left(&path), path)).collect();
+            let most = paths.iter().map(|(left, _)| *left).fold(0.0, f64::max);
+            let weight = |left: f64| if most > 0.0 { (16.0 * left / most).round() as u16 } else { 1 };
+            let weighted = paths.into_iter().map(|(left, path)| WeightedPath { path, weight: weight(left) });
+            let weighted = weighted.filter(|path| path.weight > 0).collect();
+            placements.divide(ends.from, view.routes.class_node(ends.to), weighted);
+        }
+    }
+}
+
+impl CentralBalancer for MicroTe {
+    fn needs(&self) -> CentralNeeds {
+        CentralNeeds { flows: self.source, counters: true, period: Some(self.epoch) }
+    }
+
+    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        match why {
+            Why::Network => {
+                placements.set_base(base::equal_cost(view));
+                // Paths may be dead, and numbers of destinations new.
+                let all: Vec<_> = placements.pairs().keys().copied().collect();
+                all.into_iter().for_each(|(from, to)| placements.divide(from, to, [].into()));
+                self.history.clear();
+            }
+            Why::Period => self.end_epoch(view, placements),
+            Why::FlowStarted(flow) => {
+                if let Some(counted) = self.counted.get_mut(flow.ix()) {
+                    *counted = 0;
+                }
+            }
+            Why::FlowEnded(flow) => {
+                self.count(view, flow);
+                placements.release(flow);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::central::testing::{Driven, World};
+
+    const LEAF_SPINE: &str = "leaf-spine:leaves=3,spines=2,hosts_per_leaf=2";
+
+    /// Epochs in which every flow sends as many megabytes as given.
+    fn run(world: &mut World, driven: &mut Driven, flows: &[(FlowId, u64)], epochs: u32) {
+        for _ in 0..epochs {
+            world.now += Time::from_s(1);
+            for (flow, megabytes) in flows {
+                world.flows.get_mut(*flow).unwrap().bytes += megabytes * 1_000_000;
+            }
+            driven.decide(world, Why::Period);
+        }
+    }
+
+    fn paths(world: &World, driven: &Driven, flow: FlowId) -> Vec<(Path, u16)> {
+        let facts = world.flows.get(flow).unwrap();
+        let node = |host| world.routes.class_node(world.routes.class_of(host));
+        let paths = driven.placements.pairs().get(&(node(facts.src), node(facts.dst)));
+        paths.iter().flat_map(|paths| paths.iter()).map(|path| (path.path.clone(), path.weight)).collect()
+    }
+
+    #[test]
+    fn steady_pairs_get_paths_apart_and_others_what_is_left() {
+        let mut world = World::new(LEAF_SPINE);
+        let mut driven = Driven::new("microte", 1, &world);
+        // From the first leaf to the two others, 4 and 2 Gb/s of 10; and back from the second, unsteady.
+        let (large, small, wild) = (world.flow(0, 2, None), world.flow(1, 4, None), world.flow(2, 0, None));
+        run(&mut world, &mut driven, &[(large, 500), (small, 250)], 3);
+        assert_eq!(paths(&world, &driven, large).len(), 2, "not enough history: spread");
+        run(&mut world, &mut driven, &[(large, 500), (small, 250)], 1);
+        let (a, b) = (paths(&world, &driven, large), paths(&world, &driven, small));
+        assert_eq!((a.len(), b.len()), (1, 1));
+        assert_ne!(a[0].0[0], b[0].0[0], "different spines");
+        // A pair that shares the uplinks with them, and is wild: what is left is 6 and 8 of 10.
+        let mixed = world.flow(0, 3, None);
+        for megabytes in [10, 500, 20, 700, 1] {
+            run(&mut world, &mut driven, &[(large, 500), (small, 250), (wild, megabytes)], 1);
+        }
+        assert_eq!(paths(&world, &driven, large), a, "the same volume stays on the same path");
+        assert_eq!(paths(&world, &driven, wild).iter().map(|path| path.1).collect::<Vec<_>>(), [16, 16]);
+        let _ = mixed;
+        // The large pair turns wild itself: it is spread by what the small one leaves: 10 and 8.
+        run(&mut world, &mut driven, &[(large, 5), (small, 250)], 1);
+        let mut weights: Vec<u16> = paths(&world, &driven, large).iter().map(|path| path.1).collect();
+        weights.sort_unstable();
+        assert_eq!(weights, [13, 16]);
+    }
+
+    #[test]
+    fn silence_returns_a_pair_to_the_base() {
+        let mut world = World::new(LEAF_SPINE);
+        let mut driven = Driven::new("microte:window=3", 1, &world);
+        let flow = world.flow(0, 2, None);
+        run(&mut world, &mut driven, &[(flow, 100)], 5);
+        assert_eq!(driven.placements.pairs().len(), 1);
+        run(&mut world, &mut driven, &[], 5);
+        assert!(driven.placements.pairs().is_empty());
+    }
+
+    #[test]
+    fn bytes_of_flows_that_ended_count() {
+        let mut world = World::new(LEAF_SPINE);
+        let mut driven = Driven::new("microte:detect=first-packets", 1, &world);
+        for _ in 0..6 {
+            let flow = world.flow(0, 2, None);
+            driven.decide(&world, Why::FlowStarted(flow));
+            world.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+            driven.decide(&world, Why::FlowEnded(flow));
+            world.flows.remove(flow);
+            run(&mut world, &mut driven, &[], 1);
+        }
+        let pair = driven.placements.pairs().values().next().unwrap();
+        assert_eq!(pair.len(), 1, "as predictable as one flow that lasts");
+    }
+}

@@ -1,0 +1,94 @@
+//! What OFPT knows of links: room, and a length that grows exponentially with what was put on them.
+
+use net::LinkIx;
+
+use crate::central::NetworkView;
+use crate::central::parts::edges::{is_switch, rate_of};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Book {
+    eps: f64,
+    capacity: Vec<f64>,
+    /// What background traffic leaves.
+    left: Vec<f64>,
+    /// b(e): what placed flows leave of that; negative where too much was placed.
+    room: Vec<f64>,
+    /// l(e).
+    length: Vec<f64>,
+    /// D: capacity times length, summed over links between switches.
+    volume: f64,
+}
+
+impl Book {
+    /// An empty one; `background` answers what other traffic takes of a link.
+    pub(super) fn new(view: &NetworkView<'_>, eps: f64, background: impl Fn(LinkIx) -> f64) -> Book {
+        let links = || (0..view.topology.links().len() as u32).map(LinkIx);
+        let nodes = (0..view.topology.nodes().len() as u32).map(net::NodeIx);
+        let switches = nodes.filter(|node| is_switch(view, *node)).count() as f64;
+        let delta = (1.0 + eps) * libm::pow((1.0 + eps) * switches, -1.0 / eps);
+        let capacity: Vec<f64> = links().map(|link| rate_of(view, link)).collect();
+        let left: Vec<f64> = links().map(|link| (capacity[link.ix()] - background(link)).max(0.0)).collect();
+        let in_fabric = links().filter(|link| view.alive[link.ix()] && !view.topology.is_host_link(*link));
+        Book {
+            eps,
+            room: left.clone(),
+            left,
+            length: capacity.iter().map(|capacity| delta / capacity).collect(),
+            capacity,
+            volume: in_fabric.count() as f64 * delta,
+        }
+    }
+
+    /// Whether the algorithm would go on placing: D < 1.
+    pub(super) fn is_open(&self) -> bool {
+        self.volume < 1.0
+    }
+    /// Room and length of a link.
+    pub(super) fn of_link(&self, link: LinkIx) -> (f64, f64) {
+        (self.room[link.ix()], self.length[link.ix()])
+    }
+    /// Least room and sum of lengths.
+    pub(super) fn room_and_cost(&self, path: &[LinkIx]) -> (f64, f64) {
+        path.iter()
+            .map(|link| self.of_link(*link))
+            .fold((f64::INFINITY, 0.0), |sum, link| (sum.0.min(link.0), sum.1 + link.1))
+    }
+    /// Puts a flow on a path.
+    pub(super) fn add(&mut self, path: &[LinkIx], weight: f64) {
+        for link in path.iter().map(|link| link.ix()) {
+            let before = self.length[link];
+            self.length[link] *= 1.0 + self.eps * weight / self.capacity[link];
+            self.room[link] -= weight;
+            self.volume += self.capacity[link] * (self.length[link] - before);
+        }
+    }
+    /// Takes it off again.
+    pub(super) fn remove(&mut self, path: &[LinkIx], weight: f64) {
+        for link in path.iter().map(|link| link.ix()) {
+            let before = self.length[link];
+            self.length[link] /= 1.0 + self.eps * weight / self.capacity[link];
+            self.room[link] += weight;
+            self.volume += self.capacity[link] * (self.length[link] - before);
+        }
+    }
+    /// Whether a path has a link with more on it than it carries.
+    pub(super) fn is_overloaded(&self, path: &[LinkIx]) -> bool {
+        path.iter().any(|link| self.room[link.ix()] < -1e-9 * self.capacity[link.ix()])
+    }
+    /// Sum of what is too much.
+    pub(super) fn overload(&self) -> f64 {
+        self.room.iter().map(|room| (-room).max(0.0)).sum()
+    }
+    /// The share of what it wants that a flow gets on a path, where all on a link get the same share.
+    pub(super) fn fair_share(&self, path: &[LinkIx]) -> f64 {
+        let share = |link: &LinkIx| {
+            let (left, room) = (self.left[link.ix()], self.room[link.ix()]);
+            if room < 0.0 { left / (left - room) } else { 1.0 }
+        };
+        path.iter().map(share).fold(1.0, f64::min)
+    }
+    /// What background traffic leaves of every link.
+    pub(super) fn left(&self) -> &[f64] {
+        &self.left
+    }
+}

@@ -1,0 +1,302 @@
+use std::collections::BTreeMap;
+
+use good_lp::{Expression, Solution, SolverModel, constraint, microlp, variable, variables};
+use net::routes::ClassIx;
+use net::{LinkIx, Stream};
+
+use super::fptas::{Commodity, max_flow};
+use crate::central::parts::dag::Dag;
+use crate::central::parts::edges::{Ends, edges, pairs};
+use crate::central::testing::{Driven, World, least, mean};
+use crate::central::{FlowId, Why};
+
+/// The exact maximum multicommodity flow over shortest paths, by a linear program with one variable per commodity and link.
+fn optimum(world: &World, capacity: &[f64], commodities: &[Commodity]) -> f64 {
+    let mut variables = variables!();
+    let mut total = Expression::default();
+    let mut load: BTreeMap<LinkIx, Expression> = BTreeMap::new();
+    let mut zero_sums = Vec::new();
+    let mut bounded = Vec::new();
+    for Commodity { ends, demand } in commodities {
+        let mut balance: BTreeMap<_, Expression> = BTreeMap::new();
+        let (mut nodes, mut next) = (vec![ends.from], 0);
+        while next < nodes.len() {
+            for link in world.routes.next_hops(nodes[next], ends.to) {
+                let flow = variables.add(variable().min(0.0));
+                let far = world.topology.link(*link).to;
+                *load.entry(*link).or_default() += flow;
+                *balance.entry(nodes[next]).or_default() += flow;
+                *balance.entry(far).or_default() -= flow;
+                if !nodes.contains(&far) {
+                    nodes.push(far);
+                }
+            }
+            next += 1;
+        }
+        balance.remove(&world.routes.class_node(ends.to));
+        let sent = balance.remove(&ends.from).unwrap_or_default();
+        total += sent.clone();
+        bounded.push((sent, *demand));
+        zero_sums.extend(balance.into_values());
+    }
+    let mut model = variables.maximise(&total).using(microlp);
+    for sum in zero_sums {
+        model = model.with(constraint!(sum == 0.0));
+    }
+    for (sent, demand) in bounded {
+        model = model.with(constraint!(sent <= demand));
+    }
+    for (link, load) in load {
+        model = model.with(constraint!(load <= capacity[link.ix()]));
+    }
+    model.solve().expect("zero flow is feasible").eval(&total)
+}
+
+/// Commodities between random pairs over random capacities.
+fn instance(world: &World, rng: &mut Stream) -> (Vec<f64>, Vec<Commodity>) {
+    let capacity = world.topology.links().iter().map(|_| 1.0 + rng.below(8) as f64).collect();
+    let all: Vec<_> = pairs(&world.view()).collect();
+    let commodities = (0..1 + rng.below(8)).map(|_| {
+        let (from, to) = all[rng.below(all.len() as u64) as usize];
+        Commodity { ends: Ends { from, to }, demand: 1.0 + rng.below(12) as f64 }
+    });
+    (capacity, commodities.collect())
+}
+
+#[test]
+fn the_approximation_keeps_its_promise_on_200_instances() {
+    let eps = 0.1;
+    let worlds = ["fat-tree:k=4", "leaf-spine:leaves=4,spines=3,hosts_per_leaf=1", "geni-wan", "vl2:d0=2,d1=4,d2=4"];
+    let worlds: Vec<World> = worlds.into_iter().map(World::new).collect();
+    let mut worst = 1.0f64;
+    for seed in 0..200 {
+        let mut rng = Stream::new(seed, "instances");
+        let world = &worlds[seed as usize % worlds.len()];
+        let (capacity, commodities) = instance(world, &mut rng);
+        let exact = optimum(world, &capacity, &commodities);
+        let routed = max_flow(Dag::new(&world.view()), &capacity, &commodities, eps);
+        let total: f64 = routed.iter().sum();
+        assert!(routed.iter().zip(&commodities).all(|(routed, commodity)| *routed <= commodity.demand * (1.0 + 1e-9)));
+        assert!(total <= exact * (1.0 + 1e-6), "seed {seed}: {total} is more than {exact}, which is possible");
+        assert!(total >= (1.0 - 3.0 * eps) * exact, "seed {seed}: {total} of {exact}");
+        worst = worst.min(total / exact);
+    }
+    assert!(worst < 1.0 - 1e-4, "an approximation that is always exact was not tested: {worst}");
+}
+
+#[test]
+fn no_commodities_and_no_capacity_are_no_trouble() {
+    let world = World::new("fat-tree:k=4");
+    let view = world.view();
+    let links = world.topology.links().len();
+    assert!(max_flow(Dag::new(&view), &vec![1.0; links], &[], 0.1).is_empty());
+    let (from, to) = pairs(&view).next().unwrap();
+    let commodity = Commodity { ends: Ends { from, to }, demand: 1.0 };
+    assert_eq!(max_flow(Dag::new(&view), &vec![0.0; links], &[commodity], 0.1), [0.0]);
+}
+
+type Traffic = fn(&mut World, &mut Stream) -> Vec<FlowId>;
+
+fn stride(world: &mut World, _: &mut Stream) -> Vec<FlowId> {
+    let half = world.topology.hosts().len() as u32 / 2;
+    world.stride(half)
+}
+
+/// Mean and least fluid share over seeds, after one computation for all flows.
+fn placed(parameters: &str, family: &str, traffic: Traffic, seeds: u64) -> (f64, f64) {
+    let (mut means, mut leasts) = (Vec::new(), Vec::new());
+    for seed in 0..seeds {
+        let mut world = World::new(family);
+        let mut driven = Driven::new(&format!("ofpt:max_paths=16,{parameters}"), seed, &world);
+        let flows = traffic(&mut world, &mut Stream::new(seed, "traffic"));
+        driven.decide(&world, Why::Period);
+        assert_eq!(driven.placements.pins().len(), between_switches(&world, &flows));
+        let rates = world.rates(&flows, &driven.placements, seed);
+        means.push(mean(&rates));
+        leasts.push(least(&rates));
+    }
+    (mean(&means), least(&leasts))
+}
+
+fn between_switches(world: &World, flows: &[FlowId]) -> usize {
+    let class = |host| world.routes.class_of(host);
+    let facts = flows.iter().filter_map(|flow| world.flows.get(*flow));
+    facts.filter(|facts| class(facts.src) != class(facts.dst)).count()
+}
+
+const K8: &str = "fat-tree:k=8,host_rate=1Mbps,fabric_rate=2Mbps";
+const K8_EQUAL: &str = "fat-tree:k=8,host_rate=1Mbps,fabric_rate=1Mbps";
+const K4: &str = "fat-tree:k=4,host_rate=1Mbps,fabric_rate=1Mbps";
+
+/// The table of mechanisms.md P10.1, stride(N/2): every flow gets all it wants.
+#[test]
+fn stride_gets_everything() {
+    for (family, parameters) in
+        [(K8, ""), (K8, "max_paths=8"), (K8, "max_paths=8,paths=spread"), (K8_EQUAL, ""), (K4, "")]
+    {
+        let (mean, least) = placed(parameters, family, stride, 10);
+        assert!(mean > 0.9999 && least > 0.9999, "{family} {parameters}: {mean} {least}");
+    }
+}
+
+/// The same table, random bijections. Ours comes out as published or somewhat better (0.89 for 0.87, 0.99 for 0.956, 0.82
+/// for 0.77 without repair): the order of pairs whose remaining times are equal is not published, nor is that of repair.
+#[test]
+fn bijections_come_out_at_least_as_published() {
+    let bijection: Traffic = |world, rng| world.bijection(rng);
+    for (family, parameters, expected) in [
+        (K8, "", 1.0),
+        (K8, "max_paths=8,paths=spread", 0.999),
+        (K8, "max_paths=8", 0.956),
+        (K8_EQUAL, "", 0.87),
+        (K8_EQUAL, "repair=0", 0.77),
+        (K4, "", 0.94),
+        (K4, "repair=0", 0.84),
+    ] {
+        let (mean, _) = placed(parameters, family, bijection, 20);
+        assert!(mean > expected - 0.02, "{family} {parameters}: {mean}, expected {expected}");
+    }
+}
+
+#[test]
+fn the_printed_batch_overfills_paths() {
+    for (family, expected) in [(K8, 0.69), (K4, 0.75)] {
+        let (mean, _) = placed("batch=printed,repair=0", family, stride, 10);
+        assert!((mean - expected).abs() < 0.03, "{family}: {mean}, expected {expected}");
+    }
+}
+
+/// How far whole flows stay behind what dividing them would give.
+#[test]
+fn whole_flows_stay_close_to_the_fractional_bound() {
+    let mut gaps = Vec::new();
+    for seed in 0..20 {
+        let mut world = World::new(K4);
+        let mut driven = Driven::new("ofpt", seed, &world);
+        let flows = world.bijection(&mut Stream::new(seed, "traffic"));
+        driven.decide(&world, Why::Period);
+        let inside = flows.len() - between_switches(&world, &flows);
+        let whole: f64 = world.rates(&flows, &driven.placements, seed).iter().sum::<f64>() - inside as f64;
+        let mut demands: BTreeMap<Ends, f64> = BTreeMap::new();
+        for facts in flows.iter().filter_map(|flow| world.flows.get(*flow)) {
+            let class = |host| world.routes.class_of(host);
+            if class(facts.src) != class(facts.dst) {
+                let from = world.routes.class_node(class(facts.src));
+                *demands.entry(Ends { from, to: class(facts.dst) }).or_default() += 1.0;
+            }
+        }
+        let commodities: Vec<Commodity> =
+            demands.into_iter().map(|(ends, demand)| Commodity { ends, demand }).collect();
+        let bound = optimum(&world, &vec![1.0; world.topology.links().len()], &commodities);
+        assert!(whole <= bound + 1e-6);
+        gaps.push(whole / bound);
+    }
+    // 0.88 when written: the table's 0.94, once flows that have nothing to choose are left out.
+    assert!(mean(&gaps) > 0.85, "{gaps:?}");
+}
+
+/// When flows of some sizes (Mb) end that share two 100 Mb/s paths and go one after the other, shortest first.
+fn makespan(on_path: &[usize], sizes: &[f64]) -> f64 {
+    let of = |path| sizes.iter().zip(on_path).filter(|(_, on)| **on == path).map(|(size, _)| size / 100.0).sum::<f64>();
+    of(0).max(of(1))
+}
+
+/// experiments.md E2.0: four flows of 20, 80, 60, 40 Mb over two paths.
+#[test]
+fn the_motivating_example() {
+    let sizes = [20.0, 80.0, 60.0, 40.0];
+    assert_eq!(makespan(&[0, 0, 0, 0], &sizes), 2.0);
+    assert!((makespan(&[0, 1, 0, 1], &sizes) - 1.2).abs() < 1e-9, "the split of the figure");
+    assert_eq!(makespan(&[0, 0, 1, 1], &sizes), 1.0);
+    let mut spans = Vec::new();
+    for seed in 0..40 {
+        let mut world = World::new("diamond");
+        let mut driven = Driven::new("ofpt", seed, &world);
+        let flows: Vec<FlowId> = sizes.iter().map(|_| world.flow(0, 1, None)).collect();
+        for (flow, size) in flows.iter().zip(sizes) {
+            world.flows.get_mut(*flow).unwrap().size = Some((size * 1e6 / 8.0) as u64);
+        }
+        driven.decide(&world, Why::Period);
+        let first = |flow: &FlowId| driven.placements.pin_of(*flow).unwrap().path[0];
+        let on_path: Vec<usize> = flows.iter().map(|flow| usize::from(first(flow) != first(&flows[0]))).collect();
+        assert_eq!(on_path.iter().sum::<usize>(), 2, "two flows on each path");
+        assert_ne!(on_path[0], on_path[3], "the two shortest come first, and go apart");
+        spans.push(makespan(&on_path, &sizes));
+    }
+    // What is left is a tie between equal paths: 1.0 or 1.2 s.
+    assert!((least(&spans) - 1.0).abs() < 1e-9 && spans.iter().all(|span| *span < 1.21), "{spans:?}");
+}
+
+#[test]
+fn flows_are_placed_as_they_start_and_leave_room_as_they_end() {
+    let mut world = World::new(K4);
+    let mut driven = Driven::new("ofpt", 1, &world);
+    let mut flows = Vec::new();
+    for host in 0..16 {
+        flows.push(world.flow(host, (host + 8) % 16, None));
+        driven.decide(&world, Why::FlowStarted(flows[host as usize]));
+    }
+    let rates = world.rates(&flows, &driven.placements, 1);
+    assert!(least(&rates) > 0.999, "{rates:?}");
+    // The same pairs again on the room of those that end.
+    for flow in std::mem::take(&mut flows) {
+        let facts = *world.flows.get(flow).unwrap();
+        driven.decide(&world, Why::FlowEnded(flow));
+        world.flows.remove(flow);
+        flows.push(world.flow(facts.src.0, facts.dst.0, None));
+        driven.decide(&world, Why::FlowStarted(flows[flows.len() - 1]));
+    }
+    assert_eq!(driven.placements.pins().len(), 16);
+    assert!(least(&world.rates(&flows, &driven.placements, 1)) > 0.999);
+    let pins = driven.placements.pins().clone();
+    driven.placements.take_changes();
+    driven.decide(&world, Why::Period);
+    assert_eq!(driven.placements.pins(), &pins, "nothing is too full, so nothing moves");
+    assert!(driven.placements.take_changes().pins.is_empty());
+}
+
+#[test]
+fn background_traffic_is_avoided() {
+    let mut world = World::new("diamond");
+    let mut driven = Driven::new("ofpt", 1, &world);
+    let flow = world.flow(0, 1, None);
+    let ends = Ends { from: edges(&world.view()).next().unwrap().0, to: world.routes.class_of(net::HostIx(1)) };
+    let busy = world.routes.path(&world.topology, ends.from, ends.to, 0);
+    for link in &busy {
+        world.load[link.ix()].rate = Some(net::Bandwidth::from_mbps(50));
+    }
+    driven.decide(&world, Why::Period);
+    assert_ne!(driven.placements.pin_of(flow).unwrap().path[..], busy[..]);
+}
+
+#[test]
+fn rates_are_told_where_asked_for() {
+    for provision in ["fair", "fractional"] {
+        let mut world = World::new("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2,host_rate=1Gbps,fabric_rate=1Gbps");
+        let mut driven = Driven::new(&format!("ofpt:provision={provision}"), 1, &world);
+        let flows = [world.flow(0, 2, None), world.flow(1, 3, None)];
+        driven.decide(&world, Why::Period);
+        for flow in flows {
+            let rate = driven.placements.pin_of(flow).unwrap().rate.unwrap().as_bps_f64();
+            let bounds = if provision == "fair" { 0.499e9..0.501e9 } else { 0.35e9..0.501e9 };
+            assert!(bounds.contains(&rate), "{provision}: {rate}");
+        }
+    }
+}
+
+#[test]
+fn short_flows_have_one_path_per_pair() {
+    let world = World::new("fat-tree:k=4");
+    let driven = Driven::new("ofpt", 1, &world);
+    assert_eq!(driven.placements.report_above(), 100_000);
+    let view = world.view();
+    for (from, own) in edges(&view) {
+        for (node, to) in edges(&view).filter(|(_, to)| *to != own) {
+            let paths = &driven.placements.pairs()[&(from, node)];
+            let count = world.routes.path_count(from, to);
+            let rank = (own.0 + to.0) % count;
+            assert_eq!(paths.len(), 1);
+            assert_eq!(paths[0].path[..], world.routes.path(&world.topology, from, ClassIx(to.0), rank)[..]);
+        }
+    }
+}

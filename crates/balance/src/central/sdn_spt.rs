@@ -1,0 +1,182 @@
+//! A single shortest path per key, installed by the controller (mechanisms.md P01). With `first` it is what F0 calls
+//! "ECMP"; `dst_tor` is the reading of what F2 calls "TCP".
+//!
+//! Readings: F0 installs rules per pair of hosts that all lead over the lowest port; one rule per destination switch
+//! forwards alike. `pair` draws a path for every ordered pair of edge switches. Rules by destination switch cannot tell
+//! hosts apart, so `dst_host` gives a path of its own to every pair of hosts that is seen to speak: the path of its
+//! receiver, the same from everywhere. Until a pair has been seen it takes the tree of the switch.
+//!
+//! Pitfall: the tie-break silently decides the baseline; `first` uses 1 of (k/2)^2 cores of a fat-tree.
+
+use net::routes::ClassIx;
+
+use super::parts::base;
+use super::parts::dag::Dag;
+use super::parts::edges::{Ends, ends, pairs};
+use super::{
+    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowId, FlowSource, NetworkView, Pin, Placements,
+    WeightedPath, Why,
+};
+use crate::dataplane::NO_NEEDS;
+use crate::hash::{combine, mix, reduce};
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "sdn-spt",
+    title: "SPT (central)",
+    summary: "Installs one shortest path per destination or pair.",
+    source: "P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst_tor)",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[Param {
+        name: "tie",
+        kind: ParamKind::Choice(&["first", "dst_tor", "dst_host", "pair"]),
+        default: "first",
+        unit: "",
+        doc: "Which key owns a path: all (lowest port at every tie), the destination switch, the destination host, or the \
+              pair of switches.",
+    }],
+    example: "sdn-spt:tie=dst_tor",
+    needs: NO_NEEDS,
+    build: Build::Central(|env, params| Box::new(SdnSpt::new(env, params))),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tie {
+    First,
+    DstTor,
+    DstHost,
+    Pair,
+}
+
+struct SdnSpt {
+    tie: Tie,
+    seed: u64,
+}
+
+impl SdnSpt {
+    fn new(env: &CentralEnv, params: &Params) -> SdnSpt {
+        let tie = match params.text("tie") {
+            "dst_tor" => Tie::DstTor,
+            "dst_host" => Tie::DstHost,
+            "pair" => Tie::Pair,
+            _ => Tie::First,
+        };
+        SdnSpt { tie, seed: env.seed }
+    }
+
+    fn draw_pairs(&self, view: &NetworkView<'_>, placements: &mut Placements) {
+        let dag = Dag::new(view);
+        let is_live = |from, to: ClassIx| view.routes.path_count(from, to) > 0;
+        let gone = |(from, to): &(_, _)| !view.routes.class_at(*to).is_some_and(|to| is_live(*from, to));
+        let gone: Vec<_> = placements.pairs().keys().filter(|pair| gone(pair)).copied().collect();
+        gone.into_iter().for_each(|(from, to)| placements.divide(from, to, [].into()));
+        for (from, to) in pairs(view) {
+            let (ends, target) = (Ends { from, to }, view.routes.class_node(to));
+            let key = combine(combine(mix(self.seed), u64::from(from.0)), u64::from(target.0));
+            let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
+            placements.divide(from, target, [WeightedPath { path, weight: 1 }].into());
+        }
+    }
+
+    /// The path of the receiver. The same hash scaled to the number of paths leads to the same top switch from everywhere.
+    fn pin(&self, view: &NetworkView<'_>, flow: FlowId, placements: &mut Placements) {
+        let Some(facts) = view.flows.get(flow) else {
+            return;
+        };
+        let dag = Dag::new(view);
+        if let Some(ends) = ends(view, facts).filter(|ends| dag.path_count(*ends) > 0) {
+            let key = combine(mix(self.seed), u64::from(facts.dst.0));
+            let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
+            placements.pin(flow, Pin { path, rate: None });
+        }
+    }
+}
+
+impl CentralBalancer for SdnSpt {
+    fn needs(&self) -> CentralNeeds {
+        let flows = if self.tie == Tie::DstHost { FlowSource::Pairs } else { FlowSource::None };
+        CentralNeeds { flows, counters: false, period: None }
+    }
+
+    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        match why {
+            Why::Network => {
+                let base = match self.tie {
+                    Tie::First => base::first_port(view),
+                    _ => base::tree_per_edge(view, self.seed),
+                };
+                placements.set_base(base);
+                match self.tie {
+                    Tie::Pair => self.draw_pairs(view, placements),
+                    Tie::DstHost => view.flows.iter().for_each(|(flow, _)| self.pin(view, flow, placements)),
+                    _ => {}
+                }
+            }
+            Why::FlowStarted(flow) if self.tie == Tie::DstHost => self.pin(view, flow, placements),
+            Why::FlowEnded(flow) => placements.release(flow),
+            Why::FlowStarted(_) | Why::Period => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::central::testing::{Driven, World, mean};
+
+    /// Mean share of stride(N/2) over some seeds.
+    fn share(spec: &str, family: &str) -> f64 {
+        let shares: Vec<f64> = (0..10)
+            .map(|seed| {
+                let mut world = World::new(family);
+                let half = world.topology.hosts().len() as u32 / 2;
+                let mut driven = Driven::new(spec, seed, &world);
+                let flows = world.stride(half);
+                flows.iter().for_each(|flow| driven.decide(&world, Why::FlowStarted(*flow)));
+                mean(&world.rates(&flows, &driven.placements, seed))
+            })
+            .collect();
+        mean(&shares)
+    }
+
+    #[test]
+    fn the_tie_break_decides_the_baseline() {
+        // mechanisms.md P01: 1/(k/2)^2 of a host link.
+        assert!((share("sdn-spt", "fat-tree:k=4") - 0.25).abs() < 1e-9);
+        assert!((share("sdn-spt", "fat-tree:k=8") - 0.0625).abs() < 1e-9);
+        let doubled = "fat-tree:k=8,host_rate=1Mbps,fabric_rate=2Mbps";
+        let tree = share("sdn-spt:tie=dst_tor", doubled);
+        assert!((0.42..0.48).contains(&tree), "0.44 to 0.455 in the reference; {tree}");
+        // One random path per receiver is what ECMP gives a permutation: 0.865.
+        let host = share("sdn-spt:tie=dst_host", doubled);
+        assert!((0.84..0.89).contains(&host), "{host}");
+    }
+
+    #[test]
+    fn a_pair_of_switches_owns_one_path_and_pairs_differ() {
+        let world = World::new("fat-tree:k=4");
+        let driven = Driven::new("sdn-spt:tie=pair", 3, &world);
+        assert_eq!(driven.placements.pairs().len(), 8 * 7);
+        assert!(driven.placements.pairs().values().all(|paths| paths.len() == 1));
+        let across = driven.placements.pairs().values().filter(|paths| paths[0].path.len() == 4);
+        let cores: BTreeSet<_> = across.map(|paths| world.topology.link(paths[0].path[1]).to).collect();
+        assert_eq!(cores.len(), 4);
+    }
+
+    #[test]
+    fn a_receiver_is_reached_over_one_core_from_everywhere() {
+        let mut world = World::new("fat-tree:k=4");
+        let mut driven = Driven::new("sdn-spt:tie=dst_host", 3, &world);
+        let flows: Vec<_> = (4..16).map(|src| world.flow(src, 0, None)).collect();
+        flows.iter().for_each(|flow| driven.decide(&world, Why::FlowStarted(*flow)));
+        let core = |flow| world.topology.link(driven.placements.pin_of(flow).unwrap().path[1]).to;
+        assert_eq!(flows.iter().map(|flow| core(*flow)).collect::<BTreeSet<_>>().len(), 1);
+    }
+}
