@@ -7,12 +7,37 @@
 //!
 //! Same calls, same answers: there is no clock, no randomness but the balancer's stream, and no unordered iteration.
 
+//!
+//! Outputs are thought out when the first of them is taken: several things that happened at once make one decision.
+
+mod base;
+mod compile;
+mod controller;
+mod discovery;
+mod fabric;
+mod flows;
+mod hosts;
+mod install;
+mod labels;
+mod network;
+mod order;
+mod packets;
+mod pairs;
+mod pins;
+mod ports;
+mod session;
+mod stage;
+mod stats;
+mod timing;
+
 use std::collections::BTreeMap;
 
-use balance::central::{AgentOrder, AgentReport, CentralBalancer, Placements};
+use balance::central::AgentOrder;
 use core::net::Ipv4Addr;
-use net::{Bandwidth, Time, Topology};
-use openflow::{ConnectionId, DatapathId, FromController, MacAddr, PortNo, ToController};
+use net::{Bandwidth, Time};
+use openflow::{DatapathId, FromController, MacAddr, PortNo};
+
+pub use controller::Controller;
 
 /// How a controller works.
 #[derive(Clone, Debug)]
@@ -138,70 +163,4 @@ pub struct Tally {
     pub moves: u64,
     /// Counter samples that were the same as the one before, and not used.
     pub stale_samples: u64,
-}
-
-/// The controller.
-pub struct Controller {
-    config: Config,
-}
-
-impl Controller {
-    /// One that knows nothing but its configuration.
-    pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
-        let _ = balancer;
-        Controller { config }
-    }
-    /// Something happened on a channel.
-    pub fn handle(&mut self, now: Time, input: ToController) {
-        let _ = (now, input, &self.config);
-        unimplemented!()
-    }
-    /// An agent on a host tells something.
-    pub fn report(&mut self, now: Time, report: AgentReport) {
-        let _ = (now, report);
-        unimplemented!()
-    }
-    /// What is wanted next.
-    pub fn poll_output(&mut self) -> Option<Output> {
-        unimplemented!()
-    }
-    /// When [`Controller::handle_timeout`] wants to be called.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        unimplemented!()
-    }
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-        unimplemented!()
-    }
-    /// Everything ever seen; links of what is gone are dead in [`Controller::alive`].
-    pub fn topology(&self) -> &Topology {
-        unimplemented!()
-    }
-    /// Which directed links are believed alive.
-    pub fn alive(&self) -> &[bool] {
-        unimplemented!()
-    }
-    /// What the balancer wants.
-    pub fn placements(&self) -> &Placements {
-        unimplemented!()
-    }
-    /// Whether everything sent has been confirmed, nothing waits to be sent, and no migration is under way.
-    pub fn is_settled(&self) -> bool {
-        unimplemented!()
-    }
-    /// Rules and groups that should be on a switch when settled, in the order of `Switch::entries`, counters zero.
-    pub fn desired_entries(&self, datapath: DatapathId) -> Vec<openflow::FlowStats> {
-        let _ = datapath;
-        unimplemented!()
-    }
-    /// The connection a switch uses, if it is connected.
-    pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
-        let _ = datapath;
-        unimplemented!()
-    }
-    /// What it has cost.
-    pub fn tally(&self) -> Tally {
-        unimplemented!()
-    }
 }

@@ -83,7 +83,8 @@ impl HostIx {
     }
 }
 
-/// A network: connected, with at least one host, every rate above zero. Built by [`TopologyBuilder`].
+/// A network: every rate above zero, and connected with at least one host unless it was built by
+/// [`TopologyBuilder::build_partial`].
 #[derive(Clone, Debug)]
 pub struct Topology {
     name: String,
@@ -275,10 +276,24 @@ impl TopologyBuilder {
     /// # Errors
     /// No hosts, a zero rate, a self-loop, a repeated name, or a node that cannot be reached.
     pub fn build(self) -> Result<Topology, TopologyError> {
-        let TopologyBuilder { name, nodes, links, hosts } = self;
-        if hosts.is_empty() {
-            return Err(TopologyError::NoHosts(name));
+        if self.hosts.is_empty() {
+            return Err(TopologyError::NoHosts(self.name));
         }
+        let topology = self.build_partial()?;
+        match topology.first_unreachable() {
+            None => Ok(topology),
+            Some((from, unreachable)) => Err(TopologyError::Disconnected {
+                from: topology.node(from).name.clone(),
+                unreachable: topology.node(unreachable).name.clone(),
+            }),
+        }
+    }
+    /// Finishes a network as somebody has come to know it so far: there may be no hosts, and nodes without any path.
+    ///
+    /// # Errors
+    /// A zero rate, a self-loop or a repeated name.
+    pub fn build_partial(self) -> Result<Topology, TopologyError> {
+        let TopologyBuilder { name, nodes, links, hosts } = self;
         let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -294,14 +309,7 @@ impl TopologyBuilder {
             }
         }
         let (out_start, out_links) = adjacency(nodes.len(), &links);
-        let topology = Topology { name, nodes, links, hosts, out_start, out_links };
-        match topology.first_unreachable() {
-            None => Ok(topology),
-            Some((from, unreachable)) => Err(TopologyError::Disconnected {
-                from: topology.node(from).name.clone(),
-                unreachable: topology.node(unreachable).name.clone(),
-            }),
-        }
+        Ok(Topology { name, nodes, links, hosts, out_start, out_links })
     }
 }
 
@@ -392,5 +400,21 @@ mod tests {
         b.connect(a, m, Bandwidth::from_gbps(1), Time::ZERO);
         b.connect(m, z, Bandwidth::from_gbps(1), Time::ZERO);
         assert!(matches!(b.build(), Err(TopologyError::Disconnected { .. })));
+    }
+
+    #[test]
+    fn a_partial_network_may_be_in_pieces_but_not_wrong() {
+        let empty = TopologyBuilder::new("nothing yet").build_partial().unwrap();
+        assert_eq!((empty.nodes().len(), empty.top_tier()), (0, Tier(0)));
+        let mut b = TopologyBuilder::new("two islands");
+        let (a, z) = (b.host("a", 0, None), b.host("z", 0, None));
+        let switch = b.switch("s", 1, None);
+        b.connect(a, switch, Bandwidth::from_gbps(1), Time::ZERO);
+        let t = b.clone().build_partial().unwrap();
+        assert!(t.out_links(z).is_empty());
+        let routes = crate::Routes::intact(&t);
+        assert_eq!(routes.path_count(a, routes.class_of(HostIx(1))), 0);
+        b.connect(z, z, Bandwidth::from_gbps(1), Time::ZERO);
+        assert!(matches!(b.build_partial(), Err(TopologyError::SelfLoop(_))));
     }
 }

@@ -1,0 +1,178 @@
+//! How traffic goes that nothing else is said about: from table of next hops to rules, without transient loops.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use balance::central::{HopTable, NextHop};
+use core::net::Ipv4Addr;
+use net::{HostIx, NodeIx, Time};
+use openflow::PortNo;
+
+use crate::compile::{Compiler, base_key};
+use crate::fabric::Fabric;
+use crate::network::Network;
+use crate::stage::{self, Graph};
+
+/// How long a stage waits for a switch that does not confirm. Then the others go on without it: a loop that may come
+/// about is less bad than a network that cannot be repaired because one switch stalls.
+const PATIENCE: Time = Time::from_ms(1000);
+
+/// A switch and a destination switch.
+type Slot = (NodeIx, NodeIx);
+
+/// The base as it is being installed.
+#[derive(Debug, Default)]
+pub(crate) struct Base {
+    /// Next hops as they are wanted now.
+    hops: BTreeMap<Slot, Arc<[NextHop]>>,
+    /// Next hops replaced by those, but perhaps still in effect.
+    fading: Vec<(Slot, u64, Arc<[NextHop]>)>,
+    target: Arc<HopTable>,
+    stages: VecDeque<Vec<Slot>>,
+    waiting: Vec<(NodeIx, u64)>,
+    deadline: Option<Time>,
+    /// Hosts there are rules for.
+    hosts: BTreeMap<HostIx, Place>,
+    by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    edge: NodeIx,
+    address: Ipv4Addr,
+    port: PortNo,
+}
+
+impl Base {
+    /// Whether every stage is done.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.stages.is_empty()
+    }
+    /// When [`Base::advance`] should be called, besides after confirmations.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.deadline.filter(|_| !self.stages.is_empty())
+    }
+    /// Next hops towards a switch that may be in effect now, as a graph.
+    pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
+        let mut graph = Graph::new();
+        let now = self.hops.iter().map(|(slot, hops)| (slot, hops));
+        for ((node, _), hops) in
+            now.chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops))).filter(|((_, dst), _)| *dst == to)
+        {
+            graph.entry(*node).or_default().extend(hops.iter().filter_map(|hop| network.far_end(hop.link)));
+        }
+        graph
+    }
+
+    /// Hosts came or went.
+    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) {
+        let place = |(host, facts): (HostIx, &crate::network::HostFacts)| {
+            (host, Place { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
+        };
+        let wanted: BTreeMap<HostIx, Place> = network.current_hosts().map(place).collect();
+        let gone: Vec<HostIx> = self.hosts.keys().filter(|host| !wanted.contains_key(host)).copied().collect();
+        for host in gone {
+            self.remove_host(compiler, host, fabric);
+        }
+        for (host, place) in wanted {
+            if self.hosts.insert(host, place).is_none() {
+                self.add_host(compiler, place, network, fabric);
+            }
+        }
+    }
+
+    fn remove_host(&mut self, compiler: Compiler, host: HostIx, fabric: &mut Fabric) {
+        let Some(place) = self.hosts.remove(&host) else { return };
+        if let Some(addresses) = self.by_edge.get_mut(&place.edge) {
+            addresses.remove(&place.address);
+        }
+        for (key, _) in compiler.last_hop(place.address, place.port) {
+            fabric.set((place.edge, key, None));
+        }
+        for (node, _) in self.hops.keys().filter(|(_, to)| *to == place.edge) {
+            fabric.set((*node, base_key(place.address), None));
+        }
+    }
+
+    fn add_host(&mut self, compiler: Compiler, place: Place, network: &Network, fabric: &mut Fabric) {
+        self.by_edge.entry(place.edge).or_default().insert(place.address);
+        for (key, wanted) in compiler.last_hop(place.address, place.port) {
+            fabric.set((place.edge, key, Some(wanted)));
+        }
+        for ((node, _), hops) in self.hops.iter().filter(|((_, to), _)| *to == place.edge) {
+            let entry = compiler.base(place.address, &ports(network, hops));
+            fabric.set((*node, base_key(place.address), entry.map(|(_, wanted)| wanted)));
+        }
+    }
+
+    /// The balancer wants this now. A change under way is left where it is: the new one starts from there.
+    pub(crate) fn set_target(&mut self, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
+        self.target = target.clone();
+        self.stages.clear();
+        self.waiting.clear();
+        self.deadline = None;
+        self.fading.retain(|((node, _), ticket, _)| !fabric.is_confirmed(*node, *ticket));
+        let mut changed: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
+        for (node, to) in self.hops.keys().chain(target.0.keys()) {
+            if node != to && self.hops.get(&(*node, *to)) != target.0.get(&(*node, *to)) {
+                changed.entry(*to).or_default().insert(*node);
+            }
+        }
+        for (to, nodes) in changed {
+            let mut new = Graph::new();
+            for ((node, _), hops) in target.0.iter().filter(|((node, dst), _)| *dst == to && node != dst) {
+                new.insert(*node, hops.iter().filter_map(|hop| network.far_end(hop.link)).collect());
+            }
+            for (stage, group) in stage::order(&nodes, &self.graph(network, to), &new, to).into_iter().enumerate() {
+                if self.stages.len() <= stage {
+                    self.stages.push_back(Vec::new());
+                }
+                self.stages[stage].extend(group.into_iter().map(|node| (node, to)));
+            }
+        }
+    }
+
+    /// Goes on with the change as far as confirmations allow; whether anything was changed.
+    pub(crate) fn advance(&mut self, now: Time, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> bool {
+        let mut has_changed = false;
+        while !self.stages.is_empty() {
+            self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
+            if !self.waiting.is_empty() && self.deadline.is_some_and(|deadline| now < deadline) {
+                break;
+            }
+            let stage = self.stages.pop_front().expect("there is a first stage");
+            self.apply(&stage, compiler, network, fabric);
+            let nodes: BTreeSet<NodeIx> = stage.iter().map(|(node, _)| *node).collect();
+            self.waiting = nodes.into_iter().map(|node| (node, fabric.ticket(node))).collect();
+            self.deadline = Some(now.saturating_add(PATIENCE));
+            has_changed = true;
+        }
+        has_changed
+    }
+
+    fn apply(&mut self, stage: &[Slot], compiler: Compiler, network: &Network, fabric: &mut Fabric) {
+        for (node, to) in stage {
+            let slot = (*node, *to);
+            let hops = self.target.0.get(&slot).filter(|hops| !hops.is_empty()).cloned();
+            let ports = ports(network, hops.as_deref().unwrap_or_default());
+            for address in self.by_edge.get(to).into_iter().flatten() {
+                let wanted = compiler.base(*address, &ports).map(|(_, wanted)| wanted);
+                fabric.set((*node, base_key(*address), wanted));
+            }
+            let before = match hops {
+                Some(hops) => self.hops.insert(slot, hops),
+                None => self.hops.remove(&slot),
+            };
+            let ticket = fabric.ticket(*node);
+            self.fading.extend(before.map(|before| (slot, ticket, before)));
+        }
+    }
+}
+
+/// Ports of next hops with their weights, in the order of ports: equal sets are one group whoever asked for them.
+fn ports(network: &Network, hops: &[NextHop]) -> Vec<(PortNo, u16)> {
+    let port = |hop: &NextHop| Some((network.port_of(hop.link)?, hop.weight));
+    let mut ports: Vec<(PortNo, u16)> = hops.iter().filter_map(port).collect();
+    ports.sort_unstable();
+    ports
+}

@@ -1,0 +1,261 @@
+//! The rules a controller writes, table by table.
+//!
+//! **Table 0, classification**, where packets enter the fabric:
+//!
+//! | priority | match | does |
+//! | --- | --- | --- |
+//! | 65000 | LLDP | to the controller, nowhere else |
+//! | 64900 | ARP | to the controller, which answers; nothing is ever flooded |
+//! | 300 | a flow that is counted (addresses, or the five-tuple) | counts; as from a host; table 1 |
+//! | 200 | TCP or UDP from a port with a host, where first packets are wanted | a copy to the controller; as from a host; table 1 |
+//! | 100 | IPv4 from a port with a host | as from a host; table 1 |
+//! | 20 | IPv4 from a port with nothing known behind it | a copy to the controller; as from a host; table 1 |
+//! | 1 | IPv4 | table 1 |
+//!
+//! "As from a host" is bit 0 of the metadata: only such packets are divided, those in transit are not divided again.
+//! A copy goes to the controller while the packet itself goes on: a slow or absent controller delays nothing.
+//!
+//! **Table 1, forwarding**:
+//!
+//! | priority | match | does |
+//! | --- | --- | --- |
+//! | 50000–59999 | five-tuple of a pinned flow | its port |
+//! | 40000–49999 | addresses of a pinned pair of hosts | its port |
+//! | 10000 | VLAN label and destination | the port of the label |
+//! | 5000 | untagged, from a host, destination | group: label and first port of a path |
+//! | 1100 | tagged, destination here | pop the label, the host's port |
+//! | 1000 | destination | the host's port, the next hop, or a group of next hops |
+//!
+//! Destinations are addresses of hosts, exactly. A labelled packet that meets no rule of its label goes on by the base, and
+//! loses its label at the last switch whatever happened before. No rule of table 1 matches `in_port`: packets from an old
+//! path must find the rules of the new one.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use core::net::Ipv4Addr;
+use net::FiveTuple;
+use openflow::headers::{ether, protocol};
+use openflow::{Action, Bucket, GroupId, Instructions, Masked, Match, PortNo, SetField, TableId, VlanMatch};
+
+use crate::install::{RuleKey, Wanted};
+
+/// Where packets are classified and counted.
+pub(crate) const CLASSIFY: TableId = TableId(0);
+/// Where they are forwarded.
+pub(crate) const FORWARD: TableId = TableId(1);
+
+/// Priorities of pinned flows. New paths get lower ones than the old (mechanisms.md P10.3), so they descend.
+pub(crate) const PINS: std::ops::RangeInclusive<u16> = 50_000..=59_999;
+/// Priorities of pinned pairs of hosts.
+pub(crate) const PAIR_PINS: std::ops::RangeInclusive<u16> = 40_000..=49_999;
+const LABELLED: u16 = 10_000;
+const DIVIDED: u16 = 5_000;
+const LAST_TAGGED: u16 = 1_100;
+const BASE: u16 = 1_000;
+
+const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
+
+/// What a rule is for: bits 40–47 of its cookie; the owner has the 16 bits above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Classify = 1,
+    Count = 2,
+    Base = 3,
+    Divide = 4,
+    Pin = 5,
+}
+
+/// Bits of a cookie that say whose it is and what for.
+pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
+
+/// Makes rules for one owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compiler {
+    pub(crate) owner: u16,
+}
+
+/// A rule and what names it.
+pub(crate) type Entry = (RuleKey, Wanted);
+
+impl Compiler {
+    /// Cookie of a purpose.
+    pub(crate) fn cookie(self, purpose: Purpose) -> u64 {
+        u64::from(self.owner) << 48 | (purpose as u64) << 40
+    }
+
+    /// What every switch gets.
+    pub(crate) fn always(self) -> [Entry; 3] {
+        let of_type = |eth_type| Match { eth_type: Some(eth_type), ..Match::default() };
+        let to_controller = || Instructions::apply(vec![Action::to_controller()]);
+        [
+            self.classify(65_000, of_type(ether::LLDP), to_controller()),
+            self.classify(64_900, of_type(ether::ARP), to_controller()),
+            self.classify(1, of_type(ether::IPV4), Instructions { goto: Some(FORWARD), ..Instructions::default() }),
+        ]
+    }
+
+    /// A port with a host behind it; whether first packets of flows are wanted.
+    pub(crate) fn host_port(self, port: PortNo, wants_first_packets: bool) -> Vec<Entry> {
+        let from = Match { in_port: Some(port), ..ipv4() };
+        let mut entries = vec![self.classify(100, from, from_host(Vec::new()))];
+        if wants_first_packets {
+            for ip_proto in [protocol::TCP, protocol::UDP] {
+                let first = Match { ip_proto: Some(ip_proto), ..from };
+                entries.push(self.classify(200, first, from_host(vec![Action::to_controller()])));
+            }
+        }
+        entries
+    }
+
+    /// A port with nothing known behind it.
+    pub(crate) fn unknown_port(self, port: PortNo) -> Entry {
+        let from = Match { in_port: Some(port), ..ipv4() };
+        self.classify(20, from, from_host(vec![Action::to_controller()]))
+    }
+
+    /// Counts a flow at the switch of its source.
+    pub(crate) fn counter(self, tuple: &FiveTuple, idle_timeout_s: u16) -> Entry {
+        let (key, wanted) = self.classify(300, tuple_match(tuple), from_host(Vec::new()));
+        (key, Wanted { cookie: self.cookie(Purpose::Count), idle_timeout_s, ..wanted })
+    }
+
+    fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {
+        let cookie = self.cookie(Purpose::Classify);
+        (key(CLASSIFY, priority, match_), Wanted { cookie, idle_timeout_s: 0, instructions, group: None })
+    }
+
+    fn forward(self, purpose: Purpose, key: RuleKey, actions: Vec<Action>) -> Entry {
+        let cookie = self.cookie(purpose);
+        (key, Wanted { cookie, idle_timeout_s: 0, instructions: Instructions::apply(actions), group: None })
+    }
+
+    fn through_group(self, purpose: Purpose, key: RuleKey, buckets: Arc<[Bucket]>) -> Entry {
+        let (key, wanted) = self.forward(purpose, key, Vec::new());
+        (key, Wanted { group: Some(buckets), ..wanted })
+    }
+
+    /// To a host of the switch itself: untagged, and with a label that is taken off.
+    pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
+        let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
+        [
+            self.forward(Purpose::Base, base_key(host), vec![Action::output(port)]),
+            self.forward(Purpose::Base, key(FORWARD, LAST_TAGGED, tagged), vec![Action::PopVlan, Action::output(port)]),
+        ]
+    }
+
+    /// To a host elsewhere, by its next hops with their weights.
+    pub(crate) fn base(self, host: Ipv4Addr, hops: &[(PortNo, u16)]) -> Option<Entry> {
+        match hops {
+            [] => None,
+            [(port, _)] => Some(self.forward(Purpose::Base, base_key(host), vec![Action::output(*port)])),
+            _ => {
+                let buckets = hops.iter().map(|(port, weight)| Bucket::watching(*port, (*weight).max(1)));
+                Some(self.through_group(Purpose::Base, base_key(host), buckets.collect()))
+            }
+        }
+    }
+
+    /// A labelled packet on its way.
+    pub(crate) fn labelled(self, label: u16, host: Ipv4Addr, port: PortNo) -> Entry {
+        let match_ = Match { vlan: Some(VlanMatch::Id(label)), ..to(host) };
+        self.forward(Purpose::Divide, key(FORWARD, LABELLED, match_), vec![Action::output(port)])
+    }
+
+    /// Packets of hosts here to a host elsewhere, divided among paths: first port, weight, and a label where the path
+    /// needs one.
+    pub(crate) fn divided(self, host: Ipv4Addr, paths: &[(PortNo, u16, Option<u16>)]) -> Entry {
+        let match_ = Match { vlan: Some(VlanMatch::Untagged), metadata: Some(FROM_HOST), ..to(host) };
+        let bucket = |(port, weight, label): &(PortNo, u16, Option<u16>)| {
+            let mut actions = Vec::with_capacity(3);
+            if let Some(label) = label {
+                actions.push(Action::PushVlan(ether::VLAN));
+                actions.push(Action::SetField(SetField::VlanVid(*label)));
+            }
+            actions.push(Action::output(*port));
+            Bucket { weight: (*weight).max(1), watch_port: *port, watch_group: GroupId::ANY, actions }
+        };
+        self.through_group(Purpose::Divide, key(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
+    }
+
+    /// A pinned flow.
+    pub(crate) fn pin(self, tuple: &FiveTuple, priority: u16, port: PortNo) -> Entry {
+        self.forward(Purpose::Pin, pin_key(tuple, priority), vec![Action::output(port)])
+    }
+}
+
+/// What names the base rule of a destination.
+pub(crate) fn base_key(host: Ipv4Addr) -> RuleKey {
+    key(FORWARD, BASE, to(host))
+}
+/// What names the rule of a pinned flow.
+pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
+    key(FORWARD, priority, tuple_match(tuple))
+}
+/// Priorities a pinned flow may have.
+pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16> {
+    if tuple.protocol == 0 { PAIR_PINS } else { PINS }
+}
+
+fn key(table: TableId, priority: u16, match_: Match) -> RuleKey {
+    RuleKey { table, priority: Reverse(priority), match_ }
+}
+fn ipv4() -> Match {
+    Match { eth_type: Some(ether::IPV4), ..Match::default() }
+}
+fn to(host: Ipv4Addr) -> Match {
+    Match { ipv4_dst: Some(Masked::<Ipv4Addr>::exact(host)), ..ipv4() }
+}
+fn from_host(apply: Vec<Action>) -> Instructions {
+    Instructions { metadata: Some(FROM_HOST), goto: Some(FORWARD), ..Instructions::apply(apply) }
+}
+
+/// Packets of a flow; protocol 0 is all traffic of a pair of hosts. Ports count for TCP and UDP only: others have none.
+fn tuple_match(tuple: &FiveTuple) -> Match {
+    let pair = Match { ipv4_src: Some(Masked::<Ipv4Addr>::exact(tuple.src)), ..to(tuple.dst) };
+    let (src, dst) = (Some(tuple.src_port), Some(tuple.dst_port));
+    match tuple.protocol {
+        0 => pair,
+        protocol::TCP => Match { ip_proto: Some(protocol::TCP), tcp_src: src, tcp_dst: dst, ..pair },
+        protocol::UDP => Match { ip_proto: Some(protocol::UDP), udp_src: src, udp_dst: dst, ..pair },
+        other => Match { ip_proto: Some(other), ..pair },
+    }
+}
+
+/// The flow a counting rule is for.
+pub(crate) fn tuple_of(match_: &Match) -> Option<FiveTuple> {
+    let (src, dst) = (match_.ipv4_src?.value, match_.ipv4_dst?.value);
+    let protocol = match_.ip_proto.unwrap_or(0);
+    let src_port = match_.tcp_src.or(match_.udp_src).unwrap_or(0);
+    let dst_port = match_.tcp_dst.or(match_.udp_dst).unwrap_or(0);
+    Some(FiveTuple { src, dst, protocol, src_port, dst_port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counting_rule_names_its_flow() {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        for protocol in [6, 17] {
+            let tuple = FiveTuple { src, dst, protocol, src_port: 7, dst_port: 80 };
+            assert_eq!(tuple_of(&tuple_match(&tuple)), Some(tuple));
+        }
+        let pair = FiveTuple { src, dst, protocol: 0, src_port: 0, dst_port: 0 };
+        assert_eq!(tuple_of(&tuple_match(&pair)), Some(pair));
+        assert_eq!(tuple_of(&Match::default()), None);
+    }
+
+    #[test]
+    fn one_next_hop_is_a_rule_and_several_are_a_group() {
+        let (compiler, host) = (Compiler { owner: 7 }, Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(compiler.base(host, &[]), None);
+        let (_, one) = compiler.base(host, &[(PortNo(3), 1)]).unwrap();
+        assert_eq!((one.instructions.apply, one.group), (vec![Action::output(PortNo(3))], None));
+        let (_, two) = compiler.base(host, &[(PortNo(3), 1), (PortNo(4), 2)]).unwrap();
+        let buckets = two.group.unwrap();
+        assert_eq!(buckets[1], Bucket::watching(PortNo(4), 2));
+        assert_eq!(two.cookie >> 48, 7);
+    }
+}

@@ -1,0 +1,570 @@
+//! The controller: what happens is noted at once, and thought about when the driver asks for outputs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use balance::central::{
+    AgentOrder, AgentReport, Base as Wanted, CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, LinkLoad,
+    NetworkView, Placements, Why,
+};
+use net::{Bandwidth, FiveTuple, NodeIx, Stream, Time, Topology};
+use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController};
+
+use crate::base::Base;
+use crate::compile::{Compiler, Purpose, tuple_of};
+use crate::discovery::{Discovery, Status};
+use crate::fabric::Fabric;
+use crate::flows::{Flows, News};
+use crate::hosts::Arp;
+use crate::network::{End, Network};
+use crate::order::{self, Item};
+use crate::pairs::Pairs;
+use crate::pins::{Fate, Pins, Surroundings};
+use crate::ports::Ports;
+use crate::session::{Reaction, Session};
+use crate::stats::Sample;
+use crate::{Config, Event, Output, Tally};
+
+/// How long a controller that meets a switch with rules of an earlier life waits to know the network before it judges
+/// them.
+const GET_TO_KNOW: Time = Time::from_ms(1000);
+
+/// The controller.
+pub struct Controller {
+    pub(crate) config: Config,
+    balancer: Box<dyn CentralBalancer>,
+    pub(crate) needs: CentralNeeds,
+    rng: Stream,
+    pub(crate) compiler: Compiler,
+    pub(crate) now: Time,
+    pub(crate) sessions: BTreeMap<ConnectionId, Session>,
+    pub(crate) connections: BTreeMap<DatapathId, ConnectionId>,
+    pub(crate) status: BTreeMap<DatapathId, Status>,
+    /// Switches being got to know, until when.
+    pub(crate) held: BTreeMap<DatapathId, Time>,
+    pub(crate) network: Network,
+    pub(crate) discovery: Discovery,
+    pub(crate) ports: Ports,
+    pub(crate) arp: Arp,
+    pub(crate) flows: Flows,
+    pub(crate) port_samples: BTreeMap<End, [Sample; 2]>,
+    pub(crate) load: Vec<LinkLoad>,
+    pub(crate) polls_out: BTreeSet<DatapathId>,
+    pub(crate) fabric: Fabric,
+    base: Base,
+    pairs: Pairs,
+    pins: Pins,
+    placements: Placements,
+    /// Limits agents were told of.
+    paced: BTreeMap<FiveTuple, Bandwidth>,
+    outputs: VecDeque<Output>,
+    /// What the balancer is to be asked about.
+    pub(crate) questions: VecDeque<Why>,
+    pub(crate) is_network_new: bool,
+    pub(crate) are_hosts_new: bool,
+    pub(crate) are_ports_new: bool,
+    /// Whether something happened since outputs were last thought out.
+    pub(crate) is_stirred: bool,
+    has_decided: bool,
+    resume_at: Option<Time>,
+    pub(crate) next_poll: Option<Time>,
+    pub(crate) next_period: Option<Time>,
+    pub(crate) tally: Tally,
+}
+
+impl Controller {
+    /// One that knows nothing but its configuration.
+    pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
+        let needs = balancer.needs();
+        let mut network = Network::new();
+        for host in &config.hosts {
+            network.add_host(&config, *host);
+        }
+        for (_, end) in network.host_ends() {
+            network.set_hosts_alive(end, false); // Until their switches are there.
+        }
+        network.refresh(|_| Time::ZERO);
+        Controller {
+            rng: Stream::new(config.seed, "central balancer"),
+            compiler: Compiler { owner: config.owner },
+            now: Time::ZERO,
+            sessions: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            status: BTreeMap::new(),
+            held: BTreeMap::new(),
+            discovery: Discovery::new(config.seed),
+            ports: Ports::default(),
+            arp: Arp::default(),
+            flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
+            port_samples: BTreeMap::new(),
+            load: Vec::new(),
+            polls_out: BTreeSet::new(),
+            fabric: Fabric::new(config.owner),
+            base: Base::default(),
+            pairs: Pairs::default(),
+            pins: Pins::default(),
+            placements: Placements::default(),
+            paced: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            questions: VecDeque::new(),
+            is_network_new: true,
+            are_hosts_new: true,
+            are_ports_new: true,
+            is_stirred: false,
+            has_decided: false,
+            resume_at: None,
+            next_poll: None,
+            next_period: None,
+            tally: Tally::default(),
+            network,
+            needs,
+            balancer,
+            config,
+        }
+    }
+
+    /// Something happened on a channel.
+    pub fn handle(&mut self, now: Time, input: ToController) {
+        self.wake(now);
+        match input {
+            ToController::Connected(connection) => {
+                self.sessions.insert(connection, Session::new(now));
+                self.send(connection, Session::hello());
+            }
+            ToController::Disconnected(connection) => self.lost(connection),
+            ToController::Message(connection, envelope) => self.message(connection, envelope),
+        }
+    }
+
+    /// An agent on a host tells something.
+    pub fn report(&mut self, now: Time, report: AgentReport) {
+        self.wake(now);
+        match report {
+            AgentReport::Started { tuple, bytes, size } => {
+                let is_counted = self.needs.counters;
+                let (compiler, network, fabric) = (self.compiler, &self.network, &mut self.fabric);
+                let flow = self.flows.reported(now, compiler, tuple, bytes, size, is_counted, network, fabric);
+                self.questions.extend(flow.map(Why::FlowStarted));
+            }
+            AgentReport::Ended { tuple, bytes } => {
+                let flow = self.flows.table.find(&tuple).filter(|_| self.needs.flows == FlowSource::Agents);
+                if let Some(facts) = flow.and_then(|flow| self.flows.table.get_mut(flow)) {
+                    facts.bytes = bytes;
+                }
+                self.questions.extend(flow.map(Why::FlowEnded));
+            }
+        }
+    }
+
+    /// What is wanted next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if self.outputs.is_empty() && self.is_stirred {
+            self.think();
+        }
+        self.outputs.pop_front()
+    }
+
+    /// When [`Controller::handle_timeout`] wants to be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let timers = [self.resume_at, self.base.poll_timeout()];
+        timers.into_iter().flatten().chain(self.next_timer()).min()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.wake(now);
+        self.run_timers();
+    }
+
+    /// Everything ever seen; links of what is gone are dead in [`Controller::alive`].
+    pub fn topology(&self) -> &Topology {
+        self.network.topology()
+    }
+    /// Which directed links are believed alive.
+    pub fn alive(&self) -> &[bool] {
+        self.network.alive()
+    }
+    /// What the balancer wants.
+    pub fn placements(&self) -> &Placements {
+        &self.placements
+    }
+    /// Whether everything sent has been confirmed, nothing waits to be sent, and no migration is under way.
+    pub fn is_settled(&self) -> bool {
+        !self.is_stirred
+            && self.outputs.is_empty()
+            && self.sessions.values().all(|session| session.state == crate::session::State::Ready)
+            && self.base.is_settled()
+            && self.pairs.is_settled()
+            && self.pins.is_settled()
+            && self.fabric.switches.values().all(crate::install::Installer::is_settled)
+    }
+    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Those the switch
+    /// refused are not among them.
+    pub fn desired_entries(&self, datapath: DatapathId) -> Vec<FlowStats> {
+        let node = self.network.node_of(datapath);
+        let switch = node.and_then(|node| self.fabric.switches.get(&node));
+        switch.map_or_else(Vec::new, crate::install::Installer::entries)
+    }
+    /// Groups that should be on a switch when settled, by number.
+    pub fn desired_groups(&self, datapath: DatapathId) -> Vec<openflow::GroupDescription> {
+        let node = self.network.node_of(datapath);
+        let switch = node.and_then(|node| self.fabric.switches.get(&node));
+        switch.map_or_else(Vec::new, crate::install::Installer::group_entries)
+    }
+    /// The connection a switch uses, if it is connected.
+    pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
+        self.connections.get(&datapath).copied()
+    }
+    /// What it has cost.
+    pub fn tally(&self) -> Tally {
+        Tally { stale_samples: self.tally.stale_samples + self.flows.stale, ..self.tally }
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.is_stirred = true;
+    }
+
+    /// Puts a message on a connection.
+    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) {
+        if let Some(session) = self.sessions.get_mut(&connection) {
+            let envelope = session.seal(message);
+            self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+        }
+    }
+    pub(crate) fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn message(&mut self, connection: ConnectionId, envelope: Envelope) {
+        let Some(session) = self.sessions.get_mut(&connection) else {
+            return; // Closed by us: what was on its way does not matter any more.
+        };
+        let Envelope { xid, message } = envelope;
+        match session.receive(self.now, xid, &message) {
+            Reaction::Nothing => {}
+            Reaction::Send(messages) => messages.into_iter().for_each(|message| self.send(connection, message)),
+            Reaction::Answer(message) => {
+                let envelope = Envelope { xid, message };
+                self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+            }
+            Reaction::Close(last_words) => {
+                last_words.into_iter().for_each(|message| self.send(connection, message));
+                self.close(connection);
+            }
+            Reaction::Ready => self.ready(connection),
+            Reaction::Pass => self.pass(connection, xid, message),
+        }
+    }
+
+    /// Closes a connection from this side.
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        if self.sessions.contains_key(&connection) {
+            self.outputs.push_back(Output::Channel(FromController::Close(connection)));
+            self.lost(connection);
+        }
+    }
+
+    fn lost(&mut self, connection: ConnectionId) {
+        let Some(session) = self.sessions.remove(&connection) else { return };
+        let Some(datapath) = session.features.map(|features| features.datapath) else { return };
+        if self.connections.get(&datapath) != Some(&connection) {
+            return;
+        }
+        self.connections.remove(&datapath);
+        self.polls_out.remove(&datapath);
+        self.held.remove(&datapath);
+        self.status.insert(datapath, Status { is_online: false, since: self.now });
+        if let Some(node) = self.network.node_of(datapath) {
+            self.fabric.switch(node).offline();
+        }
+        self.event(Event::SwitchDown(datapath));
+    }
+
+    /// The survey of a switch is over: it is taken into use.
+    fn ready(&mut self, connection: ConnectionId) {
+        let session = self.sessions.get_mut(&connection).expect("the session that got ready");
+        let datapath = session.features.expect("a ready session has features").datapath;
+        let (rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
+        let ports = session.ports.clone();
+        if self.connections.is_empty() {
+            // It was the controller that was cut off: the others get their time to come back from now on.
+            for status in self.status.values_mut().filter(|status| !status.is_online) {
+                status.since = self.now;
+            }
+        }
+        if let Some(older) = self.connections.insert(datapath, connection) {
+            // The switch came again before its old connection was found dead.
+            self.outputs.push_back(Output::Channel(FromController::Close(older)));
+            self.sessions.remove(&older);
+        }
+        let is_first_time = !self.status.contains_key(&datapath);
+        self.status.insert(datapath, Status { is_online: true, since: self.now });
+        let node = self.network.add_switch(datapath);
+        for (key, wanted) in self.compiler.always() {
+            self.fabric.set((node, key, Some(wanted)));
+        }
+        let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
+        self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
+        let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups);
+        if is_first_time && has_leftovers {
+            self.fabric.switch(node).is_held = true;
+            self.held.insert(datapath, self.now.saturating_add(GET_TO_KNOW));
+        }
+        self.event(Event::SwitchUp(datapath));
+        self.echo(connection); // Before probes go out: their loop is measured against this round trip.
+        self.set_ports(datapath, ports);
+        (self.is_network_new, self.are_ports_new) = (true, true);
+        let now = self.now;
+        self.discovery.next_round = self.discovery.next_round.min(now.saturating_add(self.config.discovery_interval));
+        if self.needs.counters && self.next_poll.is_none() {
+            self.next_poll = Some(now.saturating_add(self.config.poll_interval));
+        }
+    }
+
+    fn pass(&mut self, connection: ConnectionId, xid: openflow::Xid, message: Message) {
+        let session = &self.sessions[&connection];
+        let datapath = session.features.expect("a ready session has features").datapath;
+        let Some(node) = self.network.node_of(datapath) else { return };
+        match message {
+            Message::PacketIn(packet) => self.packet_in(datapath, &packet),
+            Message::PortStatus { port, .. } => {
+                let ports = session.ports.clone();
+                let _ = port;
+                self.set_ports(datapath, ports);
+            }
+            Message::BarrierReply => self.fabric.switch(node).barrier(xid),
+            Message::Error { kind, .. } => self.refused(datapath, node, xid, kind),
+            Message::FlowRemoved(removed) => {
+                self.fabric.switch(node).removed(&removed);
+                if removed.cookie & crate::compile::PURPOSE_MASK == self.compiler.cookie(Purpose::Count)
+                    && let Some(tuple) = tuple_of(&removed.match_)
+                {
+                    let ended = self.flows.idled(&tuple, removed.bytes);
+                    self.questions.extend(ended.map(Why::FlowEnded));
+                }
+            }
+            Message::MultipartReply { reply, has_more } => self.counters(datapath, reply, has_more),
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, datapath: DatapathId, node: NodeIx, xid: openflow::Xid, error: ErrorKind) {
+        let words = match self.fabric.switch(node).refused(xid) {
+            Some(refusal) => {
+                let counted = refusal.key.filter(|key| key.table == crate::compile::CLASSIFY);
+                let uncounted = counted.and_then(|key| self.flows.refused(self.now, &tuple_of(&key.match_)?));
+                self.questions.extend(uncounted.map(Why::FlowEnded));
+                refusal.words
+            }
+            None => {
+                self.polls_out.remove(&datapath); // Perhaps that was the poll: the next one may be sent.
+                "a request other than a change of rules was refused".to_owned()
+            }
+        };
+        self.event(Event::Refused { datapath, error, words });
+    }
+
+    /// Decides, compiles and sends what follows from everything that happened.
+    fn think(&mut self) {
+        self.is_stirred = false;
+        self.follow_network();
+        while let Some(why) = self.questions.pop_front() {
+            self.ask(why);
+        }
+        self.follow_placements();
+        self.advance();
+        self.dispatch();
+    }
+
+    /// The network is new: rules about ports and hosts follow, dead placements go, and the balancer is asked.
+    fn follow_network(&mut self) {
+        let Controller { network, discovery, .. } = self;
+        if self.is_network_new || self.are_hosts_new {
+            let ends = network.switch_links();
+            let latency = |link| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
+            network.refresh(|link| latency(link).unwrap_or(Time::ZERO));
+        }
+        if std::mem::take(&mut self.are_hosts_new) {
+            self.are_ports_new = true;
+            self.base.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            let lost = self.flows.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            self.questions.extend(lost.into_iter().map(Why::FlowEnded));
+            let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
+            self.pairs.mark(divided);
+            self.is_network_new = true;
+        }
+        if std::mem::take(&mut self.are_ports_new) {
+            let wants_first = self.needs.flows == FlowSource::FirstPackets;
+            let (network, discovery) = (&self.network, &self.discovery);
+            self.ports.write_rules(self.now, self.compiler, wants_first, network, discovery, &mut self.fabric);
+        }
+        if std::mem::take(&mut self.is_network_new) {
+            self.drop_dead_placements();
+            self.load.resize(self.network.topology().links().len(), LinkLoad::default());
+            // Before anything else, and once for all that changed.
+            self.questions.push_front(Why::Network);
+        }
+    }
+
+    fn drop_dead_placements(&mut self) {
+        let is_dead = |path: &[net::LinkIx]| path.iter().any(|link| !self.network.is_alive(*link));
+        let pins = self.placements.pins().iter().filter(|(_, pin)| is_dead(&pin.path));
+        let pins: Vec<FlowId> = pins.map(|(flow, _)| *flow).collect();
+        let divided = self.placements.pairs().iter().filter(|(_, paths)| paths.iter().any(|path| is_dead(&path.path)));
+        let alive = |paths: &[balance::central::WeightedPath]| -> Vec<_> {
+            paths.iter().filter(|path| !is_dead(&path.path)).cloned().collect()
+        };
+        let divided: Vec<_> = divided.map(|(pair, paths)| (*pair, alive(paths))).collect();
+        pins.into_iter().for_each(|flow| self.placements.release(flow));
+        for ((from, to), paths) in divided {
+            self.placements.divide(from, to, paths.into());
+        }
+    }
+
+    fn ask(&mut self, why: Why) {
+        if !self.has_decided && why != Why::Network {
+            return;
+        }
+        if let Why::FlowStarted(flow) | Why::FlowEnded(flow) = why
+            && self.flows.table.get(flow).is_none()
+        {
+            return; // It ended while the question waited.
+        }
+        if !self.has_decided {
+            self.has_decided = true;
+            self.next_period = self.needs.period.map(|period| self.now.saturating_add(period));
+        }
+        let view = NetworkView {
+            now: self.now,
+            topology: self.network.topology(),
+            alive: self.network.alive(),
+            routes: self.network.routes(),
+            load: if self.needs.counters { &self.load } else { &[] },
+            flows: &self.flows.table,
+        };
+        let mut cx = CentralCx { rng: &mut self.rng };
+        self.balancer.decide(&mut cx, &view, why, &mut self.placements);
+        self.tally.decisions += 1;
+        if let Why::FlowEnded(flow) = why {
+            self.follow_placements();
+            if let Some(facts) = self.flows.forget(self.compiler, flow, &mut self.fabric) {
+                self.placements.release(flow);
+                self.paced.remove(&facts.tuple);
+                self.pins.want(facts.tuple, None, None, false);
+            }
+        }
+    }
+
+    /// Turns what the balancer changed into what is wanted of switches and agents.
+    fn follow_placements(&mut self) {
+        let changes = self.placements.take_changes();
+        if changes.base
+            && let Some(Wanted::Hops(table)) = self.placements.base()
+        {
+            self.base.set_target(table, &self.network, &self.fabric);
+        }
+        self.pairs.mark(changes.pairs);
+        for flow in changes.pins {
+            let Some(facts) = self.flows.table.get(flow) else { continue };
+            let pin = self.placements.pin_of(flow);
+            let ends = self.network.host(facts.src).zip(self.network.host(facts.dst));
+            let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
+            let path = pin.map(|pin| pin.path.clone());
+            self.pins.want(facts.tuple, path, ends, true);
+            let rate = pin.and_then(|pin| pin.rate);
+            if self.needs.flows == FlowSource::Agents && self.paced.get(&facts.tuple).copied() != rate {
+                match rate {
+                    Some(rate) => self.paced.insert(facts.tuple, rate),
+                    None => self.paced.remove(&facts.tuple),
+                };
+                self.outputs.push_back(Output::Agents(AgentOrder::Pace { tuple: facts.tuple, rate }));
+            }
+        }
+        if changes.report_above {
+            let order = AgentOrder::ReportAbove(self.placements.report_above());
+            self.outputs.push_back(Output::Agents(order));
+        }
+    }
+
+    /// Goes on with everything that takes several steps.
+    fn advance(&mut self) {
+        let (now, compiler) = (self.now, self.compiler);
+        self.base.advance(now, compiler, &self.network, &mut self.fabric);
+        let pairs = self.pairs.advance(now, compiler, &self.placements, &self.network, &mut self.fabric);
+        let around = Surroundings { compiler, network: &self.network, base: &self.base, pairs: &self.pairs };
+        let mut fates = Vec::new();
+        let pins = self.pins.advance(now, &around, &mut self.fabric, &mut fates);
+        self.resume_at = pairs.into_iter().chain(pins).min();
+        for fate in fates {
+            if let Fate::Moved(tuple) = fate {
+                self.tally.moves += 1;
+                self.event(Event::Migrated(tuple));
+            }
+        }
+    }
+
+    /// Sends what switches lack, as far as their windows allow.
+    fn dispatch(&mut self) {
+        let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
+        for (datapath, connection) in connected {
+            let Some(node) = self.network.node_of(datapath) else { continue };
+            loop {
+                let items = order::next_batch(self.fabric.switch(node), self.config.owner);
+                if items.is_empty() {
+                    break;
+                }
+                self.send_batch(datapath, connection, node, items);
+            }
+        }
+    }
+
+    fn send_batch(&mut self, datapath: DatapathId, connection: ConnectionId, node: NodeIx, items: Vec<Item>) {
+        let last = items.len() - 1;
+        for (position, item) in items.into_iter().enumerate() {
+            let session = self.sessions.get_mut(&connection).expect("a connected switch has a session");
+            match item {
+                Item::Change(message, sent) => {
+                    match &message {
+                        Message::GroupMod(_) => self.tally.group_mods += 1,
+                        _ => self.tally.flow_mods += 1,
+                    }
+                    let envelope = session.seal(message);
+                    self.fabric.switch(node).sent.insert(envelope.xid, sent);
+                    self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+                }
+                Item::Barrier => {
+                    let envelope = session.seal(Message::BarrierRequest);
+                    self.fabric.switch(node).barrier_sent(envelope.xid, position == last);
+                    self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+                }
+                Item::Occupied(key, error) => {
+                    let words = format!(
+                        "the rule of table {} with priority {} cannot be installed: the place is taken by a rule of another \
+                         controller, or its group was refused",
+                        key.table.0, key.priority.0
+                    );
+                    self.event(Event::Refused { datapath, error, words });
+                }
+            }
+        }
+    }
+}
+
+/// The flow a pinned or counted packet belongs to, if balancers are told of its kind.
+pub(crate) fn tuple_of_packet(headers: &openflow::Headers) -> FiveTuple {
+    FiveTuple {
+        src: headers.ipv4_src,
+        dst: headers.ipv4_dst,
+        protocol: headers.ip_proto,
+        src_port: headers.l4_src,
+        dst_port: headers.l4_dst,
+    }
+}
+
+/// What counters say of flows, as questions for the balancer.
+pub(crate) fn question(news: News) -> Why {
+    match news {
+        News::Started(flow) => Why::FlowStarted(flow),
+        News::Ended(flow) => Why::FlowEnded(flow),
+    }
+}

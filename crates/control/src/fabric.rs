@@ -1,0 +1,117 @@
+//! All switches, and sequences of changes to them: a step begins when everything before it is confirmed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use net::{NodeIx, Time};
+
+use crate::install::{Installer, RuleKey, Wanted};
+
+/// A rule wanted on a switch, or not wanted any more.
+pub(crate) type Change = (NodeIx, RuleKey, Option<Wanted>);
+
+/// What is wanted of every switch.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    owner: u16,
+    pub(crate) switches: BTreeMap<NodeIx, Installer>,
+}
+
+impl Fabric {
+    pub(crate) fn new(owner: u16) -> Fabric {
+        Fabric { owner, switches: BTreeMap::new() }
+    }
+    /// A switch; one not seen before has nothing on it.
+    pub(crate) fn switch(&mut self, node: NodeIx) -> &mut Installer {
+        self.switches.entry(node).or_insert_with(|| Installer::new(self.owner))
+    }
+    pub(crate) fn set(&mut self, (node, key, wanted): Change) {
+        self.switch(node).set(key, wanted);
+    }
+    pub(crate) fn ticket(&self, node: NodeIx) -> u64 {
+        self.switches.get(&node).map_or(0, Installer::ticket)
+    }
+    pub(crate) fn is_confirmed(&self, node: NodeIx, ticket: u64) -> bool {
+        self.switches.get(&node).is_none_or(|switch| switch.is_confirmed(ticket))
+    }
+}
+
+/// One step of a task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Step {
+    /// Time to let pass between the confirmation of the step before and this one.
+    pub(crate) pause: Time,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// How a task stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// It waits, for confirmations or until then.
+    Waiting(Option<Time>),
+    /// A switch refused something; the steps left are not done.
+    Refused,
+    /// All steps are done and confirmed.
+    Done,
+}
+
+/// Steps to be done one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Task {
+    steps: VecDeque<Step>,
+    waiting: Vec<(NodeIx, u64)>,
+    /// Rules of the steps so far, to notice refusals.
+    written: Vec<(NodeIx, RuleKey)>,
+    resume_at: Option<Time>,
+}
+
+impl Task {
+    /// These steps.
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Task {
+        Task {
+            steps: steps.into_iter().filter(|step| !step.changes.is_empty() || step.pause > Time::ZERO).collect(),
+            ..Task::default()
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub(crate) fn advance(&mut self, now: Time, fabric: &mut Fabric) -> Progress {
+        loop {
+            self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
+            let is_refused = |(node, key): &(NodeIx, RuleKey)| {
+                fabric.switches.get(node).is_some_and(|switch| switch.has_refused(key))
+            };
+            if self.written.iter().any(is_refused) {
+                return Progress::Refused;
+            }
+            if !self.waiting.is_empty() {
+                return Progress::Waiting(None);
+            }
+            let Some(step) = self.steps.front_mut() else {
+                return Progress::Done;
+            };
+            if step.pause > Time::ZERO {
+                self.resume_at = Some(now.saturating_add(std::mem::take(&mut step.pause)));
+            }
+            if let Some(at) = self.resume_at.filter(|at| now < *at) {
+                return Progress::Waiting(Some(at));
+            }
+            self.resume_at = None;
+            let step = self.steps.pop_front().expect("there is a first step");
+            self.apply(step, fabric);
+        }
+    }
+
+    fn apply(&mut self, step: Step, fabric: &mut Fabric) {
+        let mut nodes: Vec<NodeIx> = Vec::new();
+        for change in step.changes {
+            nodes.push(change.0);
+            if change.2.is_some() {
+                self.written.push((change.0, change.1));
+            }
+            fabric.set(change);
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.waiting = nodes.into_iter().map(|node| (node, fabric.ticket(node))).collect();
+    }
+}

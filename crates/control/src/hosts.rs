@@ -1,0 +1,83 @@
+//! Hosts: learnt when they speak, asked for when somebody wants them; ARP is answered by the controller.
+//!
+//! Nothing is flooded: a question for an unknown host leaves by ports without a switch behind them only, so it cannot
+//! loop however the switches are wired.
+
+use std::collections::BTreeMap;
+
+use core::net::Ipv4Addr;
+use net::Time;
+use openflow::frame::{arp_reply, arp_request};
+use openflow::{Headers, MacAddr};
+
+use crate::KnownHost;
+use crate::network::{End, Network};
+
+const REQUEST: u16 = 1;
+/// The same unknown host is asked for at most this often.
+const ASK_AGAIN: Time = Time::from_ms(100);
+/// Unknown hosts asked for at once; more questions are not passed on until these are old.
+const ASKED_MAX: usize = 4096;
+
+/// What is to be done about an ARP packet.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Answer {
+    /// Nothing.
+    Nothing,
+    /// Send out of this port.
+    Send(End, Vec<u8>),
+    /// Send out of every edge port but the one it came from.
+    AskEdges(Vec<u8>),
+}
+
+/// Questions under way.
+#[derive(Debug, Default)]
+pub(crate) struct Arp {
+    asked: BTreeMap<Ipv4Addr, Time>,
+}
+
+impl Arp {
+    /// An ARP packet came in at `at`.
+    pub(crate) fn packet(&mut self, now: Time, at: End, headers: &Headers, network: &Network) -> Answer {
+        let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        let known = network.find_host(target).and_then(|host| network.host(host)).map(|host| host.known);
+        match known {
+            // A host that asks for itself only tells where it is.
+            Some(host) if headers.arp_op == REQUEST && sender != target => {
+                Answer::Send(at, arp_reply(host.mac, host.ipv4, headers.eth_src, sender))
+            }
+            // An answer to a question we passed on goes to whoever asked.
+            Some(host) if headers.arp_op != REQUEST && sender != target => {
+                Answer::Send((host.datapath, host.port), arp_reply(headers.eth_src, sender, host.mac, host.ipv4))
+            }
+            None if headers.arp_op == REQUEST && is_unicast(target) && self.may_ask(now, target) => {
+                Answer::AskEdges(arp_request(headers.eth_src, sender, target))
+            }
+            _ => Answer::Nothing,
+        }
+    }
+
+    fn may_ask(&mut self, now: Time, target: Ipv4Addr) -> bool {
+        self.asked.retain(|_, at| now < at.saturating_add(ASK_AGAIN));
+        let is_new = self.asked.len() < ASKED_MAX && !self.asked.contains_key(&target);
+        if is_new {
+            self.asked.insert(target, now);
+        }
+        is_new
+    }
+}
+
+/// The host a packet shows to be at a port, if it can be believed.
+pub(crate) fn speaker(at: End, headers: &Headers) -> Option<KnownHost> {
+    let is_station = !headers.eth_src.is_multicast() && headers.eth_src != MacAddr::default();
+    (is_station && is_unicast(headers.ipv4_src)).then_some(KnownHost {
+        mac: headers.eth_src,
+        ipv4: headers.ipv4_src,
+        datapath: at.0,
+        port: at.1,
+    })
+}
+
+fn is_unicast(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
+}

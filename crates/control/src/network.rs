@@ -1,0 +1,332 @@
+//! What is known of the network: an append-only graph with numbers that never change their meaning.
+//!
+//! Switches, hosts and cables get a number when first seen; what is gone is dead in `alive`. A host seen elsewhere than
+//! before is a new one (its paths, its edge switch and its class are others), and the old one is dead.
+
+use std::collections::BTreeMap;
+
+use core::net::Ipv4Addr;
+use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Tier, Time, Topology, TopologyBuilder};
+use openflow::{DatapathId, MacAddr, PortNo};
+
+use crate::{Config, KnownHost};
+
+/// A port of a switch.
+pub(crate) type End = (DatapathId, PortNo);
+
+/// A host as it was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct HostFacts {
+    pub(crate) known: KnownHost,
+    pub(crate) edge: NodeIx,
+    /// From the host to its switch.
+    uplink: LinkIx,
+    /// Whether this is where the host is now.
+    is_current: bool,
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Switch(DatapathId),
+    Host(HostIx),
+}
+
+/// One direction of a cable.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    from: NodeIx,
+    to: NodeIx,
+    /// Port at the sending end; `None` at hosts.
+    port: Option<PortNo>,
+    rate: Bandwidth,
+}
+
+/// The network as it is known.
+#[derive(Debug)]
+pub(crate) struct Network {
+    nodes: Vec<Kind>,
+    switches: BTreeMap<DatapathId, NodeIx>,
+    hosts: Vec<HostFacts>,
+    by_ipv4: BTreeMap<Ipv4Addr, HostIx>,
+    wires: Vec<Wire>,
+    links: BTreeMap<(End, End), LinkIx>,
+    alive: Vec<bool>,
+    topology: Topology,
+    routes: Routes,
+}
+
+impl Network {
+    /// Nothing.
+    pub(crate) fn new() -> Network {
+        let topology = TopologyBuilder::new("discovered").build_partial().expect("an empty network has no faults");
+        let routes = Routes::intact(&topology);
+        Network {
+            nodes: Vec::new(),
+            switches: BTreeMap::new(),
+            hosts: Vec::new(),
+            by_ipv4: BTreeMap::new(),
+            wires: Vec::new(),
+            links: BTreeMap::new(),
+            alive: Vec::new(),
+            topology,
+            routes,
+        }
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+    pub(crate) fn alive(&self) -> &[bool] {
+        &self.alive[..self.topology.links().len()]
+    }
+    pub(crate) fn is_alive(&self, link: LinkIx) -> bool {
+        self.alive.get(link.ix()).copied().unwrap_or(false)
+    }
+    pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
+        self.switches.get(&datapath).copied()
+    }
+    /// Sending port of a link that leaves a switch.
+    pub(crate) fn port_of(&self, link: LinkIx) -> Option<PortNo> {
+        self.wires.get(link.ix())?.port
+    }
+    /// Receiving end of a link.
+    pub(crate) fn far_end(&self, link: LinkIx) -> Option<NodeIx> {
+        Some(self.wires.get(link.ix())?.to)
+    }
+    /// Sending end of a link.
+    pub(crate) fn near_end(&self, link: LinkIx) -> Option<NodeIx> {
+        Some(self.wires.get(link.ix())?.from)
+    }
+    pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
+        Some(self.wires.get(link.ix())?.rate)
+    }
+    /// The links that leave a port of a switch.
+    pub(crate) fn links_from(&self, from: End) -> impl Iterator<Item = LinkIx> {
+        let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
+        let switches = self.links.range(range).map(|(_, link)| *link);
+        let at = move |host: &&HostFacts| (host.known.datapath, host.known.port) == from;
+        switches.chain(self.hosts.iter().filter(at).map(|host| host.uplink.reverse()))
+    }
+    pub(crate) fn host(&self, host: HostIx) -> Option<&HostFacts> {
+        self.hosts.get(host.ix())
+    }
+    /// Where an address is now.
+    pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {
+        self.by_ipv4.get(&address).copied()
+    }
+    /// Hosts where they are now, in order of their numbers.
+    pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostFacts)> {
+        (0u32..).map(HostIx).zip(&self.hosts).filter(|(_, host)| host.is_current)
+    }
+    /// Addresses of the hosts at a switch.
+    pub(crate) fn hosts_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
+        self.current_hosts().filter(move |(_, host)| host.edge == edge).map(|(_, host)| host.known.ipv4)
+    }
+    /// How long packets on a path may take to arrive: its latency, and 256 KB queued at each link.
+    pub(crate) fn drain_time(&self, path: &[LinkIx]) -> Time {
+        bounded(path.iter().map(|link| self.hop_time(*link)).fold(Time::ZERO, Time::saturating_add))
+    }
+    /// How long packets may take over this many links, whichever they are.
+    pub(crate) fn drain_time_of(&self, hops: u32) -> Time {
+        let switch_links = self.links.values().filter(|link| self.is_alive(**link));
+        let slowest = switch_links.map(|link| self.hop_time(*link)).max().unwrap_or(Time::ZERO);
+        bounded(Time::from_ps(slowest.as_ps().saturating_mul(u64::from(hops))))
+    }
+    fn hop_time(&self, link: LinkIx) -> Time {
+        let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
+        self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
+    }
+    /// Whether a host is known at a port.
+    pub(crate) fn has_host_at(&self, end: End) -> bool {
+        self.hosts.iter().any(|host| host.is_current && (host.known.datapath, host.known.port) == end)
+    }
+
+    /// A switch; its number.
+    pub(crate) fn add_switch(&mut self, datapath: DatapathId) -> NodeIx {
+        let next = NodeIx(self.nodes.len() as u32);
+        let node = *self.switches.entry(datapath).or_insert(next);
+        if node == next {
+            self.nodes.push(Kind::Switch(datapath));
+        }
+        node
+    }
+
+    /// A link from port to port was confirmed. The other direction gets its number, but is dead until confirmed itself.
+    pub(crate) fn add_link(&mut self, config: &Config, from: End, to: End) -> LinkIx {
+        if let Some(link) = self.links.get(&(from, to)) {
+            self.alive[link.ix()] = true;
+            return *link;
+        }
+        let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
+        let link = LinkIx(self.wires.len() as u32);
+        self.wires.push(Wire { from: a, to: b, port: Some(from.1), rate: config.capacity(from) });
+        self.wires.push(Wire { from: b, to: a, port: Some(to.1), rate: config.capacity(to) });
+        self.alive.extend([true, false]);
+        self.links.insert((from, to), link);
+        self.links.insert((to, from), link.reverse());
+        link
+    }
+
+    /// A host was seen at a port; whether this is news.
+    pub(crate) fn add_host(&mut self, config: &Config, known: KnownHost) -> bool {
+        let before = self.find_host(known.ipv4);
+        if let Some(host) = before {
+            if self.hosts[host.ix()].known == known {
+                return false;
+            }
+            self.retire(host);
+        }
+        let edge = self.add_switch(known.datapath);
+        let (host, node) = (HostIx(self.hosts.len() as u32), NodeIx(self.nodes.len() as u32));
+        let uplink = LinkIx(self.wires.len() as u32);
+        let rate = config.capacity((known.datapath, known.port));
+        self.nodes.push(Kind::Host(host));
+        self.wires.push(Wire { from: node, to: edge, port: None, rate });
+        self.wires.push(Wire { from: edge, to: node, port: Some(known.port), rate });
+        self.alive.extend([true, true]);
+        let moves = self.hosts.iter().filter(|other| other.known.ipv4 == known.ipv4).count();
+        let name = if moves == 0 { known.ipv4.to_string() } else { format!("{}#{}", known.ipv4, moves + 1) };
+        self.hosts.push(HostFacts { known, edge, uplink, is_current: true, name });
+        self.by_ipv4.insert(known.ipv4, host);
+        true
+    }
+
+    /// The hosts at a port are not there: it leads to a switch. Whether there were any.
+    pub(crate) fn retire_at(&mut self, end: End) -> bool {
+        let at = |(_, host): &(HostIx, &HostFacts)| (host.known.datapath, host.known.port) == end;
+        let hosts: Vec<HostIx> = self.current_hosts().filter(at).map(|(host, _)| host).collect();
+        hosts.iter().for_each(|host| self.retire(*host));
+        !hosts.is_empty()
+    }
+    /// Ports of hosts where they are now.
+    pub(crate) fn host_ends(&self) -> Vec<(HostIx, End)> {
+        self.current_hosts().map(|(host, facts)| (host, (facts.known.datapath, facts.known.port))).collect()
+    }
+    /// The link between two ports.
+    pub(crate) fn link(&self, from: End, to: End) -> Option<LinkIx> {
+        self.links.get(&(from, to)).copied()
+    }
+    /// Ports at the ends of every link between switches.
+    pub(crate) fn switch_links(&self) -> BTreeMap<LinkIx, (End, End)> {
+        self.links.iter().map(|(ends, link)| (*link, *ends)).collect()
+    }
+    /// Whether a link leads to or from a host.
+    pub(crate) fn is_host_link(&self, link: LinkIx) -> bool {
+        let is_host = |link: LinkIx| self.wires.get(link.ix()).is_some_and(|wire| wire.port.is_none());
+        is_host(link) || is_host(link.reverse())
+    }
+    /// The host is not there any more.
+    pub(crate) fn retire(&mut self, host: HostIx) {
+        let facts = &mut self.hosts[host.ix()];
+        facts.is_current = false;
+        self.alive[facts.uplink.ix()] = false;
+        self.alive[facts.uplink.reverse().ix()] = false;
+        if self.by_ipv4.get(&facts.known.ipv4) == Some(&host) {
+            self.by_ipv4.remove(&facts.known.ipv4);
+        }
+    }
+    /// The host of a number if it is still where it was.
+    pub(crate) fn is_current(&self, host: HostIx) -> bool {
+        self.host(host).is_some_and(|facts| facts.is_current)
+    }
+
+    /// Marks a directed link; whether that is news.
+    pub(crate) fn set_alive(&mut self, link: LinkIx, is_alive: bool) -> bool {
+        std::mem::replace(&mut self.alive[link.ix()], is_alive) != is_alive
+    }
+    /// Marks the links of hosts at a port; whether any of that is news.
+    pub(crate) fn set_hosts_alive(&mut self, end: End, is_alive: bool) -> bool {
+        let at = |host: &&HostFacts| host.is_current && (host.known.datapath, host.known.port) == end;
+        let uplinks: Vec<LinkIx> = self.hosts.iter().filter(at).map(|host| host.uplink).collect();
+        let mut is_news = false;
+        for link in uplinks {
+            is_news |= self.set_alive(link, is_alive);
+            is_news |= self.set_alive(link.reverse(), is_alive);
+        }
+        is_news
+    }
+
+    /// Brings topology and routes up to date with what was added, marked and measured.
+    pub(crate) fn refresh(&mut self, latency: impl Fn(LinkIx) -> Time) {
+        if self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len() {
+            self.rebuild(latency);
+        }
+        self.routes = Routes::new(&self.topology, &self.alive);
+    }
+
+    fn rebuild(&mut self, latency: impl Fn(LinkIx) -> Time) {
+        let tiers = self.tiers();
+        let mut builder = TopologyBuilder::new("discovered");
+        for (kind, tier) in self.nodes.iter().zip(tiers) {
+            builder.add(match kind {
+                Kind::Switch(datapath) => Node {
+                    name: format!("{:016x}", datapath.0),
+                    kind: NodeKind::Switch,
+                    tier: Tier(tier),
+                    forwards: true,
+                    pod: None,
+                    rack: None,
+                },
+                Kind::Host(host) => Node {
+                    name: self.hosts[host.ix()].name.clone(),
+                    kind: NodeKind::Host,
+                    tier: Tier(0),
+                    forwards: false,
+                    pod: None,
+                    rack: Some(self.hosts[host.ix()].edge.0),
+                },
+            });
+        }
+        for (cable, pair) in self.wires.chunks_exact(2).enumerate() {
+            let delay = latency(LinkIx(2 * cable as u32));
+            builder.connect_asymmetric(pair[0].from, pair[0].to, pair[0].rate, pair[1].rate, delay);
+        }
+        let built = builder.build_partial();
+        self.topology = built.expect("names are unique, capacities above zero, and no port leads to its own switch");
+    }
+
+    /// Height of every node: hosts 0, switches the least number of cables to a host (1 where there is none).
+    fn tiers(&self) -> Vec<u8> {
+        let mut tier = vec![u8::MAX; self.nodes.len()];
+        let mut queue: std::collections::VecDeque<NodeIx> = std::collections::VecDeque::new();
+        for (node, kind) in (0u32..).map(NodeIx).zip(&self.nodes) {
+            if matches!(kind, Kind::Host(_)) {
+                tier[node.ix()] = 0;
+                queue.push_back(node);
+            }
+        }
+        let mut next: Vec<Vec<NodeIx>> = vec![Vec::new(); self.nodes.len()];
+        for wire in &self.wires {
+            next[wire.from.ix()].push(wire.to);
+        }
+        while let Some(node) = queue.pop_front() {
+            for to in &next[node.ix()] {
+                if tier[to.ix()] == u8::MAX {
+                    tier[to.ix()] = tier[node.ix()].saturating_add(1).min(u8::MAX - 1);
+                    queue.push_back(*to);
+                }
+            }
+        }
+        tier.into_iter().map(|tier| if tier == u8::MAX { 1 } else { tier }).collect()
+    }
+}
+
+/// Neither so short that jitter matters, nor so long that nothing ever moves.
+fn bounded(time: Time) -> Time {
+    time.clamp(Time::from_ms(10), Time::from_s(10))
+}
+
+impl Config {
+    /// Capacity of the link that leaves a port.
+    pub(crate) fn capacity(&self, from: End) -> Bandwidth {
+        let known = self.capacities.get(&from).copied().unwrap_or(self.default_capacity);
+        known.max(Bandwidth::from_bps(1)) // A rate of zero is no link; balancers divide by capacities.
+    }
+}
+
+/// Address that stands for the controller where a packet needs a sender.
+pub(crate) const CONTROLLER_MAC: MacAddr = MacAddr([0x02, 0xa7, 0xab, 0, 0, 1]);

@@ -1,0 +1,143 @@
+//! The one place that decides in which order messages go to a switch.
+//!
+//! A batch is, with a barrier after each part that is not empty:
+//! 1. groups that are new or changed, before the rules that use them;
+//! 2. rules that are new or changed: a rule of the same match and priority is replaced in place, so no packet falls
+//!    between the old one and the new one;
+//! 3. rules that are not wanted any more, after those that take over their packets. Where the switch has refused something
+//!    for want of room, they go first;
+//! 4. groups that are not wanted any more, once every change of rules is confirmed: with a group its rules would go.
+//!
+//! At most [`BATCH`] changes are sent per batch and at most [`BATCHES_OUT`] batches are unconfirmed, so that a slow
+//! switch is not flooded.
+
+use openflow::{
+    ErrorKind, FlowMod, FlowModCommand, FlowModFailed, GroupId, GroupKind, GroupMod, GroupModCommand, Instructions,
+    Message, TableId,
+};
+
+use crate::install::{Installer, RuleKey, Sent};
+
+/// Changes in a batch.
+pub(crate) const BATCH: usize = 256;
+/// Barriers that may be unanswered before more is sent.
+const BATCHES_OUT: usize = 4;
+
+/// A message of a batch, with how to take it back if it is refused.
+pub(crate) enum Item {
+    /// A change.
+    Change(Message, Sent),
+    /// The end of a part.
+    Barrier,
+    /// Not sent at all: someone else's rule has the place.
+    Occupied(RuleKey, ErrorKind),
+}
+
+/// The next batch, empty if nothing may or need be sent. What it holds counts as installed from now on.
+pub(crate) fn next_batch(switch: &mut Installer, owner: u16) -> Vec<Item> {
+    if !switch.is_online || switch.is_held || switch.barriers_out() >= BATCHES_OUT {
+        return Vec::new();
+    }
+    let (mut items, mut room) = (Vec::new(), BATCH);
+    let part = |items: &mut Vec<Item>, changes: Vec<Item>| {
+        let needs_barrier = changes.iter().any(|item| matches!(item, Item::Change(..)));
+        items.extend(changes);
+        if needs_barrier {
+            items.push(Item::Barrier);
+        }
+    };
+    let new_groups = groups(switch, &mut room, Part::Wanted);
+    part(&mut items, new_groups);
+    let parts = if switch.refused.is_empty() { [Part::Wanted, Part::Gone] } else { [Part::Gone, Part::Wanted] };
+    for which in parts {
+        let changes = rules(switch, owner, &mut room, which);
+        part(&mut items, changes);
+    }
+    if items.is_empty() && switch.is_idle() {
+        let old_groups = groups(switch, &mut room, Part::Gone);
+        part(&mut items, old_groups);
+    }
+    items
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Wanted,
+    Gone,
+}
+
+fn groups(switch: &mut Installer, room: &mut usize, part: Part) -> Vec<Item> {
+    let is_meant = |group: &&GroupId| switch.groups.contains_key(group) == (part == Part::Wanted);
+    let mut chosen: Vec<GroupId> = switch.dirty_groups.iter().filter(is_meant).copied().collect();
+    if part == Part::Gone {
+        chosen.retain(|group| !switch.is_group_used(*group));
+    }
+    chosen.truncate(*room);
+    *room -= chosen.len();
+    chosen.into_iter().map(|group| change_group(switch, group)).collect()
+}
+
+fn change_group(switch: &mut Installer, group: GroupId) -> Item {
+    switch.dirty_groups.remove(&group);
+    let before = switch.groups_installed.remove(&group);
+    let wanted = switch.groups.get(&group).cloned();
+    let command = match (&before, &wanted) {
+        (_, None) => GroupModCommand::Delete,
+        (None, Some(_)) => GroupModCommand::Add,
+        (Some(_), Some(_)) => GroupModCommand::Modify,
+    };
+    let buckets = wanted.as_deref().map_or_else(Vec::new, <[_]>::to_vec);
+    match wanted {
+        Some(wanted) => drop(switch.groups_installed.insert(group, wanted)),
+        None => switch.forget_group(group),
+    }
+    let message = Message::GroupMod(GroupMod { command, kind: GroupKind::Select, group, buckets });
+    Item::Change(message, Sent::Group(group, before))
+}
+
+fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Vec<Item> {
+    let is_meant = |key: &&RuleKey| switch.desired.contains_key(key) == (part == Part::Wanted);
+    let chosen: Vec<RuleKey> = switch.dirty.iter().filter(is_meant).take(*room).copied().collect();
+    let mut items = Vec::with_capacity(chosen.len());
+    for key in chosen {
+        // A rule whose new group did not fit into this batch waits for the next one.
+        let wanted = switch.desired.get(&key);
+        if wanted.is_some_and(|rule| rule.is_waiting_for_group(switch)) {
+            continue;
+        }
+        *room -= 1;
+        items.push(change_rule(switch, owner, key));
+    }
+    items
+}
+
+fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
+    switch.dirty.remove(&key);
+    let wanted = switch.desired.get(&key).cloned();
+    if switch.is_foreign(&key) {
+        switch.refused.insert(key);
+        return Item::Occupied(key, ErrorKind::FlowModFailed(FlowModFailed::Overlap));
+    }
+    if wanted.as_ref().is_some_and(|rule| switch.is_blocked(rule)) {
+        switch.refused.insert(key);
+        return Item::Occupied(key, ErrorKind::BadAction(openflow::BadAction::BadOutGroup));
+    }
+    let before = switch.installed.get(&key).cloned();
+    switch.put_installed(key, wanted.clone());
+    let mut flow_mod = FlowMod::add(key.table, key.priority.0, key.match_, Instructions::default());
+    match wanted {
+        Some(rule) => {
+            flow_mod.cookie = rule.cookie;
+            flow_mod.idle_timeout_s = rule.idle_timeout_s;
+            flow_mod.flags = rule.flags;
+            flow_mod.instructions = rule.instructions;
+        }
+        None => {
+            flow_mod.command = FlowModCommand::DeleteStrict;
+            flow_mod.cookie = u64::from(owner) << 48;
+            flow_mod.cookie_mask = 0xffff << 48;
+        }
+    }
+    debug_assert!(flow_mod.table != TableId::ALL, "rules name their table");
+    Item::Change(Message::FlowMod(flow_mod), Sent::Rule(key, before))
+}

@@ -1,0 +1,206 @@
+//! What comes from switches besides answers about rules: packets, ports, counters.
+
+use std::collections::BTreeMap;
+
+use net::{LinkIx, Time};
+use openflow::headers::{ether, protocol};
+use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
+
+use crate::Event;
+use crate::compile::{CLASSIFY, tuple_of};
+use crate::controller::{Controller, question, tuple_of_packet};
+use crate::discovery::{Found, is_physical};
+use crate::hosts::{self, Answer};
+use crate::network::End;
+use crate::stats::{Reading, Sample};
+
+impl Controller {
+    pub(crate) fn packet_in(&mut self, datapath: DatapathId, packet: &PacketIn) {
+        self.tally.packet_ins += 1;
+        let Some(port) = packet.match_.in_port.filter(|port| is_physical(*port)) else { return };
+        let at = (datapath, port);
+        let Ok(headers) = frame::parse(&packet.data) else {
+            return; // Cut or malformed: nothing to learn from it.
+        };
+        match headers.eth_type {
+            ether::LLDP => self.probe_heard(at, &packet.data),
+            // Tagged ones are not from hosts, and ports with links show packets of hosts elsewhere.
+            _ if headers.vlan.is_some() || self.discovery.is_link(at) => {}
+            ether::ARP => {
+                self.host_spoke(at, &headers);
+                match self.arp.packet(self.now, at, &headers, &self.network) {
+                    Answer::Nothing => {}
+                    Answer::Send(to, data) => self.packet_out(to, data),
+                    Answer::AskEdges(data) => self.ask_edges(at, &data),
+                }
+            }
+            ether::IPV4 => {
+                self.host_spoke(at, &headers);
+                if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
+                    self.first_packet(&headers);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn first_packet(&mut self, headers: &openflow::Headers) {
+        let tuple = tuple_of_packet(headers);
+        let (network, fabric) = (&self.network, &mut self.fabric);
+        let flow = self.flows.first_packet(self.now, self.compiler, tuple, network, fabric);
+        self.questions.extend(flow.map(balance::central::Why::FlowStarted));
+    }
+
+    /// Somebody spoke at a port without a switch behind it.
+    fn host_spoke(&mut self, at: End, headers: &openflow::Headers) {
+        let Some(known) = hosts::speaker(at, headers) else { return };
+        let is_place_sure = self.discovery.is_edge(self.now, at) || self.network.has_host_at(at);
+        if !is_place_sure || !self.ports.is_live(at) {
+            return; // A switch may yet turn out to be behind it.
+        }
+        if self.network.add_host(&self.config, known) {
+            self.are_hosts_new = true;
+            self.event(Event::Host(known));
+        }
+    }
+
+    fn probe_heard(&mut self, at: End, data: &[u8]) {
+        let (sessions, connections) = (&self.sessions, &self.connections);
+        let rtt = |datapath: DatapathId| sessions.get(connections.get(&datapath)?)?.rtt;
+        let Some(Found { from, to, is_new, instead_of }) = self.discovery.heard(self.now, at, data, rtt) else {
+            return;
+        };
+        if !self.ports.is_live(from) || !self.ports.is_live(to) {
+            self.discovery.port_down(from);
+            return; // The port went down while the probe was under way; it is probed again when it is back.
+        }
+        if let Some(before) = instead_of {
+            self.links_gone(&[(from, before)]);
+        }
+        if !is_new {
+            return;
+        }
+        self.network.add_link(&self.config, from, to);
+        self.is_network_new = true;
+        self.event(Event::LinkUp { from, to });
+        // Whatever seemed to be a host there was seen through the link.
+        for end in [from, to] {
+            if self.network.retire_at(end) {
+                self.are_hosts_new = true;
+            }
+        }
+        self.are_ports_new = true;
+        // The way back may have been probed before this side listened.
+        self.probe(to);
+    }
+
+    /// Directed links are gone.
+    pub(crate) fn links_gone(&mut self, gone: &[(End, End)]) {
+        for (from, to) in gone {
+            if let Some(link) = self.network.link(*from, *to)
+                && self.network.set_alive(link, false)
+            {
+                self.is_network_new = true;
+                self.event(Event::LinkDown { from: *from, to: *to });
+            }
+        }
+    }
+
+    /// Sends a probe out of a port.
+    pub(crate) fn probe(&mut self, end: End) {
+        if self.connections.contains_key(&end.0) {
+            let ttl_s = (self.config.link_timeout.as_s_f64() as u64).clamp(1, 65_535) as u16;
+            let data = self.discovery.probe(self.now, end, ttl_s);
+            self.packet_out(end, data);
+        }
+    }
+
+    fn packet_out(&mut self, (datapath, port): End, data: Vec<u8>) {
+        let Some(connection) = self.connections.get(&datapath).copied() else { return };
+        let actions = vec![Action::output(port)];
+        let packet = PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data };
+        self.tally.packet_outs += 1;
+        self.send(connection, Message::PacketOut(packet));
+    }
+
+    /// Sends a question out of all ports without a switch behind them.
+    fn ask_edges(&mut self, except: End, data: &[u8]) {
+        let is_edge = |end: &End| *end != except && self.discovery.is_edge(self.now, *end);
+        let edges: Vec<End> = self.ports.live().filter(is_edge).collect();
+        edges.into_iter().for_each(|end| self.packet_out(end, data.to_vec()));
+    }
+
+    /// The ports of a switch are these now.
+    pub(crate) fn set_ports(&mut self, datapath: DatapathId, ports: BTreeMap<PortNo, PortDesc>) {
+        let is_up = |port: &&PortDesc| port.is_live() && is_physical(port.port);
+        let up: Vec<End> = ports.values().filter(is_up).map(|port| (datapath, port.port)).collect();
+        let before: Vec<End> = self.ports.live().filter(|end| end.0 == datapath).collect();
+        self.ports.of.insert(datapath, ports);
+        for end in before.iter().filter(|end| !up.contains(end)) {
+            let gone = self.discovery.port_down(*end);
+            self.links_gone(&gone);
+            self.is_network_new |= self.network.set_hosts_alive(*end, false);
+            self.are_ports_new = true;
+        }
+        let is_back = self.status.get(&datapath).is_some_and(|status| status.since == self.now);
+        for end in up {
+            self.is_network_new |= self.network.set_hosts_alive(end, true);
+            if is_back || !before.contains(&end) {
+                self.are_ports_new = true;
+                self.probe(end);
+            }
+        }
+    }
+
+    /// Counters came.
+    pub(crate) fn counters(&mut self, datapath: DatapathId, reply: MultipartReply, has_more: bool) {
+        match reply {
+            MultipartReply::Flow(entries) => {
+                for entry in entries {
+                    let Some(tuple) = tuple_of(&entry.match_) else { continue };
+                    let (bytes, duration) = (entry.bytes, entry.duration_ns);
+                    let news = self.flows.counted(self.now, tuple, bytes, duration, &self.network);
+                    self.questions.extend(news.map(question));
+                }
+            }
+            MultipartReply::Port(ports) => {
+                for port in ports.iter().filter(|port| is_physical(port.port)) {
+                    self.port_counted((datapath, port.port), [port.tx_bytes, port.rx_bytes], port.duration_ns);
+                }
+                if !has_more {
+                    self.polls_out.remove(&datapath);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes sent and received by a port: load of the links that leave it, and of those of the hosts behind it.
+    fn port_counted(&mut self, end: End, bytes: [u64; 2], duration_ns: u64) {
+        let Some(samples) = self.port_samples.get_mut(&end) else {
+            self.port_samples.insert(end, bytes.map(|bytes| Sample::first(bytes, duration_ns)));
+            return;
+        };
+        let [sent, received] = [0, 1].map(|way| samples[way].next(bytes[way], duration_ns));
+        self.tally.stale_samples += u64::from(sent == Reading::Stale);
+        let leaving: Vec<LinkIx> = self.network.links_from(end).collect();
+        for link in leaving {
+            self.note_load(link, sent);
+            if self.network.is_host_link(link) {
+                self.note_load(link.reverse(), received);
+            }
+        }
+    }
+
+    fn note_load(&mut self, link: LinkIx, reading: Reading) {
+        if let (Reading::Rate(rate), Some(load)) = (reading, self.load.get_mut(link.ix())) {
+            *load = balance::central::LinkLoad { rate: Some(rate), at: self.now };
+        }
+    }
+
+    /// The time `interval` after the last one, or after now if that has passed.
+    pub(crate) fn next_after(now: Time, due: Time, interval: Time) -> Time {
+        let next = due.saturating_add(interval);
+        if next > now { next } else { now.saturating_add(interval) }
+    }
+}

@@ -1,0 +1,192 @@
+//! Flows between two switches divided among paths: a group at the source writes a label per path, switches on the way go
+//! by it.
+//!
+//! A division changes in three steps: labels of new paths everywhere; then the groups of the source, in one change per
+//! destination host; then, when packets on old paths have arrived, old labels are taken away. A packet goes by one label
+//! all the way, so no step loops or loses it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use balance::central::{Placements, WeightedPath};
+use core::net::Ipv4Addr;
+use net::{LinkIx, NodeIx, Time};
+
+use crate::compile::Compiler;
+use crate::fabric::{Change, Fabric, Progress, Step, Task};
+use crate::install::{RuleKey, Wanted};
+use crate::labels::Labels;
+use crate::network::Network;
+
+type Pair = (NodeIx, NodeIx);
+type Rules = BTreeMap<(NodeIx, RuleKey), Wanted>;
+
+/// Divisions as they are being installed.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    now: BTreeMap<Pair, Division>,
+    tasks: BTreeMap<Pair, (Task, Division)>,
+    pending: BTreeSet<Pair>,
+    labels: Labels,
+    /// How many divisions want a rule: labels are shared.
+    users: BTreeMap<(NodeIx, RuleKey), u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Division {
+    paths: Vec<Labelled>,
+    /// At the source.
+    source: Rules,
+    /// On the way.
+    inner: Rules,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Labelled {
+    path: WeightedPath,
+    label: Option<u16>,
+    hops: Vec<(NodeIx, LinkIx)>,
+}
+
+impl Pairs {
+    /// Whether every change is done.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.tasks.is_empty() && self.pending.is_empty()
+    }
+    /// These may be wanted otherwise than before: the division, or the hosts it is for.
+    pub(crate) fn mark(&mut self, pairs: impl IntoIterator<Item = Pair>) {
+        self.pending.extend(pairs);
+    }
+    /// Divisions installed or being installed.
+    pub(crate) fn known(&self) -> impl Iterator<Item = Pair> {
+        self.now.keys().chain(self.tasks.keys()).copied()
+    }
+    /// Links that labelled packets between two switches may take now.
+    pub(crate) fn links(&self, pair: Pair) -> impl Iterator<Item = LinkIx> {
+        let under_way = self.tasks.get(&pair).map(|(_, division)| division);
+        let paths = self.now.get(&pair).into_iter().chain(under_way).flat_map(|division| &division.paths);
+        paths.flat_map(|labelled| labelled.path.path.iter().copied())
+    }
+
+    /// Goes on as far as it can; the time it waits for, if any.
+    pub(crate) fn advance(
+        &mut self,
+        now: Time,
+        compiler: Compiler,
+        placements: &Placements,
+        network: &Network,
+        fabric: &mut Fabric,
+    ) -> Option<Time> {
+        let free: Vec<Pair> = self.pending.iter().filter(|pair| !self.tasks.contains_key(pair)).copied().collect();
+        for pair in free {
+            self.pending.remove(&pair);
+            self.begin(compiler, pair, placements, network);
+        }
+        let (mut resume_at, mut done) = (None, Vec::new());
+        for (pair, (task, _)) in &mut self.tasks {
+            match task.advance(now, fabric) {
+                Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
+                // What was refused is told; paths without their rules fall back to the base.
+                Progress::Refused | Progress::Done => done.push(*pair),
+            }
+        }
+        for pair in done {
+            if let Some((_, old)) = self.tasks.remove(&pair) {
+                self.clear(&old, fabric);
+                self.release(pair, &old);
+            }
+        }
+        resume_at
+    }
+
+    fn begin(&mut self, compiler: Compiler, pair: Pair, placements: &Placements, network: &Network) {
+        let wanted = placements.pairs().get(&pair).map(|paths| &paths[..]).unwrap_or_default();
+        let new = self.compile(compiler, pair, wanted, network);
+        let old = self.now.remove(&pair).unwrap_or_default();
+        if new.source == old.source && new.inner == old.inner {
+            self.release(pair, &old);
+            self.keep(pair, new);
+            return;
+        }
+        for rule in new.inner.keys() {
+            *self.users.entry(*rule).or_insert(0) += 1;
+        }
+        let set = |((node, key), wanted): (&(NodeIx, RuleKey), &Wanted)| (*node, *key, Some(wanted.clone()));
+        let labels = Step { changes: new.inner.iter().map(set).collect(), ..Step::default() };
+        let mut at_source: Vec<Change> = new.source.iter().map(set).collect();
+        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule));
+        at_source.extend(gone.map(|(node, key)| (*node, *key, None)));
+        let drain = old.paths.iter().map(|labelled| network.drain_time(&labelled.path.path)).max();
+        let steps = [
+            labels,
+            Step { changes: at_source, ..Step::default() },
+            Step { pause: drain.unwrap_or(Time::ZERO), changes: Vec::new() },
+        ];
+        self.tasks.insert(pair, (Task::new(steps), old));
+        self.keep(pair, new);
+    }
+
+    /// Takes away rules of labels that no division wants any more. Only now: another division may have come to share them
+    /// while packets drained.
+    fn clear(&mut self, old: &Division, fabric: &mut Fabric) {
+        for rule in old.inner.keys() {
+            let users = self.users.get_mut(rule).expect("rules of a division are counted");
+            *users -= 1;
+            if *users == 0 {
+                self.users.remove(rule);
+                fabric.set((rule.0, rule.1, None));
+            }
+        }
+    }
+
+    fn keep(&mut self, pair: Pair, division: Division) {
+        if !division.paths.is_empty() {
+            self.now.insert(pair, division);
+        }
+    }
+
+    /// Labels of a division that is gone are free again.
+    fn release(&mut self, (_, to): Pair, old: &Division) {
+        for labelled in &old.paths {
+            if let Some(label) = labelled.label {
+                self.labels.release(to, label, &labelled.hops);
+            }
+        }
+    }
+
+    fn compile(
+        &mut self,
+        compiler: Compiler,
+        (from, to): Pair,
+        wanted: &[WeightedPath],
+        network: &Network,
+    ) -> Division {
+        let mut division = Division::default();
+        for path in wanted {
+            let hops: Vec<(NodeIx, LinkIx)> =
+                path.path.iter().skip(1).filter_map(|link| Some((network.near_end(*link)?, *link))).collect();
+            let label = if hops.is_empty() { None } else { self.labels.assign(to, &hops) };
+            if label.is_some() || hops.is_empty() {
+                division.paths.push(Labelled { path: path.clone(), label, hops });
+            }
+        }
+        let first = |labelled: &Labelled| {
+            let port = network.port_of(*labelled.path.path.first()?)?;
+            Some((port, labelled.path.weight, labelled.label))
+        };
+        let buckets: Vec<_> = division.paths.iter().filter_map(first).collect();
+        let hosts: Vec<Ipv4Addr> = network.hosts_at(to).collect();
+        for host in hosts.into_iter().filter(|_| !buckets.is_empty()) {
+            let (key, wanted) = compiler.divided(host, &buckets);
+            division.source.insert((from, key), wanted);
+            for labelled in &division.paths {
+                let Some(label) = labelled.label else { continue };
+                for (node, link) in &labelled.hops {
+                    let Some(port) = network.port_of(*link) else { continue };
+                    let (key, wanted) = compiler.labelled(label, host, port);
+                    division.inner.insert((*node, key), wanted);
+                }
+            }
+        }
+        division
+    }
+}

@@ -1,0 +1,88 @@
+//! What is behind each port of each switch, and the rules that follow from it.
+
+use std::collections::BTreeMap;
+
+use net::Time;
+use openflow::{DatapathId, PortDesc, PortNo};
+
+use crate::compile::{Compiler, Entry};
+use crate::discovery::{Discovery, is_physical};
+use crate::fabric::Fabric;
+use crate::network::{End, Network};
+
+/// What is behind a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Behind {
+    Host,
+    Unknown,
+}
+
+/// Ports of all switches, and the rules about them.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    pub(crate) of: BTreeMap<DatapathId, BTreeMap<PortNo, PortDesc>>,
+    ruled: BTreeMap<End, Behind>,
+}
+
+impl Ports {
+    /// Live ports a cable can be at.
+    pub(crate) fn live(&self) -> impl Iterator<Item = End> {
+        let live = |(datapath, ports): (&DatapathId, &BTreeMap<PortNo, PortDesc>)| {
+            let datapath = *datapath;
+            let ports: Vec<End> = ports
+                .values()
+                .filter(|port| port.is_live() && is_physical(port.port))
+                .map(|port| (datapath, port.port))
+                .collect();
+            ports
+        };
+        self.of.iter().flat_map(live)
+    }
+    /// Whether packets pass a port.
+    pub(crate) fn is_live(&self, end: End) -> bool {
+        self.of.get(&end.0).and_then(|ports| ports.get(&end.1)).is_some_and(PortDesc::is_live)
+    }
+
+    /// Brings the rules about ports up to date.
+    pub(crate) fn write_rules(
+        &mut self,
+        now: Time,
+        compiler: Compiler,
+        wants_first_packets: bool,
+        network: &Network,
+        discovery: &Discovery,
+        fabric: &mut Fabric,
+    ) {
+        let mut wanted: BTreeMap<End, Behind> = BTreeMap::new();
+        for (_, host) in network.current_hosts() {
+            let end = (host.known.datapath, host.known.port);
+            if !discovery.is_link(end) {
+                wanted.insert(end, Behind::Host);
+            }
+        }
+        for end in self.live() {
+            if discovery.is_edge(now, end) {
+                wanted.entry(end).or_insert(Behind::Unknown);
+            }
+        }
+        let entries = |end: End, behind: Behind| -> Vec<Entry> {
+            match behind {
+                Behind::Host => compiler.host_port(end.1, wants_first_packets),
+                Behind::Unknown => vec![compiler.unknown_port(end.1)],
+            }
+        };
+        let gone: Vec<(End, Behind)> =
+            self.ruled.iter().filter(|(end, behind)| wanted.get(end) != Some(behind)).map(|(e, b)| (*e, *b)).collect();
+        for (end, behind) in gone {
+            self.ruled.remove(&end);
+            let Some(node) = network.node_of(end.0) else { continue };
+            entries(end, behind).into_iter().for_each(|(key, _)| fabric.set((node, key, None)));
+        }
+        for (end, behind) in wanted {
+            let Some(node) = network.node_of(end.0) else { continue };
+            if self.ruled.insert(end, behind).is_none() {
+                entries(end, behind).into_iter().for_each(|(key, wanted)| fabric.set((node, key, Some(wanted))));
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a controller does by itself: echoes, probes, polls, periods, and noticing what did not happen.
+
+use balance::central::{FlowSource, Why};
+use net::Time;
+use openflow::{ConnectionId, DatapathId, FlowSelection, Message, MultipartRequest, PortNo};
+
+use crate::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
+use crate::controller::Controller;
+use crate::network::End;
+
+impl Controller {
+    /// When something here is due.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        let echoes = self.sessions.values().map(|session| session.poll_timeout(self.config.echo_timeout));
+        let is_anyone_there = !self.connections.is_empty();
+        let round = is_anyone_there.then_some(self.discovery.next_round).filter(|at| *at < Time::MAX);
+        let timers = [
+            round,
+            self.discovery.next_expiry(self.config.link_timeout, &self.status),
+            self.discovery.next_edge(self.now),
+            self.next_poll.filter(|_| is_anyone_there),
+            self.next_period,
+            self.held.values().copied().min(),
+        ];
+        echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn run_timers(&mut self) {
+        self.keep_alive();
+        self.release_held();
+        self.find_gone();
+        self.probe_all();
+        // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.
+        self.are_ports_new = true;
+        self.poll_counters();
+        if let (Some(due), Some(period)) = (self.next_period, self.needs.period)
+            && due <= self.now
+        {
+            self.next_period = Some(Self::next_after(self.now, due, period));
+            self.questions.push_back(Why::Period);
+        }
+    }
+
+    fn keep_alive(&mut self) {
+        let connections: Vec<ConnectionId> = self.sessions.keys().copied().collect();
+        for connection in connections {
+            let Some(session) = self.sessions.get_mut(&connection) else { continue };
+            if session.is_silent(self.now, self.config.echo_timeout) {
+                self.close(connection);
+            } else {
+                self.echo(connection);
+            }
+        }
+    }
+
+    /// Asks a switch whether it is there, if that is due.
+    pub(crate) fn echo(&mut self, connection: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&connection) else { return };
+        if let Some(echo) = session.echo_due(self.now, self.config.echo_interval) {
+            self.send(connection, echo);
+        }
+    }
+
+    fn release_held(&mut self) {
+        let now = self.now;
+        let due: Vec<DatapathId> =
+            self.held.iter().filter(|(_, at)| **at <= now).map(|(datapath, _)| *datapath).collect();
+        for datapath in due {
+            self.held.remove(&datapath);
+            if let Some(node) = self.network.node_of(datapath) {
+                self.fabric.switch(node).is_held = false;
+            }
+        }
+    }
+
+    /// When the next switch that is not connected will count as gone. While none is connected it is the controller that is
+    /// cut off.
+    fn gone_at(&self) -> Option<Time> {
+        if self.connections.is_empty() {
+            return None;
+        }
+        let offline = self.status.values().filter(|status| !status.is_online);
+        let due = offline.map(|status| status.since.saturating_add(self.config.link_timeout));
+        due.filter(|at| *at > self.now).min()
+    }
+
+    fn find_gone(&mut self) {
+        let gone = self.discovery.expire(self.now, self.config.link_timeout, &self.status);
+        self.links_gone(&gone);
+        if self.connections.is_empty() {
+            return;
+        }
+        let is_gone = |(datapath, status): (&DatapathId, &crate::discovery::Status)| {
+            let at = status.since.saturating_add(self.config.link_timeout);
+            (!status.is_online && at <= self.now).then_some(*datapath)
+        };
+        let switches: Vec<DatapathId> = self.status.iter().filter_map(is_gone).collect();
+        for (_, end) in self.network.host_ends() {
+            if switches.contains(&end.0) {
+                self.is_network_new |= self.network.set_hosts_alive(end, false);
+            }
+        }
+    }
+
+    fn probe_all(&mut self) {
+        if self.discovery.next_round > self.now {
+            return;
+        }
+        self.discovery.next_round =
+            Self::next_after(self.now, self.discovery.next_round, self.config.discovery_interval);
+        let live: Vec<End> = self.ports.live().collect();
+        live.into_iter().for_each(|end| self.probe(end));
+    }
+
+    fn poll_counters(&mut self) {
+        let Some(due) = self.next_poll.filter(|due| *due <= self.now) else { return };
+        self.next_poll = Some(Self::next_after(self.now, due, self.config.poll_interval));
+        let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
+        for (datapath, connection) in connected {
+            if !self.polls_out.insert(datapath) {
+                continue; // Still answering the last one.
+            }
+            if self.needs.flows != FlowSource::None {
+                let cookie = self.compiler.cookie(Purpose::Count);
+                let selection =
+                    FlowSelection { table: CLASSIFY, cookie, cookie_mask: PURPOSE_MASK, ..FlowSelection::all() };
+                self.send(connection, Message::MultipartRequest(MultipartRequest::Flow(selection)));
+                self.tally.polls += 1;
+            }
+            // The answer to this one ends the poll.
+            self.send(connection, Message::MultipartRequest(MultipartRequest::Port(PortNo::ANY)));
+            self.tally.polls += 1;
+        }
+    }
+}

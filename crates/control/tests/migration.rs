@@ -1,0 +1,267 @@
+//! Flows move between paths without loss and without loops, with packets in flight.
+
+mod world;
+
+use std::collections::BTreeSet;
+
+use anabranch_control::Event;
+use balance::central::FlowSource;
+use net::{Bandwidth, FiveTuple, NodeIx, Time, Topology, TopologyBuilder};
+use openflow::Message;
+use world::{World, fat_tree, needs, udp};
+
+/// Switches with datapath ids 1 to `switches`, these cables, a host at the first and one at the last.
+fn graph(switches: u32, cables: &[(u32, u32)], ends: (u32, u32)) -> Topology {
+    let mut builder = TopologyBuilder::new("test");
+    let nodes: Vec<NodeIx> = (1..=switches).map(|number| builder.switch(format!("s{number}"), 1, None)).collect();
+    let rate = Bandwidth::from_gbps(1);
+    for (number, (a, b)) in cables.iter().enumerate() {
+        let delay = Time::from_us(50 + 171 * (number as u64 % 5));
+        builder.connect(nodes[*a as usize - 1], nodes[*b as usize - 1], rate, delay);
+    }
+    for (name, at) in [("source", ends.0), ("destination", ends.1)] {
+        let host = builder.host(name, at, None);
+        builder.connect(host, nodes[at as usize - 1], rate, Time::from_us(10));
+    }
+    builder.build().expect("a connected graph")
+}
+
+/// Sends packets of a flow at this interval while the world runs until it has settled on a new script.
+fn send_while_moving(world: &mut World, tuple: FiveTuple, interval: Time) -> std::ops::Range<u32> {
+    let first = world.packets.len() as u32;
+    let limit = world.now + Time::from_s(20);
+    let minimum = world.now + Time::from_ms(60); // The balancer's period is 50 ms.
+    while world.now < minimum || !world.controller.is_settled() {
+        world.send(tuple);
+        world.run(interval);
+        assert!(world.now < limit, "it does not settle");
+    }
+    world.run(Time::from_ms(50));
+    first..world.packets.len() as u32
+}
+
+fn assert_clean(world: &World, packets: std::ops::Range<u32>, what: &str) {
+    for number in packets {
+        let packet = &world.packets[number as usize];
+        assert!(packet.delivered.is_some(), "{what}: packet {number} was lost after {:?}", packet.visited);
+        assert!(!packet.has_looped, "{what}: packet {number} went {:?}", packet.visited);
+    }
+}
+
+fn last_path(world: &World) -> Vec<u64> {
+    let visited = &world.packets.last().expect("a packet").visited;
+    visited.iter().map(|node| net::address::datapath_of(*node)).collect()
+}
+
+/// mechanisms.md §10, oracle 2: old s-3-2-1-7-10-d, new s-3-4-1-9-10-d.
+#[test]
+fn the_published_example_cuts_over_at_1_then_at_3() {
+    let cables = [(3, 2), (2, 1), (1, 7), (7, 10), (3, 4), (4, 1), (1, 9), (9, 10), (5, 3), (6, 10), (8, 1)];
+    let mut world = World::up(graph(10, &cables, (3, 10)), needs(FlowSource::Agents, false));
+    let tuple = udp(0, 1, 9000);
+    world.start(tuple);
+    let (old, new) = (vec![3, 2, 1, 7, 10], vec![3, 4, 1, 9, 10]);
+    world.want(|script| drop(script.pins.insert(tuple, old.clone())));
+    let packets = send_while_moving(&mut world, tuple, Time::from_us(40));
+    assert_clean(&world, packets, "first pin");
+    assert_eq!(last_path(&world), old);
+
+    world.want(|script| drop(script.pins.insert(tuple, new.clone())));
+    let sent = world.sent.len();
+    let packets = send_while_moving(&mut world, tuple, Time::from_us(40));
+    assert_clean(&world, packets, "migration");
+    assert_eq!(last_path(&world), new);
+    let order: Vec<(u64, bool)> = world.sent[sent..]
+        .iter()
+        .filter_map(|(_, node, message)| match message {
+            Message::FlowMod(change) => {
+                let is_add = change.command == openflow::FlowModCommand::Add;
+                Some((net::address::datapath_of(*node), is_add))
+            }
+            _ => None,
+        })
+        .collect();
+    let adds: BTreeSet<u64> = order.iter().filter(|(_, is_add)| *is_add).map(|(node, _)| *node).collect();
+    assert_eq!(adds, BTreeSet::from([1, 3, 4, 9]), "10 delivers to its host in any case");
+    let deletes: Vec<u64> = order.iter().filter(|(_, is_add)| !is_add).map(|(node, _)| *node).collect();
+    assert_eq!(deletes[..2], [1, 3], "from the destination backwards");
+    assert_eq!(deletes[2..].iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([2, 7]));
+    assert!(order.iter().rposition(|(_, is_add)| *is_add) < order.iter().position(|(_, is_add)| !is_add));
+    assert!(world.events.iter().any(|(_, event)| *event == Event::Migrated(tuple)));
+    world.assert_exact();
+}
+
+/// Every pair of simple paths between opposite corners of small graphs, one after the other, with packets in flight.
+#[test]
+fn no_pair_of_simple_paths_loops_or_loses() {
+    let complete: Vec<(u32, u32)> = (1..=5).flat_map(|a| (a + 1..=5).map(move |b| (a, b))).collect();
+    let ladder = vec![(1, 2), (3, 4), (5, 6), (1, 3), (2, 4), (3, 5), (4, 6), (1, 4), (3, 6)];
+    for (switches, cables) in [(5, complete), (6, ladder)] {
+        let topology = graph(switches, &cables, (1, switches));
+        let paths = simple_paths(switches, &cables);
+        assert!(paths.len() >= 7, "{}", paths.len());
+        let mut world = World::up(topology, needs(FlowSource::Agents, false));
+        let tuple = udp(0, 1, 9000);
+        world.start(tuple);
+        for old in &paths {
+            for new in paths.iter().filter(|new| *new != old) {
+                for path in [old, new] {
+                    world.want(|script| drop(script.pins.insert(tuple, path.clone())));
+                    let packets = send_while_moving(&mut world, tuple, Time::from_us(210));
+                    assert_clean(&world, packets, &format!("{old:?} -> {new:?}"));
+                    assert_eq!(last_path(&world), *path);
+                }
+            }
+            // Back to the base, too.
+            world.want(|script| drop(script.pins.remove(&tuple)));
+            let packets = send_while_moving(&mut world, tuple, Time::from_us(210));
+            assert_clean(&world, packets, &format!("{old:?} released"));
+        }
+        world.assert_exact();
+    }
+}
+
+fn simple_paths(switches: u32, cables: &[(u32, u32)]) -> Vec<Vec<u64>> {
+    fn extend(path: &mut Vec<u64>, to: u64, cables: &[(u32, u32)], found: &mut Vec<Vec<u64>>) {
+        let at = *path.last().expect("a path has a beginning");
+        if at == to {
+            found.push(path.clone());
+            return;
+        }
+        for (a, b) in cables.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]) {
+            if u64::from(a) == at && !path.contains(&u64::from(b)) {
+                path.push(u64::from(b));
+                extend(path, to, cables, found);
+                path.pop();
+            }
+        }
+    }
+    let mut found = Vec::new();
+    extend(&mut vec![1], u64::from(switches), cables, &mut found);
+    found
+}
+
+/// A slow channel to any one switch delays a migration and harms nothing.
+#[test]
+fn a_stalled_switch_delays_a_migration_only() {
+    let cables = [(1, 2), (2, 3), (3, 4), (1, 3), (2, 4)];
+    let (old, new) = (vec![1, 2, 3, 4], vec![1, 3, 2, 4]); // 2 and 3 are visited in opposite order.
+    for stalled in 0..4 {
+        let mut world = World::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+        world.stall.insert(NodeIx(stalled), Time::from_ms(40));
+        let tuple = udp(0, 1, 9000);
+        world.start(tuple);
+        for path in [&old, &new, &old] {
+            world.want(|script| drop(script.pins.insert(tuple, path.clone())));
+            let packets = send_while_moving(&mut world, tuple, Time::from_us(100));
+            assert_clean(&world, packets, &format!("{stalled} stalled"));
+            assert_eq!(last_path(&world), *path);
+        }
+    }
+}
+
+#[test]
+fn priorities_do_not_run_out() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut world = World::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let tuple = FiveTuple { protocol: 0, src_port: 0, dst_port: 0, ..udp(0, 1, 1) };
+    world.start(tuple);
+    for turn in 0..10_100 {
+        let through = 2 + turn % 2;
+        world.want(|script| drop(script.pins.insert(tuple, vec![1, through, 4])));
+        world.run(Time::from_ms(50));
+        // A packet now and then: around the renormalisation each time.
+        if turn % 500 == 0 || turn > 9_990 && turn < 10_010 {
+            let packets = send_while_moving(&mut world, tuple, Time::from_us(300));
+            assert_clean(&world, packets, &format!("turn {turn}"));
+            assert_eq!(last_path(&world), [1, through, 4]);
+        }
+    }
+    world.settle();
+    world.assert_exact();
+    assert!(world.controller.tally().moves > 10_000, "{:?}", world.controller.tally());
+}
+
+#[test]
+fn a_pin_over_a_dead_link_is_removed_and_the_balancer_asked() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut world = World::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let tuple = udp(0, 1, 9000);
+    world.start(tuple);
+    world.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 4])));
+    world.run(Time::from_ms(100));
+    world.settle();
+    assert_eq!(world.controller.placements().pins().len(), 1);
+    let asked = world.script.lock().unwrap().asked.len();
+    let cable = world.cable(NodeIx(1), NodeIx(3));
+    world.set_cable(cable, false);
+    world.settle();
+    let news = world.script.lock().unwrap().asked[asked..].to_vec();
+    let network = news.iter().filter(|why| **why == balance::central::Why::Network).count();
+    assert!((1..=2).contains(&network), "both ends tell, each at most once: {news:?}");
+    assert!(world.controller.placements().pins().is_empty());
+    world.assert_exact();
+    assert!(world.unreached().is_empty());
+}
+
+/// Flows between two edges divided 1:3 among two paths, then otherwise, then not at all.
+#[test]
+fn divisions_follow_their_labels_and_change_without_loss() {
+    let mut world = World::up(fat_tree(), needs(FlowSource::Agents, false));
+    let edge = |host: u32| {
+        let up = world.topology.out_links(world.topology.host(net::HostIx(host)))[0];
+        world.topology.link(up).to
+    };
+    let (from, to) = (edge(0), edge(15));
+    let routes = net::Routes::intact(&world.topology);
+    let class = routes.class_of(net::HostIx(15));
+    let path = |rank: u32| {
+        let links = routes.path(&world.topology, from, class, rank);
+        let nodes = net::paths::nodes(&world.topology, from, &links);
+        nodes.into_iter().map(net::address::datapath_of).collect::<Vec<u64>>()
+    };
+    let paths: Vec<Vec<u64>> = (0..4).map(path).collect();
+    let pair = (net::address::datapath_of(from), net::address::datapath_of(to));
+    let divisions = [
+        vec![(paths[0].clone(), 1), (paths[3].clone(), 3)],
+        vec![(paths[1].clone(), 1), (paths[3].clone(), 1)],
+        vec![],
+    ];
+    for division in divisions {
+        world.want(|script| drop(script.divisions.insert(pair, division.clone())));
+        let first = world.packets.len() as u32;
+        let limit = world.now + Time::from_ms(100);
+        let mut port = 0;
+        while world.now < limit || !world.controller.is_settled() {
+            port += 1;
+            world.send(udp(0, 15, port));
+            world.run(Time::from_us(100));
+        }
+        world.run(Time::from_ms(20));
+        assert_clean(&world, first..world.packets.len() as u32, "division");
+        world.assert_exact();
+        let mut shares = vec![0u32; division.len()];
+        let first = world.packets.len();
+        for port in 0..800 {
+            world.send(udp(0, 15, 20_000 + port));
+        }
+        world.run(Time::from_ms(20));
+        assert_clean(&world, first as u32..world.packets.len() as u32, "division");
+        for packet in &world.packets[first..] {
+            assert_eq!(packet.arrived.expect("it arrived").vlan, None, "the label was taken off");
+            let visited: Vec<u64> = packet.visited.iter().map(|node| net::address::datapath_of(*node)).collect();
+            if !division.is_empty() {
+                let which = division.iter().position(|(path, _)| *path == visited);
+                shares[which.unwrap_or_else(|| panic!("{visited:?} is none of {division:?}"))] += 1;
+            }
+        }
+        let weights: u32 = division.iter().map(|(_, weight)| u32::from(*weight)).sum();
+        for ((_, weight), share) in division.iter().zip(&shares) {
+            let expected = 800.0 * f64::from(*weight) / f64::from(weights);
+            // Six standard deviations of a fair draw: the hash is not ours.
+            let tolerance = 6.0 * (expected * (1.0 - expected / 800.0)).sqrt();
+            assert!((f64::from(*share) - expected).abs() < tolerance.max(1.0), "{shares:?}");
+        }
+    }
+    assert!(world.unreached().is_empty());
+}
