@@ -39,12 +39,20 @@ pub fn draw(seed: u64) -> Plan {
 }
 
 fn between(rng: &mut Stream, least: Time, most: Time) -> Time {
-    least + Time::from_ps(rng.below(most.as_ps() - least.as_ps()))
+    round(least + Time::from_ps(rng.below(most.as_ps() - least.as_ps())))
+}
+/// To three or four digits: plans are read by people.
+fn round(time: Time) -> Time {
+    let mut unit = 1;
+    while time.as_ps() / unit >= 10_000 {
+        unit *= 10;
+    }
+    Time::from_ps(time.as_ps() / unit * unit)
 }
 /// As [`between`], but every order of magnitude is as likely as another.
 fn magnitude(rng: &mut Stream, least: Time, most: Time) -> Time {
     let (least, most) = (least.as_ps() as f64, most.as_ps() as f64);
-    Time::from_ps((least * libm::pow(most / least, rng.unit())) as u64)
+    round(Time::from_ps((least * libm::pow(most / least, rng.unit())) as u64))
 }
 fn chance(rng: &mut Stream, percent: u64) -> bool {
     rng.below(100) < percent
@@ -57,11 +65,11 @@ fn topology(rng: &mut Stream) -> Topology {
     let drawn = |text: &str| net::spec::parse(text).expect("the specifications drawn here are valid");
     match rng.below(12) {
         0 => drawn("fat-tree:k=4"),
-        1 => drawn("fat-tree:k=4,hosts-per-edge=1"),
+        1 => drawn("fat-tree:k=4,hosts_per_edge=1"),
         2..=4 => {
             let (leaves, spines, hosts) = (2 + rng.below(4), 1 + rng.below(4), 1 + rng.below(3));
             let parallel = 1 + rng.below(2);
-            drawn(&format!("leaf-spine:leaves={leaves},spines={spines},hosts-per-leaf={hosts},parallel={parallel}"))
+            drawn(&format!("leaf-spine:leaves={leaves},spines={spines},hosts_per_leaf={hosts},parallel={parallel}"))
         }
         5 => drawn("diamond:form=migration"),
         6 => drawn("diamond:form=two-paths"),

@@ -97,10 +97,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds another storm's figures; of times and hashes the greatest and a mixture.
+    /// Adds another storm's figures; of times the greatest.
     pub fn add(&mut self, other: &Report) {
         self.events += other.events;
-        self.log_hash = self.log_hash.rotate_left(7) ^ other.log_hash;
+        self.log_hash = self.log_hash.wrapping_add(other.log_hash);
         self.faults += other.faults;
         self.flows += other.flows;
         self.frames_sent += other.frames_sent;

@@ -188,10 +188,6 @@ pub(crate) fn mac_of(host: usize) -> MacAddr {
 pub(crate) fn datapath_of(switch: usize) -> DatapathId {
     DatapathId(switch as u64 + 1)
 }
-/// The switch of a number.
-pub(crate) fn switch_of(datapath: DatapathId) -> usize {
-    datapath.0 as usize - 1
-}
 
 impl World {
     /// The world of a plan, at its beginning.

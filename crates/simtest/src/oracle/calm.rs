@@ -28,7 +28,7 @@ impl Calm {
 
 impl World {
     pub(crate) fn check_calm(&mut self) {
-        let deadline = self.disturbed.max(self.plan.calm_at) + self.bounds.tidy;
+        let deadline = self.calm_deadline();
         let wrong = if self.now > self.disturbed { self.what_is_wrong() } else { None };
         match (self.oracles.calm.quiet_since, wrong) {
             (None, None) if self.now > self.disturbed => {
@@ -37,9 +37,17 @@ impl World {
             }
             (None, Some((oracle, words))) if self.now > deadline => self.fail(oracle, || words),
             (None, _) => {}
-            (Some(_), Some((oracle, words))) => self.fail(oracle, || format!("it was right, and then: {words}")),
+            (Some(_), Some((oracle, words))) if self.now > deadline => {
+                self.fail(oracle, || format!("it was right, and then: {words}"));
+            }
+            (Some(_), Some(_)) => self.oracles.calm.quiet_since = None,
             (Some(since), None) => self.oracles.calm.is_over = self.now >= since + self.oracles.calm.quiet_for,
         }
+    }
+
+    /// From when on everything has to be right, and quiet.
+    fn calm_deadline(&self) -> Time {
+        self.disturbed.max(self.plan.calm_at) + self.bounds.tidy
     }
 
     fn what_is_wrong(&mut self) -> Option<(Oracle, String)> {
@@ -109,7 +117,9 @@ impl World {
             Message::PacketIn(PacketIn { data, .. }) => is_small_talk(data),
             _ => false,
         };
-        if !is_expected {
+        if !is_expected && self.now <= self.calm_deadline() {
+            self.oracles.calm.quiet_since = None;
+        } else if !is_expected {
             let words = format!("{message:?} between s{switch} and the controller");
             self.fail(Oracle::Quiet, || words);
         }

@@ -54,8 +54,21 @@ pub(crate) fn draw(rng: &mut Stream) -> Foreign {
             buckets: (1..=1 + rng.below(3) as u32).map(|port| Bucket::watching(PortNo(port), 1)).collect(),
         }
     });
-    let rules = (0..1 + rng.below(6)).map(|_| rule(rng, group.as_ref())).collect();
-    Foreign { group, rules }
+    let mut rules: Vec<FlowMod> = Vec::new();
+    for _ in 0..1 + rng.below(6) {
+        let rule = rule(rng, group.as_ref());
+        let is_same = |other: &FlowMod| {
+            (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_)
+        };
+        if !rules.iter().any(is_same) {
+            rules.push(rule);
+        }
+    }
+    // Groups have no cookies: one nobody uses, with a number of the controller's range, is nobody's.
+    let is_used = |group: &GroupDescription| {
+        rules.iter().any(|rule| rule.instructions.apply.contains(&Action::Group(group.group)))
+    };
+    Foreign { group: group.filter(is_used), rules }
 }
 
 fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
