@@ -54,14 +54,8 @@ impl Base {
     }
     /// Next hops towards a switch that may be in effect now, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
-        let mut graph = Graph::new();
-        let now = self.hops.iter().map(|(slot, hops)| (slot, hops));
-        for ((node, _), hops) in
-            now.chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops))).filter(|((_, dst), _)| *dst == to)
-        {
-            graph.entry(*node).or_default().extend(hops.iter().filter_map(|hop| network.far_end(hop.link)));
-        }
-        graph
+        let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
+        graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default()
     }
 
     /// Hosts came or went.
@@ -118,16 +112,19 @@ impl Base {
                 changed.entry(*to).or_default().insert(*node);
             }
         }
-        for (to, nodes) in changed {
-            let mut new = Graph::new();
-            for ((node, _), hops) in target.0.iter().filter(|((node, dst), _)| *dst == to && node != dst) {
-                new.insert(*node, hops.iter().filter_map(|hop| network.far_end(hop.link)).collect());
-            }
-            for (stage, group) in stage::order(&nodes, &self.graph(network, to), &new, to).into_iter().enumerate() {
+        // One walk over all next hops, not one per destination.
+        let is_changed = |slot: &Slot| changed.contains_key(&slot.1);
+        let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
+        let old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
+        let new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
+        let none = Graph::new();
+        for (to, nodes) in &changed {
+            let (old, new) = (old.get(to).unwrap_or(&none), new.get(to).unwrap_or(&none));
+            for (stage, group) in stage::order(nodes, old, new, *to).into_iter().enumerate() {
                 if self.stages.len() <= stage {
                     self.stages.push_back(Vec::new());
                 }
-                self.stages[stage].extend(group.into_iter().map(|node| (node, to)));
+                self.stages[stage].extend(group.into_iter().map(|node| (node, *to)));
             }
         }
     }
@@ -167,6 +164,19 @@ impl Base {
             self.fading.extend(before.map(|before| (slot, ticket, before)));
         }
     }
+}
+
+/// Next hops by destination, as graphs.
+fn graphs<'a>(
+    network: &Network,
+    hops: impl Iterator<Item = (&'a Slot, &'a Arc<[NextHop]>)>,
+) -> BTreeMap<NodeIx, Graph> {
+    let mut graphs: BTreeMap<NodeIx, Graph> = BTreeMap::new();
+    for ((node, to), hops) in hops {
+        let next = graphs.entry(*to).or_default().entry(*node).or_default();
+        next.extend(hops.iter().filter_map(|hop| network.far_end(hop.link)));
+    }
+    graphs
 }
 
 /// Ports of next hops with their weights, in the order of ports: equal sets are one group whoever asked for them.

@@ -1,11 +1,10 @@
 //! The controller: what happens is noted at once, and thought about when the driver asks for outputs.
 
+mod thinking;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use balance::central::{
-    AgentOrder, AgentReport, Base as Wanted, CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, LinkLoad,
-    NetworkView, Placements, Why,
-};
+use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource, LinkLoad, Placements, Why};
 use net::{Bandwidth, FiveTuple, NodeIx, Stream, Time, Topology};
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController};
 
@@ -16,9 +15,8 @@ use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
 use crate::hosts::Arp;
 use crate::network::{End, Network};
-use crate::order::{self, Item};
 use crate::pairs::Pairs;
-use crate::pins::{Fate, Pins, Surroundings};
+use crate::pins::Pins;
 use crate::ports::Ports;
 use crate::session::{Reaction, Session};
 use crate::stats::Sample;
@@ -62,6 +60,10 @@ pub struct Controller {
     pub(crate) is_network_new: bool,
     pub(crate) are_hosts_new: bool,
     pub(crate) are_ports_new: bool,
+    /// Whether links, ports or connections changed, so that what expires next is another.
+    pub(crate) are_timers_new: bool,
+    /// When the first link may expire or port become an edge port; confirmations only put it off.
+    pub(crate) expiry_at: Option<Time>,
     /// Whether something happened since outputs were last thought out.
     pub(crate) is_stirred: bool,
     has_decided: bool,
@@ -109,6 +111,8 @@ impl Controller {
             is_network_new: true,
             are_hosts_new: true,
             are_ports_new: true,
+            are_timers_new: true,
+            expiry_at: None,
             is_stirred: false,
             has_decided: false,
             resume_at: None,
@@ -197,8 +201,8 @@ impl Controller {
             && self.pins.is_settled()
             && self.fabric.switches.values().all(crate::install::Installer::is_settled)
     }
-    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Those the switch
-    /// refused are not among them.
+    /// Rules that should be on a switch when settled, in the order of `Switch::entries`, counters zero. Where the
+    /// switch refused a rule, what it was to replace stands instead, if anything.
     pub fn desired_entries(&self, datapath: DatapathId) -> Vec<FlowStats> {
         let node = self.network.node_of(datapath);
         let switch = node.and_then(|node| self.fabric.switches.get(&node));
@@ -274,6 +278,7 @@ impl Controller {
         self.polls_out.remove(&datapath);
         self.held.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: self.now });
+        self.are_timers_new = true;
         if let Some(node) = self.network.node_of(datapath) {
             self.fabric.switch(node).offline();
         }
@@ -362,191 +367,6 @@ impl Controller {
             }
         };
         self.event(Event::Refused { datapath, error, words });
-    }
-
-    /// Decides, compiles and sends what follows from everything that happened.
-    fn think(&mut self) {
-        self.is_stirred = false;
-        self.follow_network();
-        while let Some(why) = self.questions.pop_front() {
-            self.ask(why);
-        }
-        self.follow_placements();
-        self.advance();
-        self.dispatch();
-    }
-
-    /// The network is new: rules about ports and hosts follow, dead placements go, and the balancer is asked.
-    fn follow_network(&mut self) {
-        let Controller { network, discovery, .. } = self;
-        if self.is_network_new || self.are_hosts_new {
-            let ends = network.switch_links();
-            let latency = |link| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
-            network.refresh(|link| latency(link).unwrap_or(Time::ZERO));
-        }
-        if std::mem::take(&mut self.are_hosts_new) {
-            self.are_ports_new = true;
-            self.base.set_hosts(self.compiler, &self.network, &mut self.fabric);
-            let lost = self.flows.set_hosts(self.compiler, &self.network, &mut self.fabric);
-            self.questions.extend(lost.into_iter().map(Why::FlowEnded));
-            let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
-            self.pairs.mark(divided);
-            self.is_network_new = true;
-        }
-        if std::mem::take(&mut self.are_ports_new) {
-            let wants_first = self.needs.flows == FlowSource::FirstPackets;
-            let (network, discovery) = (&self.network, &self.discovery);
-            self.ports.write_rules(self.now, self.compiler, wants_first, network, discovery, &mut self.fabric);
-        }
-        if std::mem::take(&mut self.is_network_new) {
-            self.drop_dead_placements();
-            self.load.resize(self.network.topology().links().len(), LinkLoad::default());
-            // Before anything else, and once for all that changed.
-            self.questions.push_front(Why::Network);
-        }
-    }
-
-    fn drop_dead_placements(&mut self) {
-        let is_dead = |path: &[net::LinkIx]| path.iter().any(|link| !self.network.is_alive(*link));
-        let pins = self.placements.pins().iter().filter(|(_, pin)| is_dead(&pin.path));
-        let pins: Vec<FlowId> = pins.map(|(flow, _)| *flow).collect();
-        let divided = self.placements.pairs().iter().filter(|(_, paths)| paths.iter().any(|path| is_dead(&path.path)));
-        let alive = |paths: &[balance::central::WeightedPath]| -> Vec<_> {
-            paths.iter().filter(|path| !is_dead(&path.path)).cloned().collect()
-        };
-        let divided: Vec<_> = divided.map(|(pair, paths)| (*pair, alive(paths))).collect();
-        pins.into_iter().for_each(|flow| self.placements.release(flow));
-        for ((from, to), paths) in divided {
-            self.placements.divide(from, to, paths.into());
-        }
-    }
-
-    fn ask(&mut self, why: Why) {
-        if !self.has_decided && why != Why::Network {
-            return;
-        }
-        if let Why::FlowStarted(flow) | Why::FlowEnded(flow) = why
-            && self.flows.table.get(flow).is_none()
-        {
-            return; // It ended while the question waited.
-        }
-        if !self.has_decided {
-            self.has_decided = true;
-            self.next_period = self.needs.period.map(|period| self.now.saturating_add(period));
-        }
-        let view = NetworkView {
-            now: self.now,
-            topology: self.network.topology(),
-            alive: self.network.alive(),
-            routes: self.network.routes(),
-            load: if self.needs.counters { &self.load } else { &[] },
-            flows: &self.flows.table,
-        };
-        let mut cx = CentralCx { rng: &mut self.rng };
-        self.balancer.decide(&mut cx, &view, why, &mut self.placements);
-        self.tally.decisions += 1;
-        if let Why::FlowEnded(flow) = why {
-            self.follow_placements();
-            if let Some(facts) = self.flows.forget(self.compiler, flow, &mut self.fabric) {
-                self.placements.release(flow);
-                self.paced.remove(&facts.tuple);
-                self.pins.want(facts.tuple, None, None, false);
-            }
-        }
-    }
-
-    /// Turns what the balancer changed into what is wanted of switches and agents.
-    fn follow_placements(&mut self) {
-        let changes = self.placements.take_changes();
-        if changes.base
-            && let Some(Wanted::Hops(table)) = self.placements.base()
-        {
-            self.base.set_target(table, &self.network, &self.fabric);
-        }
-        self.pairs.mark(changes.pairs);
-        for flow in changes.pins {
-            let Some(facts) = self.flows.table.get(flow) else { continue };
-            let pin = self.placements.pin_of(flow);
-            let ends = self.network.host(facts.src).zip(self.network.host(facts.dst));
-            let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
-            let path = pin.map(|pin| pin.path.clone());
-            self.pins.want(facts.tuple, path, ends, true);
-            let rate = pin.and_then(|pin| pin.rate);
-            if self.needs.flows == FlowSource::Agents && self.paced.get(&facts.tuple).copied() != rate {
-                match rate {
-                    Some(rate) => self.paced.insert(facts.tuple, rate),
-                    None => self.paced.remove(&facts.tuple),
-                };
-                self.outputs.push_back(Output::Agents(AgentOrder::Pace { tuple: facts.tuple, rate }));
-            }
-        }
-        if changes.report_above {
-            let order = AgentOrder::ReportAbove(self.placements.report_above());
-            self.outputs.push_back(Output::Agents(order));
-        }
-    }
-
-    /// Goes on with everything that takes several steps.
-    fn advance(&mut self) {
-        let (now, compiler) = (self.now, self.compiler);
-        self.base.advance(now, compiler, &self.network, &mut self.fabric);
-        let pairs = self.pairs.advance(now, compiler, &self.placements, &self.network, &mut self.fabric);
-        let around = Surroundings { compiler, network: &self.network, base: &self.base, pairs: &self.pairs };
-        let mut fates = Vec::new();
-        let pins = self.pins.advance(now, &around, &mut self.fabric, &mut fates);
-        self.resume_at = pairs.into_iter().chain(pins).min();
-        for fate in fates {
-            if let Fate::Moved(tuple) = fate {
-                self.tally.moves += 1;
-                self.event(Event::Migrated(tuple));
-            }
-        }
-    }
-
-    /// Sends what switches lack, as far as their windows allow.
-    fn dispatch(&mut self) {
-        let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
-        for (datapath, connection) in connected {
-            let Some(node) = self.network.node_of(datapath) else { continue };
-            loop {
-                let items = order::next_batch(self.fabric.switch(node), self.config.owner);
-                if items.is_empty() {
-                    break;
-                }
-                self.send_batch(datapath, connection, node, items);
-            }
-        }
-    }
-
-    fn send_batch(&mut self, datapath: DatapathId, connection: ConnectionId, node: NodeIx, items: Vec<Item>) {
-        let last = items.len() - 1;
-        for (position, item) in items.into_iter().enumerate() {
-            let session = self.sessions.get_mut(&connection).expect("a connected switch has a session");
-            match item {
-                Item::Change(message, sent) => {
-                    match &message {
-                        Message::GroupMod(_) => self.tally.group_mods += 1,
-                        _ => self.tally.flow_mods += 1,
-                    }
-                    let envelope = session.seal(message);
-                    self.fabric.switch(node).sent.insert(envelope.xid, sent);
-                    self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
-                }
-                Item::Barrier => {
-                    let envelope = session.seal(Message::BarrierRequest);
-                    self.fabric.switch(node).barrier_sent(envelope.xid, position == last);
-                    self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
-                }
-                Item::Occupied(key, error) => {
-                    let words = format!(
-                        "the rule of table {} with priority {} cannot be installed: the place is taken by a rule of another \
-                         controller, or its group was refused",
-                        key.table.0, key.priority.0
-                    );
-                    self.event(Event::Refused { datapath, error, words });
-                }
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! All switches, and sequences of changes to them: a step begins when everything before it is confirmed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use net::{NodeIx, Time};
 
@@ -14,15 +14,22 @@ pub(crate) type Change = (NodeIx, RuleKey, Option<Wanted>);
 pub(crate) struct Fabric {
     owner: u16,
     pub(crate) switches: BTreeMap<NodeIx, Installer>,
+    /// Those something may have to be sent to.
+    touched: BTreeSet<NodeIx>,
 }
 
 impl Fabric {
     pub(crate) fn new(owner: u16) -> Fabric {
-        Fabric { owner, switches: BTreeMap::new() }
+        Fabric { owner, switches: BTreeMap::new(), touched: BTreeSet::new() }
     }
     /// A switch; one not seen before has nothing on it.
     pub(crate) fn switch(&mut self, node: NodeIx) -> &mut Installer {
+        self.touched.insert(node);
         self.switches.entry(node).or_insert_with(|| Installer::new(self.owner))
+    }
+    /// The switches that were touched since the last call.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<NodeIx> {
+        std::mem::take(&mut self.touched)
     }
     pub(crate) fn set(&mut self, (node, key, wanted): Change) {
         self.switch(node).set(key, wanted);

@@ -50,6 +50,7 @@ impl Rule {
 
 /// A change under way, by transaction number.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind; a box would cost more than it saves")]
 pub(crate) enum Sent {
     /// A rule; what was there before.
     Rule(RuleKey, Option<Rule>),
@@ -174,9 +175,14 @@ impl Installer {
         rule.group.is_some_and(|group| self.refused_groups.contains(&group))
     }
 
-    /// What should be there, as the switch would list it; refused rules cannot be there.
+    /// What should be there, as the switch would list it. Of a refused rule what it was to replace still stands, if
+    /// anything.
     pub(crate) fn entries(&self) -> Vec<FlowStats> {
-        let wanted = self.desired.iter().filter(|(key, _)| !self.refused.contains(key));
+        let standing = |(key, rule)| match self.refused.contains(key) {
+            true => self.installed.get(key).map(|rule| (key, rule)),
+            false => Some((key, rule)),
+        };
+        let wanted = self.desired.iter().filter_map(standing);
         let entry = |(key, rule): (&RuleKey, &Rule)| FlowStats {
             table: key.table,
             duration_ns: 0,

@@ -99,6 +99,7 @@ pub struct KnownHost {
 
 /// What a controller wants done.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind; a box would cost more than it saves")]
 pub enum Output {
     /// On a channel to a switch.
     Channel(FromController),

@@ -89,6 +89,13 @@ impl Network {
     pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
         self.switches.get(&datapath).copied()
     }
+    /// A switch's own number.
+    pub(crate) fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
+        match self.nodes.get(node.ix())? {
+            Kind::Switch(datapath) => Some(*datapath),
+            Kind::Host(_) => None,
+        }
+    }
     /// Sending port of a link that leaves a switch.
     pub(crate) fn port_of(&self, link: LinkIx) -> Option<PortNo> {
         self.wires.get(link.ix())?.port

@@ -24,6 +24,7 @@ pub(crate) const BATCH: usize = 256;
 const BATCHES_OUT: usize = 4;
 
 /// A message of a batch, with how to take it back if it is refused.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind; a box would cost more than it saves")]
 pub(crate) enum Item {
     /// A change.
     Change(Message, Sent),

@@ -180,9 +180,8 @@ impl Pinned {
     /// other flows have left rules behind, unless the balancer wants another path by then.
     fn give_up(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {
         let Some((_, Some((path, priority)))) = self.task.take() else { return };
-        if self.now.is_some() {
+        if let Some((old, old_priority)) = &self.now {
             // Whatever was cut over already is put back before the new rules go.
-            let (old, old_priority) = self.now.as_ref().expect("there is an old path");
             rules(tuple, old, *old_priority, around).into_iter().for_each(|change| fabric.set(change));
         }
         for (node, _) in hops(&path, around.network) {

@@ -16,8 +16,7 @@ impl Controller {
         let round = is_anyone_there.then_some(self.discovery.next_round).filter(|at| *at < Time::MAX);
         let timers = [
             round,
-            self.discovery.next_expiry(self.config.link_timeout, &self.status),
-            self.discovery.next_edge(self.now),
+            self.expiry_at,
             self.next_poll.filter(|_| is_anyone_there),
             self.next_period,
             self.held.values().copied().min(),

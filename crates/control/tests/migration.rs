@@ -265,3 +265,38 @@ fn divisions_follow_their_labels_and_change_without_loss() {
     }
     assert!(world.unreached().is_empty());
 }
+
+/// Cables of a ring with chords fail and come back, one after the other, while packets fly and channels differ.
+#[test]
+fn the_base_changes_without_packets_going_round() {
+    let cables = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 1), (2, 5), (1, 3)];
+    for stalled in 0..6 {
+        let mut world = World::up(graph(6, &cables, (1, 4)), needs(FlowSource::None, false));
+        world.stall.insert(NodeIx(stalled), Time::from_ms(3));
+        let flows = [udp(0, 1, 9000), udp(1, 0, 9000), udp(0, 1, 9001), udp(1, 0, 9001)];
+        for (a, b) in cables.iter().chain(&cables[2..5]) {
+            let cable = world.cable(NodeIx(a - 1), NodeIx(b - 1));
+            for is_live in [false, true] {
+                world.set_cable(cable, is_live);
+                let first = world.packets.len();
+                let limit = world.now + Time::from_ms(15);
+                while world.now < limit || !world.controller.is_settled() {
+                    flows.iter().for_each(|tuple| {
+                        world.send(*tuple);
+                    });
+                    world.run(Time::from_us(90));
+                }
+                world.run(Time::from_ms(20));
+                for packet in &world.packets[first..] {
+                    let visits = |node: &NodeIx| packet.visited.iter().filter(|other| *other == node).count();
+                    let most = packet.visited.iter().map(visits).max().unwrap_or(0);
+                    assert!(most <= 2, "{a}-{b} {is_live}, {stalled} stalled: {:?}", packet.visited);
+                    // Something that comes back takes nobody's route away.
+                    assert!(!is_live || packet.delivered.is_some() || most == 2, "{a}-{b}: {:?}", packet.visited);
+                }
+            }
+        }
+        world.assert_exact();
+        assert!(world.unreached().is_empty());
+    }
+}

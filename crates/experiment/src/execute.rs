@@ -10,6 +10,7 @@ use sim::{FlowEnd, Outcome, Scenario, SimError};
 use traffic::FlowList;
 
 use crate::Error;
+use crate::controller;
 use crate::file::Experiment;
 use crate::metrics::{RunContext, measure};
 use crate::plan::PlannedRun;
@@ -158,12 +159,12 @@ impl Shared<'_> {
         let scenario =
             Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
-        let outcome = sim::run(&scenario, &mut |at| {
+        let outcome = controller::run(&scenario, &mut |at| {
             self.tally.advance(&mut seen, at.flows_done, at.events);
             self.control.observer.progress(&self.tally.progress());
             !self.must_stop()
         });
-        let outcome = match outcome {
+        let (outcome, decision_us) = match outcome {
             Err(SimError::Interrupted) => return Ok(None),
             other => other.map_err(failed)?,
         };
@@ -184,6 +185,7 @@ impl Shared<'_> {
         let (mut summary, detail) = measure(&context, &outcome);
         summary.engine.wall_s = began.elapsed().as_secs_f64();
         summary.engine.peak_rss_bytes = peak_rss_bytes();
+        summary.engine.decision_us = decision_us;
         let record = RunRecord { fingerprint: run.fingerprint.clone(), summary, detail };
         if self.keep_flows {
             self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, &outcome))?;

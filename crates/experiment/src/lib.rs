@@ -9,7 +9,7 @@
 //! | `runs.jsonl` | one [`summary::RunRecord`] per run, appended as it ends; a run found here is not done again |
 //! | `flows.parquet`, `flows.csv` | one row per flow and run |
 //! | `points.csv` | statistics over seeds |
-//! | `timings.json` | wall time and memory of each run |
+//! | `timings.json` | wall time and memory of each run, and of central balancers the time of a decision |
 //! | `report.html` | the report |
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
 //!
@@ -18,6 +18,7 @@
 pub mod about;
 pub mod bounds;
 pub mod claims;
+pub mod controller;
 pub mod cost;
 pub mod execute;
 pub mod file;
@@ -204,7 +205,7 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
         .iter()
         .map(|record| {
             let mut run = record.summary.clone();
-            (run.engine.wall_s, run.engine.peak_rss_bytes) = (0.0, 0);
+            (run.engine.wall_s, run.engine.peak_rss_bytes, run.engine.decision_us) = (0.0, 0, 0.0);
             run
         })
         .collect();

@@ -4,12 +4,13 @@ mod groups;
 mod load;
 
 use net::{NodeKind, Topology};
-use sim::{FlowEnd, FlowRecord, Outcome};
+use sim::{FlowEnd, FlowRecord, MessageCount, MessageCounts, Outcome, PlaneRecord};
 use traffic::FlowList;
 
 use crate::quantiles::{curve, sorted, summary};
 use crate::summary::{
-    Control, Engine, Fairness, FlowCounts, Loss, PacketCounts, Queue, Reordering, RunDetail, RunSummary, SizeBucket,
+    Control, Engine, Fairness, FlowCounts, Loss, Messages, PacketCounts, Plane, Queue, Reordering, RunDetail,
+    RunSummary, SizeBucket,
 };
 use crate::tiers::LinkKind;
 
@@ -87,6 +88,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
             packet_hops: outcome.engine.packet_hops,
             wall_s: 0.0,
             peak_rss_bytes: 0,
+            decision_us: 0.0,
         },
         end_us: outcome.end.as_us_f64(),
     };
@@ -148,12 +150,14 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
         ("blackhole", drops.blackhole),
         ("no_route", drops.no_route),
         ("watchdog", drops.watchdog),
+        ("loop", drops.looped),
     ];
     PacketCounts {
         sent: books.packets_sent,
         delivered: books.packets_delivered,
         dropped: dropped.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect(),
         in_flight: books.packets_in_flight,
+        to_controller: books.packets_to_controller,
         trimmed: books.packets_trimmed,
     }
 }
@@ -259,10 +263,38 @@ fn loss(outcome: &Outcome) -> Loss {
 }
 
 fn control(outcome: &Outcome) -> Control {
+    let channels = outcome.plane.map_or(MessageCount::default(), |plane| {
+        let (down, up) = (plane.to_switches.total(), plane.to_controller.total());
+        MessageCount { messages: down.messages + up.messages, bytes: down.bytes + up.bytes }
+    });
     Control {
-        messages: outcome.control.packets,
-        bytes: outcome.control.bytes,
+        messages: outcome.control.packets + channels.messages,
+        bytes: outcome.control.bytes + channels.bytes,
         data_bytes: outcome.flows.iter().map(|flow| flow.delivered_bytes).sum(),
+        plane: outcome.plane.as_ref().map(plane),
+    }
+}
+
+fn plane(record: &PlaneRecord) -> Plane {
+    let messages = |count: MessageCount| Messages { messages: count.messages, bytes: count.bytes };
+    let by_kind = |counts: &MessageCounts| {
+        counts.by_kind().into_iter().map(|(kind, count)| (kind.to_owned(), messages(count))).collect()
+    };
+    Plane {
+        to_switches: by_kind(&record.to_switches),
+        to_controller: by_kind(&record.to_controller),
+        boot: messages(record.boot),
+        flow_mods_per_s_peak: record.flow_mods_per_s_peak,
+        entries_max: record.entries_max,
+        entries_mean: record.entries_mean,
+        packet_ins_suppressed: record.packet_ins_suppressed,
+        errors: record.errors,
+        messages_lost: record.messages_lost,
+        agent_reports: record.agent_reports,
+        paces_ignored: record.paces_ignored,
+        decisions: record.tally.decisions,
+        moves: record.tally.moves,
+        stale_samples: record.tally.stale_samples,
     }
 }
 

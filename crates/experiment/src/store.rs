@@ -170,7 +170,7 @@ impl Store {
             .iter()
             .map(|record| {
                 let engine = &record.summary.engine;
-                let timing = serde_json::json!({
+                let mut timing = serde_json::json!({
                     "balancer": record.summary.balancer,
                     "variant": record.summary.variant,
                     "load": record.summary.load,
@@ -178,6 +178,9 @@ impl Store {
                     "wall_s": engine.wall_s,
                     "peak_rss_bytes": engine.peak_rss_bytes,
                 });
+                if engine.decision_us > 0.0 {
+                    timing["decision_us"] = engine.decision_us.into();
+                }
                 (record.fingerprint.as_str(), timing)
             })
             .collect();

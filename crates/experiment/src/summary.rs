@@ -126,7 +126,7 @@ pub struct FlowCounts {
     pub running: u64,
 }
 
-/// sent = delivered + dropped + in flight.
+/// sent = delivered + to the controller + dropped + in flight.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct PacketCounts {
     /// Handed to host interfaces.
@@ -137,6 +137,9 @@ pub struct PacketCounts {
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// In queues and on wires at the end.
     pub in_flight: u64,
+    /// Handed to the controller and sent nowhere else; what it sends on is sent anew. Left out if there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub to_controller: u64,
     /// Cut to a header by full queues, whatever then became of the header; left out if there were none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub trimmed: u64,
@@ -288,7 +291,8 @@ pub struct Queue {
     pub above_mark_share: f64,
 }
 
-/// What the balancer sent by itself: probes, replies and notifications of edges; messages of central balancers.
+/// What the balancer sent by itself: probes, replies and notifications of edges; of central balancers the messages on
+/// control channels, both ways, and the frames that switches sent for the controller.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Control {
     /// Packets or messages, all ways.
@@ -298,6 +302,52 @@ pub struct Control {
     /// Payload bytes delivered to receivers, to compare `bytes` with; 0 in results of before this was kept.
     #[serde(default)]
     pub data_bytes: u64,
+    /// What a controller cost; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plane: Option<Plane>,
+}
+
+/// What a controller cost from time 0 on, but for `boot`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Plane {
+    /// Messages from the controller to switches, by kind: `flow_mod`, `group_mod`, `packet_in`, `packet_out`, `barrier`,
+    /// `multipart` (statistics and descriptions), `other`. Bytes are those of OpenFlow 1.3, without TCP's.
+    pub to_switches: std::collections::BTreeMap<String, Messages>,
+    /// Messages from switches to the controller, likewise.
+    pub to_controller: std::collections::BTreeMap<String, Messages>,
+    /// Both ways, before time 0: connecting, discovery, first rules.
+    pub boot: Messages,
+    /// Most flow-table changes sent within one whole second of simulated time.
+    pub flow_mods_per_s_peak: u64,
+    /// Most entries a switch had at once.
+    pub entries_max: u32,
+    /// Mean entries of a switch, over switches and time.
+    pub entries_mean: f64,
+    /// Packet-ins switches did not send for `control.packet_in_per_s`.
+    pub packet_ins_suppressed: u64,
+    /// Errors switches answered.
+    pub errors: u64,
+    /// Messages lost with their connection.
+    pub messages_lost: u64,
+    /// Reports of agents on hosts that reached the controller.
+    pub agent_reports: u64,
+    /// Orders to limit the rate of a flow whose transport cannot be told.
+    pub paces_ignored: u64,
+    /// Times the balancer was asked, those before time 0 included.
+    pub decisions: u64,
+    /// Flows moved.
+    pub moves: u64,
+    /// Counter samples that had not been refreshed since the last.
+    pub stale_samples: u64,
+}
+
+/// Messages and their bytes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Messages {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 impl Control {
@@ -319,6 +369,14 @@ pub struct Engine {
     /// Peak resident set of the process at the end of this run, bytes; 0 in `summary.json` and where the system
     /// does not tell.
     pub peak_rss_bytes: u64,
+    /// Mean wall-clock microseconds of a decision of a central balancer, with the rules compiled from it; left out for
+    /// others and in `summary.json`, see `timings.json`.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub decision_us: f64,
+}
+
+fn is_none(time: &f64) -> bool {
+    *time == 0.0
 }
 
 /// A quantity over seeds.

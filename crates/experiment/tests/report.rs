@@ -302,7 +302,12 @@ fn a_bound_is_drawn_apart_and_never_called_best() {
 fn each_balancer_is_introduced_with_its_costs() {
     let (mut summary, records) = results(&Recipe::single());
     for run in summary.runs.iter_mut().filter(|run| run.balancer == "hermes-rtt") {
-        run.control = anabranch_experiment::summary::Control { messages: 1000, bytes: 64_000, data_bytes: 6_400_000 };
+        run.control = anabranch_experiment::summary::Control {
+            messages: 1000,
+            bytes: 64_000,
+            data_bytes: 6_400_000,
+            plane: None,
+        };
         run.loss.timeouts = 7;
         run.parameters = vec![("good".into(), "1.5".into())];
     }

@@ -20,12 +20,24 @@ pub struct Routes {
     host_class: Vec<ClassIx>,
     /// Last link to each host where its class is a switch.
     host_link: Vec<Option<LinkIx>>,
-    /// `(node, class)` -> range in `hops`.
+    /// By node: how to look it up.
+    rows: Vec<Row>,
+    /// `(row, class)` -> range in `hops`.
     table: Vec<(u32, u32)>,
     hops: Vec<LinkIx>,
-    /// `(node, class)` -> number of equal-cost paths, saturating; 0 if unreachable.
+    /// `(row, class)` -> number of equal-cost paths, saturating; 0 if unreachable.
     counts: Vec<u32>,
     distance: Vec<u16>,
+}
+
+/// Where to find what is known of a node. In a large network nearly all nodes are hosts with one link: they have no rows
+/// of their own, which makes the table several times smaller.
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    /// In its own row.
+    Own(u32),
+    /// In the row of its switch, over the one link in `hops` here (none if it is dead).
+    Behind { switch: u32, hop: (u32, u32) },
 }
 
 impl Routes {
@@ -34,16 +46,18 @@ impl Routes {
     /// Classes depend on the topology only, never on `alive`, so they stay comparable across failures.
     pub fn new(topology: &Topology, alive: &[bool]) -> Routes {
         let (class_node, host_class, host_link) = classes(topology);
-        let (nodes, class_count) = (topology.nodes().len(), class_node.len());
+        let class_count = class_node.len();
+        let (rows, row_count, hops) = rows(topology, alive, &host_link);
         let mut routes = Routes {
             class_count,
             class_node,
             host_class,
             host_link,
-            table: vec![(0, 0); nodes * class_count],
-            hops: Vec::new(),
-            counts: vec![0; nodes * class_count],
-            distance: vec![u16::MAX; nodes * class_count],
+            rows,
+            table: vec![(0, 0); row_count * class_count],
+            hops,
+            counts: vec![0; row_count * class_count],
+            distance: vec![u16::MAX; row_count * class_count],
         };
         // The table repeats few distinct sets; share them.
         let mut shared = std::collections::BTreeMap::new();
@@ -81,16 +95,30 @@ impl Routes {
     /// The equal-cost next hops of `node` towards `class`, in port order; empty at the class node itself
     /// and where there is no path.
     pub fn next_hops(&self, node: NodeIx, class: ClassIx) -> &[LinkIx] {
-        let (start, end) = self.table[self.slot(node, class)];
+        let (start, end) = match self.rows[node.ix()] {
+            Row::Own(row) => self.table[self.slot(row, class)],
+            Row::Behind { switch, hop } if self.counts[self.slot(switch, class)] > 0 => hop,
+            Row::Behind { .. } => (0, 0),
+        };
         &self.hops[start as usize..end as usize]
     }
     /// Number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 where there is none.
     pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
-        self.counts[self.slot(node, class)]
+        match self.rows[node.ix()] {
+            Row::Own(row) => self.counts[self.slot(row, class)],
+            Row::Behind { hop: (start, end), .. } if start == end => 0,
+            Row::Behind { switch, .. } => self.counts[self.slot(switch, class)],
+        }
     }
     /// Number of links from `node` to the class node; `None` where there is no path.
     pub fn distance(&self, node: NodeIx, class: ClassIx) -> Option<u16> {
-        Some(self.distance[self.slot(node, class)]).filter(|distance| *distance != u16::MAX)
+        let (row, farther) = match self.rows[node.ix()] {
+            Row::Own(row) => (row, 0),
+            Row::Behind { hop: (start, end), .. } if start == end => return None,
+            Row::Behind { switch, .. } => (switch, 1),
+        };
+        let distance = self.distance[self.slot(row, class)];
+        (distance != u16::MAX).then_some(distance.saturating_add(farther))
     }
 
     /// The links of path number `rank` (0 .. `path_count`) from `node` to `class`. Ranks count the paths
@@ -164,8 +192,8 @@ impl Routes {
         .collect()
     }
 
-    fn slot(&self, node: NodeIx, class: ClassIx) -> usize {
-        node.ix() * self.class_count + class.0 as usize
+    fn slot(&self, row: u32, class: ClassIx) -> usize {
+        row as usize * self.class_count + class.0 as usize
     }
 
     fn fill_class(
@@ -176,12 +204,17 @@ impl Routes {
         shared: &mut std::collections::BTreeMap<Vec<LinkIx>, (u32, u32)>,
     ) {
         let target = self.class_node[class];
-        let (distance, order) = distances_to(topology, alive, target);
-        self.counts[target.ix() * self.class_count + class] = 1;
+        let has_row = |node: NodeIx| matches!(self.rows[node.ix()], Row::Own(_));
+        let (distance, order) = distances_to(topology, alive, target, has_row);
+        let class_ix = ClassIx(class as u32);
         for node in order {
-            let slot = node.ix() * self.class_count + class;
+            let Row::Own(row) = self.rows[node.ix()] else {
+                continue;
+            };
+            let slot = self.slot(row, class_ix);
             self.distance[slot] = distance[node.ix()];
             if node == target {
+                self.counts[slot] = 1;
                 continue;
             }
             let closer = |link: &LinkIx| {
@@ -192,9 +225,9 @@ impl Routes {
                     && distance[to.ix()] + 1 == distance[node.ix()]
             };
             let hops: Vec<LinkIx> = topology.out_links(node).iter().copied().filter(closer).collect();
-            let count = hops.iter().fold(0u32, |sum, link| {
-                sum.saturating_add(self.counts[topology.link(*link).to.ix() * self.class_count + class])
-            });
+            let count = hops
+                .iter()
+                .fold(0u32, |sum, link| sum.saturating_add(self.path_count(topology.link(*link).to, class_ix)));
             self.counts[slot] = count;
             self.table[slot] = *shared.entry(hops).or_insert_with_key(|hops| {
                 let start = self.hops.len() as u32;
@@ -227,8 +260,40 @@ fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx
     (class_node, host_class, host_link)
 }
 
-/// Hop distance of every node to `target` (`u16::MAX` if none), and the reachable nodes nearest first.
-fn distances_to(topology: &Topology, alive: &[bool], target: NodeIx) -> (Vec<u16>, Vec<NodeIx>) {
+/// How to look up every node, the number of rows, and the links of hosts that have none.
+fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (Vec<Row>, usize, Vec<LinkIx>) {
+    let mut is_behind = vec![false; topology.nodes().len()];
+    for (host, link) in topology.hosts().iter().zip(host_link) {
+        is_behind[host.ix()] = link.is_some();
+    }
+    let mut row_count = 0;
+    let mut rows: Vec<Row> = Vec::with_capacity(is_behind.len());
+    for is_behind in is_behind {
+        rows.push(Row::Own(row_count));
+        row_count += u32::from(!is_behind);
+    }
+    let mut hops = Vec::new();
+    for (host, down) in topology.hosts().iter().zip(host_link) {
+        let Some(up) = down.map(LinkIx::reverse) else {
+            continue;
+        };
+        let start = hops.len() as u32;
+        hops.extend(alive[up.ix()].then_some(up));
+        if let Row::Own(switch) = rows[topology.link(up).to.ix()] {
+            rows[host.ix()] = Row::Behind { switch, hop: (start, hops.len() as u32) };
+        }
+    }
+    (rows, row_count as usize, hops)
+}
+
+/// Hop distance of every node to `target` (`u16::MAX` if none), and the reachable nodes nearest first; only of those that
+/// are wanted.
+fn distances_to(
+    topology: &Topology,
+    alive: &[bool],
+    target: NodeIx,
+    is_wanted: impl Fn(NodeIx) -> bool,
+) -> (Vec<u16>, Vec<NodeIx>) {
     let mut distance = vec![u16::MAX; topology.nodes().len()];
     let mut order = vec![target];
     distance[target.ix()] = 0;
@@ -242,7 +307,7 @@ fn distances_to(topology: &Topology, alive: &[bool], target: NodeIx) -> (Vec<u16
         for out in topology.out_links(node) {
             // Walk cables backwards: the link we would use is the reverse direction.
             let (toward, from) = (out.reverse(), topology.link(*out).to);
-            if alive[toward.ix()] && distance[from.ix()] == u16::MAX {
+            if alive[toward.ix()] && distance[from.ix()] == u16::MAX && is_wanted(from) {
                 distance[from.ix()] = distance[node.ix()] + 1;
                 order.push(from);
             }
@@ -297,6 +362,26 @@ mod tests {
         assert_eq!(r.path_count(NodeIx(0), r.class_of(HostIx(1))), 1);
         // The other direction of the cable still carries traffic towards leaf 0.
         assert_eq!(r.path_count(NodeIx(1), r.class_of(HostIx(0))), 2);
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_switch_and_cut_off_by_its_own_link() {
+        let t = leaf_spine();
+        let (host, class) = (t.host(HostIx(0)), Routes::intact(&t).class_of(HostIx(1)));
+        let up = t.out_links(host)[0];
+        let r = Routes::intact(&t);
+        assert_eq!((r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)), (&[up][..], 2, Some(3)));
+        let own = r.class_of(HostIx(0));
+        assert_eq!((r.next_hops(host, own), r.path_count(host, own), r.distance(host, own)), (&[up][..], 1, Some(1)));
+        let mut alive = vec![true; t.links().len()];
+        alive[up.ix()] = false;
+        let r = Routes::new(&t, &alive);
+        assert_eq!((r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)), (&[][..], 0, None));
+        // Alive itself, behind a switch that is cut off.
+        let mut alive = vec![true; t.links().len()];
+        t.out_links(t.link(up).to).iter().filter(|link| t.is_upward(**link)).for_each(|link| alive[link.ix()] = false);
+        let r = Routes::new(&t, &alive);
+        assert_eq!((r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)), (&[][..], 0, None));
     }
 
     #[test]

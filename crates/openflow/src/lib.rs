@@ -14,6 +14,7 @@ pub mod ids;
 pub mod matching;
 pub mod message;
 pub mod multipart;
+pub mod wire_len;
 
 pub use action::{Action, Bucket, Instructions, SetField};
 pub use address::MacAddr;
@@ -24,3 +25,4 @@ pub use ids::{BufferId, DatapathId, GroupId, PortNo, TableId, Xid};
 pub use matching::{Masked, Match, VlanMatch};
 pub use message::*;
 pub use multipart::*;
+pub use wire_len::wire_len;

@@ -1,6 +1,6 @@
 //! What cannot be simulated, and why not.
 
-use balance::Connection;
+use balance::{Build, Connection};
 use net::{LinkIx, NodeKind, Routes, Time};
 use traffic::Start;
 
@@ -42,6 +42,43 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
         {
             return fail(format!("waits for flow {awaited}, but there are only {}", flows.len()));
         }
+    }
+    Ok(())
+}
+
+/// Refuses central balancers without a controller, others with one, and what no controller here knows.
+pub(crate) fn check_world(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
+    let (topology, entry) = (scenario.topology, scenario.balancer.entry);
+    match (matches!(entry.build, Build::Central(_)), has_controller) {
+        (true, false) => {
+            let reason = "it is central and needs a controller: use `run_controlled`";
+            return Err(wrong("balancers", entry.name, reason));
+        }
+        (false, true) => {
+            let reason = "it needs no controller: use `run`, or take a central balancer";
+            return Err(wrong("balancers", entry.name, reason));
+        }
+        (false, false) => return Ok(()),
+        (true, true) => {}
+    }
+    let is_single = |host: &&net::NodeIx| topology.out_links(**host).len() == 1 && !topology.node(**host).forwards;
+    if let Some(host) = topology.hosts().iter().find(|host| !is_single(host)) {
+        let reason = format!(
+            "host `{}` has several links or forwards, and a controller does not reach into hosts; take a topology whose \
+             hosts have one link each",
+            topology.node(*host).name
+        );
+        return Err(wrong("topology", topology.name(), &reason));
+    }
+    let control = &scenario.config.control;
+    if control.bandwidth.as_bps() == 0 {
+        return Err(wrong("control.bandwidth", control.bandwidth, "it is above 0"));
+    }
+    if control.max_entries == 0 {
+        return Err(wrong("control.max_entries", 0, "a table holds at least one entry"));
+    }
+    if control.packet_in_per_s == Some(0) {
+        return Err(wrong("control.packet_in_per_s", 0, "it is at least 1"));
     }
     Ok(())
 }
@@ -225,12 +262,15 @@ fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {
     for failure in &scenario.config.failures {
         let is_link = |link: LinkIx| link.ix() < links;
         let ok = match failure.kind {
-            FailureKind::LinkDown(link) => is_link(link),
+            FailureKind::LinkDown(link) | FailureKind::OneWayDown(link) => is_link(link),
             FailureKind::LinkRate { link, fraction } => is_link(link) && fraction > 0.0 && fraction <= 1.0,
             FailureKind::RandomDrop { link, probability } => is_link(link) && (0.0..=1.0).contains(&probability),
             FailureKind::SwitchDrop { node, probability } => node.ix() < nodes && (0.0..=1.0).contains(&probability),
             FailureKind::Blackhole { node, fraction, .. } => node.ix() < nodes && (0.0..=1.0).contains(&fraction),
-            FailureKind::SwitchDown(node) => node.ix() < nodes && scenario.topology.node(node).kind == NodeKind::Switch,
+            FailureKind::SwitchDown(node) | FailureKind::ChannelStall(node) | FailureKind::ChannelDown(node) => {
+                node.ix() < nodes && scenario.topology.node(node).kind == NodeKind::Switch
+            }
+            FailureKind::ControllerDown => true,
         };
         if !ok {
             let reason = "it names a link or switch that does not exist, or a fraction outside 0..1";

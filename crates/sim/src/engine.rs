@@ -6,6 +6,7 @@ use net::{Stream, Topology};
 use traffic::{FlowList, Start, Triggers};
 
 use crate::connection::Connections;
+use crate::controlled::Controlled;
 use crate::fabric::{Fabric, Hop};
 use crate::faults::{Action, Faults};
 use crate::flows::{NEVER, Slots};
@@ -25,6 +26,7 @@ use crate::{Progress, SimError};
 const FAULT: u32 = NIL - 3;
 const EDGE_TIMER: u32 = NIL - 4;
 const SAMPLE: u32 = NIL - 2;
+pub(crate) const AGENDA: u32 = NIL - 6;
 pub(crate) const START: u32 = NIL - 1;
 
 /// The first of the components that are host interfaces becoming free.
@@ -64,6 +66,8 @@ pub(crate) struct Rules {
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
     pub(crate) udp: Option<UdpRate>,
+    /// Whether packets are TCP's on the wire; all others are UDP's.
+    pub(crate) is_tcp: bool,
     /// Least time between DCQCN's notifications; 0 where there are none.
     pub(crate) notify_interval: u64,
     pub(crate) is_fair: bool,
@@ -94,6 +98,7 @@ impl Rules {
                 TransportKind::Udp(rate) => Some(rate),
                 _ => None,
             },
+            is_tcp: !matches!(t.kind, TransportKind::Udp(_) | TransportKind::Rdma(_) | TransportKind::Spray(_)),
             notify_interval: match t.kind {
                 TransportKind::Rdma(rdma) => rdma.dcqcn.notify_interval.as_ps(),
                 _ => 0,
@@ -124,6 +129,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) fabric: Fabric,
     /// The mechanism of hosts, if the balancer is one.
     pub(crate) hosts: Option<Hosts>,
+    /// Switches, channels and the controller, where there is one.
+    pub(crate) controlled: Option<Box<Controlled<'a>>>,
     pub(crate) slots: Slots,
     /// Flows that several slots serve.
     pub(crate) connections: Connections,
@@ -233,8 +240,9 @@ impl Engine<'_> {
             self.obey();
             class += 1;
         }
+        self.boot();
         let link_count = self.network.ports.len() as u32;
-        self.is_over = self.starts.next(self.list).is_none();
+        self.is_over |= self.starts.next(self.list).is_none();
         while !self.is_over {
             let Some(event) = self.network.events.pop() else { break };
             if event.time > self.rules.until {
@@ -257,6 +265,7 @@ impl Engine<'_> {
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
+                AGENDA => self.on_agenda(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
                 transmitter if transmitter >= TRANSMITTER => {
                     self.network.on_transmitted(transmitter - TRANSMITTER);
@@ -272,6 +281,9 @@ impl Engine<'_> {
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
         self.hops += 1;
+        if self.controlled.is_some() {
+            return self.arrive_controlled(link, node, packet);
+        }
         if self.network.arena.get(packet).dst == node {
             self.arrive_at_host(node, packet);
         } else {
@@ -352,6 +364,9 @@ impl Engine<'_> {
     pub(crate) fn lose(&mut self, packet: u32, loss: Loss) {
         let lost = self.network.lose(packet, loss);
         if lost.is(CONTROL) {
+            if let Some(controlled) = &mut self.controlled {
+                controlled.forget_frame(lost.seq);
+            }
             return;
         }
         self.slots.get_mut(lost.flow).in_network -= 1;
@@ -402,7 +417,7 @@ impl Engine<'_> {
 
     /// A receiver takes a packet.
     #[inline]
-    fn deliver(&mut self, ix: u32) {
+    pub(crate) fn deliver(&mut self, ix: u32) {
         self.delivered += 1;
         let packet = *self.network.arena.get(ix);
         self.slots.get_mut(packet.flow).in_network -= 1;
@@ -440,6 +455,10 @@ impl Engine<'_> {
         let (id, end, connection, ordinal) = (slot.id, slot.end, slot.connection, slot.ordinal);
         self.write_record(flow);
         self.slots.close(flow);
+        if let Some(controlled) = &mut self.controlled {
+            controlled.flow_closed(self.network.now, flow);
+            self.follow_up();
+        }
         if connection != NIL && !self.connections.leave(connection, ordinal) {
             return;
         }
@@ -506,6 +525,8 @@ impl Engine<'_> {
                 Action::Rate(link, bps) => self.network.set_rate(link, bps),
                 Action::Loss(link, probability) => self.network.set_loss(link, probability),
                 Action::Blackhole(node, fraction, racks) => self.fabric.set_blackhole(node, fraction, racks),
+                Action::Control => self.tell_control(),
+                Action::Reroute if self.controlled.is_some() => self.tell_switches(),
                 Action::Reroute => {
                     let (topology, alive) = self.faults.known(self.topology, now);
                     self.fabric.reroute(&topology, &alive);

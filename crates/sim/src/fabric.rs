@@ -157,6 +157,10 @@ impl Fabric {
             numbering,
             intact_routes: routes,
         };
+        if let Build::Central(_) = spec.entry.build {
+            // Switches follow rules; of what is here only the numbering is used.
+            return fabric;
+        }
         fabric.install(topology, spec, seed, transport, scale);
         (fabric.table, fabric.groups) = fabric.compile(topology, &fabric.intact_routes);
         fabric
@@ -254,7 +258,7 @@ impl Fabric {
     #[inline]
     pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
         let packet = network.arena.get_mut(ix);
-        if !self.blackholes.is_empty() && self.is_blackholed(node, packet) {
+        if self.is_lost_silently(node, packet) {
             return Hop::Blackhole;
         }
         if packet.flags & FRESH != 0 {
@@ -379,6 +383,12 @@ impl Fabric {
 
     fn far_end(&self, link: LinkIx) -> NodeIx {
         self.link_ends[link.ix()]
+    }
+
+    /// Whether a switch silently loses a packet.
+    #[inline]
+    pub(crate) fn is_lost_silently(&self, node: u32, packet: &Packet) -> bool {
+        !self.blackholes.is_empty() && self.is_blackholed(node, packet)
     }
 
     fn is_blackholed(&self, node: u32, packet: &Packet) -> bool {

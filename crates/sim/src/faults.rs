@@ -20,6 +20,8 @@ pub(crate) enum Action {
     Blackhole(u32, Option<f64>, Option<(u32, u32)>),
     /// Routing looks again.
     Reroute,
+    /// Channels, switches or the controller have come or gone: the control plane looks again.
+    Control,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,6 +29,17 @@ enum Phase {
     Begins,
     Ends,
     Noticed,
+}
+
+/// What ails a switch of OpenFlow and its channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ControlFaults {
+    /// The switch has no power.
+    pub(crate) is_off: bool,
+    /// It cannot reach the controller.
+    pub(crate) is_cut: bool,
+    /// Nothing gets through.
+    pub(crate) is_stalled: bool,
 }
 
 /// The timetable.
@@ -85,7 +98,7 @@ impl Faults {
     ) {
         let begins = phase == Phase::Begins;
         match &self.failures[ix].kind {
-            FailureKind::LinkDown(_) | FailureKind::SwitchDown(_) => {
+            FailureKind::LinkDown(_) | FailureKind::OneWayDown(_) | FailureKind::SwitchDown(_) => {
                 for link in dead_links(topology, &self.failures[ix].kind) {
                     let is_down = self.is_dead(topology, link, now);
                     actions.push(if begins || is_down { Action::Cut(link.0) } else { Action::Mend(link.0) });
@@ -110,6 +123,10 @@ impl Faults {
             FailureKind::Blackhole { node, fraction, racks } => {
                 actions.push(Action::Blackhole(numbering.of(*node), begins.then_some(*fraction), *racks));
             }
+            FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown => {}
+        }
+        if self.failures[ix].kind.is_of_control() {
+            actions.push(Action::Control);
         }
     }
 
@@ -152,6 +169,29 @@ impl Faults {
         rates
     }
 
+    /// What ails the control plane now, by switch: whether the switch is off, whether its channel is down, whether it is
+    /// stalled, in the order of `nodes`.
+    pub(crate) fn control(&self, nodes: &[NodeIx], now: u64) -> Vec<ControlFaults> {
+        let mut faults = vec![ControlFaults::default(); nodes.len()];
+        let place = |node: NodeIx| nodes.iter().position(|other| *other == node);
+        for failure in self.failures.iter().filter(|failure| is_active(failure, now, false)) {
+            match failure.kind {
+                FailureKind::SwitchDown(node) => place(node).into_iter().for_each(|ix| faults[ix].is_off = true),
+                FailureKind::ChannelDown(node) => place(node).into_iter().for_each(|ix| faults[ix].is_cut = true),
+                FailureKind::ChannelStall(node) => place(node).into_iter().for_each(|ix| faults[ix].is_stalled = true),
+                FailureKind::ControllerDown => faults.iter_mut().for_each(|faults| faults.is_cut = true),
+                _ => {}
+            }
+        }
+        faults
+    }
+
+    /// Whether the controller is down now.
+    pub(crate) fn is_controller_down(&self, now: u64) -> bool {
+        let is_down = |failure: &Failure| failure.kind == FailureKind::ControllerDown && is_active(failure, now, false);
+        self.failures.iter().any(is_down)
+    }
+
     fn is_dead(&self, topology: &Topology, link: LinkIx, now: u64) -> bool {
         let covers = |failure: &&Failure| dead_links(topology, &failure.kind).contains(&link);
         self.failures.iter().filter(covers).any(|failure| is_active(failure, now, false))
@@ -184,9 +224,23 @@ impl Faults {
     }
 }
 
+impl FailureKind {
+    /// Whether it is of no consequence without a controller.
+    pub fn is_of_channels(&self) -> bool {
+        matches!(self, FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown)
+    }
+
+    /// Whether the control plane has to look again when it begins or ends.
+    fn is_of_control(&self) -> bool {
+        self.is_of_channels() || matches!(self, FailureKind::SwitchDown(_))
+    }
+}
+
 /// Whether routing can notice it at all.
 fn is_visible(kind: &FailureKind) -> bool {
-    !matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. })
+    let is_silent =
+        matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. });
+    !is_silent && !kind.is_of_channels()
 }
 
 fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {
@@ -201,6 +255,7 @@ fn dead_links(topology: &Topology, kind: &FailureKind) -> Vec<LinkIx> {
     let both = |link: LinkIx| [link, link.reverse()];
     match kind {
         FailureKind::LinkDown(link) => both(*link).to_vec(),
+        FailureKind::OneWayDown(link) => vec![*link],
         FailureKind::SwitchDown(node) => cables_of(topology, *node).flat_map(both).collect(),
         _ => Vec::new(),
     }

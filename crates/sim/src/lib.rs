@@ -7,6 +7,7 @@ mod board;
 pub mod bounds;
 mod checks;
 mod connection;
+mod controlled;
 mod coupling;
 mod cubic;
 mod dcqcn;
@@ -80,6 +81,14 @@ pub enum SimError {
     /// The caller asked to stop.
     #[error("the run was interrupted")]
     Interrupted,
+    /// Switches and controller did something that cannot be simulated, or do not come to rest.
+    #[error("the run with a controller cannot go on at {at}: {reason}")]
+    Control {
+        /// Simulated time.
+        at: Time,
+        /// What happened.
+        reason: String,
+    },
     /// The books do not balance: a defect of this program.
     #[error("the books of the run do not balance: {0}; please report this with the experiment file and seed")]
     Books(String),
@@ -90,13 +99,38 @@ pub enum SimError {
 /// `progress` is called now and then; answering `false` abandons the run.
 ///
 /// # Errors
-/// Impossible configuration, interruption, or (a defect) books that do not balance.
+/// Impossible configuration, a balancer that needs a controller (see [`run_controlled`]), interruption, or (a defect) books
+/// that do not balance.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     checks::check(scenario)?;
+    checks::check_world(scenario, false)?;
     if let balance::Build::Bound(bound) = scenario.balancer.entry.build {
         return bounds::run(scenario, bound, progress);
     }
     let mut engine = setup::engine(scenario);
     engine.run(progress)?;
+    setup::outcome(engine)
+}
+
+/// Runs a scenario whose balancer is central: every switch is an OpenFlow switch, and `plane` is the controller at the far
+/// end of their channels ([`SimConfig::control`]).
+///
+/// `progress` as for [`run`].
+///
+/// # Errors
+/// As [`run`]; a balancer that is not central, hosts with several links, and what cannot be simulated with a controller
+/// ([`SimError::Control`]).
+pub fn run_controlled(
+    scenario: &Scenario<'_>,
+    plane: &mut dyn ControlPlane,
+    progress: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Outcome, SimError> {
+    checks::check(scenario)?;
+    checks::check_world(scenario, true)?;
+    let mut engine = setup::controlled_engine(scenario, plane);
+    engine.run(progress)?;
+    if let Some(reason) = engine.controlled.as_ref().and_then(|controlled| controlled.fault()) {
+        return Err(SimError::Control { at: Time::from_ps(engine.network.now), reason: reason.to_owned() });
+    }
     setup::outcome(engine)
 }

@@ -9,7 +9,7 @@ use net::{LinkIx, Stream};
 
 use crate::lossless::Classes;
 use crate::outcome::Drops;
-use crate::packet::{Arena, CE, DATA, ECT, Packet, TRIMMED};
+use crate::packet::{Arena, CE, CONTROL, DATA, ECT, Packet, TRIMMED};
 use crate::queue::{EventQueue, NIL};
 use crate::scenario::{Marking, QueueConfig, QueueLimit, TRIMMED_BYTES};
 use crate::sensors::Sensors;
@@ -26,6 +26,7 @@ pub(crate) enum Loss {
     Blackhole,
     NoRoute,
     Watchdog,
+    Loop,
 }
 
 /// One directed link with the queue before it: one cache line.
@@ -167,6 +168,8 @@ pub(crate) struct Network {
     rules: [Rule; 2],
     /// Bytes beyond a full queue that headers may use where packets are trimmed; else 0.
     header_room: u64,
+    /// Frames of the controller always find room.
+    pub(crate) have_frames_room: bool,
     /// Probability of silent loss, for links that have one, by link.
     loss_probability: Vec<(u32, f64)>,
     pub(crate) dropped: Drops,
@@ -224,6 +227,7 @@ impl Network {
                 Rule::new(switch, lossless.is_some()),
             ],
             header_room: 0,
+            have_frames_room: false,
             loss_probability: Vec::new(),
             dropped: Drops::default(),
             jitter,
@@ -333,7 +337,8 @@ impl Network {
         self.header_room = queue_bytes / 4;
     }
 
-    /// A packet found the queue full: whether it may wait there as a header, or is small enough to wait as it is.
+    /// A packet found the queue full: whether it may wait there as a header, or is small enough to wait as it is, or is one
+    /// that room is kept for.
     #[cold]
     fn is_cut_to_header(&mut self, link: u32, packet: u32) -> bool {
         let port = &self.ports[link as usize];
@@ -342,6 +347,9 @@ impl Network {
         let is_whole = entry.is(DATA) && !entry.is(TRIMMED);
         let room = self.rules[port.rule as usize].limit.saturating_add(self.header_room);
         let has_room = u64::from(port.queued_bytes) + u64::from(size) <= room;
+        if self.have_frames_room && entry.is(CONTROL) {
+            return true;
+        }
         if self.header_room == 0 || !has_room || (!is_whole && entry.bytes > size) {
             return false;
         }
@@ -403,6 +411,7 @@ impl Network {
             Loss::Blackhole => &mut self.dropped.blackhole,
             Loss::NoRoute => &mut self.dropped.no_route,
             Loss::Watchdog => &mut self.dropped.watchdog,
+            Loss::Loop => &mut self.dropped.looped,
         } += 1;
         let copy = *self.arena.get(packet);
         self.arena.remove(packet);

@@ -4,6 +4,7 @@ use balance::hash::{flow_key, mix};
 use balance::{Race, Subflows};
 use net::HostIx;
 
+use crate::controlled::NewTuple;
 use crate::engine::Engine;
 use crate::flows::{NewFlow, OPEN_ENDED};
 use crate::outcome::FlowEnd;
@@ -124,7 +125,19 @@ impl Engine<'_> {
             self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
         }
         self.fabric.edges.forget_paths(opened);
+        self.name_flow(opened, id, place.source_port);
         opened
+    }
+
+    /// With a controller flows have names on the wire.
+    fn name_flow(&mut self, slot: u32, id: u32, src_port: u16) {
+        let dst_port = self.destination_port(id);
+        let Some(controlled) = &mut self.controlled else { return };
+        let flow = &self.list.flows[id as usize];
+        let is_tcp = self.rules.is_tcp;
+        let named = NewTuple { id, src: flow.src, dst: flow.dst, src_port, dst_port, is_tcp, size: flow.size_bytes };
+        controlled.flow_opened(self.network.now, slot, &named);
+        self.follow_up();
     }
 
     /// Number of segments of a flow, and payload of the last.
@@ -139,10 +152,14 @@ impl Engine<'_> {
         1024 + (mix(self.port_seed ^ u64::from(id) ^ attempt << 32) % 60_000) as u16
     }
 
+    fn destination_port(&self, id: u32) -> u16 {
+        5001 + (mix(self.port_seed ^ u64::from(id)) >> 32) as u16 % 32
+    }
+
     /// Hashes of data and of ACKs.
     fn hashes(&self, id: u32, source_port: u16) -> [u64; 2] {
         let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);
-        let to = 5001 + (mix(self.port_seed ^ u64::from(id)) >> 32) as u16 % 32;
+        let to = self.destination_port(id);
         [flow_key(src, dst, 6, source_port, to), flow_key(dst, src, 6, to, source_port)]
     }
 

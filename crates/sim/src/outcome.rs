@@ -64,20 +64,23 @@ pub struct Drops {
     pub random: u64,
     /// Silent loss of a (source, destination) pair.
     pub blackhole: u64,
-    /// No route to the destination.
+    /// No route to the destination. With a controller: no rule, no live bucket, or a rule that led to another host.
     pub no_route: u64,
     /// Paused for so long that the watchdog of priority flow control dropped it.
     pub watchdog: u64,
+    /// It passed more switches than its hop limit allows: rules that loop.
+    pub looped: u64,
 }
 
 impl Drops {
     /// All causes together.
     pub fn total(&self) -> u64 {
-        self.queue + self.host_queue + self.link_down + self.random + self.blackhole + self.no_route + self.watchdog
+        let silent = self.random + self.blackhole;
+        self.queue + self.host_queue + self.link_down + silent + self.no_route + self.watchdog + self.looped
     }
 }
 
-/// The books: started = completed + failed + running, and sent = delivered + dropped + in flight.
+/// The books: started = completed + failed + running, and sent = delivered + to the controller + dropped + in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
     /// Flows in the list.
@@ -90,13 +93,17 @@ pub struct Books {
     pub flows_failed: u64,
     /// Flows still running at the end.
     pub flows_running: u64,
-    /// Packets handed to host interfaces: data, ACKs, handshakes.
+    /// Packets handed to host interfaces: data, ACKs, handshakes; and what edges and controllers send, the latter anew at
+    /// every switch.
     pub packets_sent: u64,
     /// Packets received by their destination host, trimmed ones included.
     pub packets_delivered: u64,
     /// Packets that a switch cut to a header: their payload arrived nowhere. Counted once each, whatever then
     /// became of the header.
     pub packets_trimmed: u64,
+    /// Packets that a switch handed to the controller and sent nowhere else. One that the controller sends on is sent
+    /// anew.
+    pub packets_to_controller: u64,
     /// Packets lost, by cause.
     pub dropped: Drops,
     /// Packets in queues and on wires at the end.
@@ -113,9 +120,13 @@ impl Books {
         if self.flows_started != flows {
             return Err(format!("flows started {} != completed + failed + running {flows}", self.flows_started));
         }
-        let packets = self.packets_delivered + self.dropped.total() + self.packets_in_flight;
+        let arrived = self.packets_delivered + self.packets_to_controller;
+        let packets = arrived + self.dropped.total() + self.packets_in_flight;
         if self.packets_sent != packets {
-            return Err(format!("packets sent {} != delivered + dropped + in flight {packets}", self.packets_sent));
+            let sent = self.packets_sent;
+            return Err(format!(
+                "packets sent {sent} != delivered + to the controller + dropped + in flight {packets}"
+            ));
         }
         Ok(())
     }
@@ -194,6 +205,86 @@ pub struct ControlRecord {
     pub in_flight: u64,
 }
 
+/// Messages on control channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageCount {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes on the wire, without those of TCP.
+    pub bytes: u64,
+}
+
+/// Messages by kind. Only what was sent is counted; with a warm boot only from then on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageCounts {
+    /// Changes of flow tables.
+    pub flow_mod: MessageCount,
+    /// Changes of groups.
+    pub group_mod: MessageCount,
+    /// Packets to the controller.
+    pub packet_in: MessageCount,
+    /// Packets from the controller.
+    pub packet_out: MessageCount,
+    /// Barriers and their replies.
+    pub barrier: MessageCount,
+    /// Statistics and descriptions.
+    pub multipart: MessageCount,
+    /// All others.
+    pub other: MessageCount,
+}
+
+impl MessageCounts {
+    /// Each kind with its name.
+    pub fn by_kind(&self) -> [(&'static str, MessageCount); 7] {
+        [
+            ("flow_mod", self.flow_mod),
+            ("group_mod", self.group_mod),
+            ("packet_in", self.packet_in),
+            ("packet_out", self.packet_out),
+            ("barrier", self.barrier),
+            ("multipart", self.multipart),
+            ("other", self.other),
+        ]
+    }
+
+    /// All kinds together.
+    pub fn total(&self) -> MessageCount {
+        self.by_kind().iter().fold(MessageCount::default(), |sum, (_, count)| MessageCount {
+            messages: sum.messages + count.messages,
+            bytes: sum.bytes + count.bytes,
+        })
+    }
+}
+
+/// What a controller cost. Counts are those of the experiment proper: what a warm boot took is in `boot` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlaneRecord {
+    /// Messages from the controller to switches.
+    pub to_switches: MessageCounts,
+    /// Messages from switches to the controller.
+    pub to_controller: MessageCounts,
+    /// Both ways while booting warm.
+    pub boot: MessageCount,
+    /// Most flow-table changes sent within one second of simulated time (whole seconds).
+    pub flow_mods_per_s_peak: u64,
+    /// Most entries a switch had at once.
+    pub entries_max: u32,
+    /// Mean number of entries of a switch, over switches and time.
+    pub entries_mean: f64,
+    /// Packet-ins that switches did not send for the limit of their rate.
+    pub packet_ins_suppressed: u64,
+    /// Errors switches answered.
+    pub errors: u64,
+    /// Messages lost because their connection was gone.
+    pub messages_lost: u64,
+    /// Reports of agents on hosts that reached the controller.
+    pub agent_reports: u64,
+    /// Orders to limit the rate of a flow that its transport could not follow: only UDP can.
+    pub paces_ignored: u64,
+    /// What the controller says of itself, the boot included.
+    pub tally: crate::PlaneTally,
+}
+
 /// What the engine did, for performance and sanity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineRecord {
@@ -226,6 +317,8 @@ pub struct Outcome {
     pub resequencing: ResequencingRecord,
     /// What the mechanism sent by itself.
     pub control: ControlRecord,
+    /// What the controller cost, where there is one.
+    pub plane: Option<PlaneRecord>,
     /// Receive window in force, packets.
     pub max_window_packets: u32,
     /// Engine counters.

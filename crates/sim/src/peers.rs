@@ -10,8 +10,8 @@ use net::{HostIx, Time, Topology, TopologyError};
 use traffic::{Flow, FlowList, Start};
 
 use crate::scenario::{
-    HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, StopRule,
-    TransportConfig, TransportKind,
+    ControlConfig, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig,
+    StopRule, TransportConfig, TransportKind,
 };
 
 /// A scenario with everything it needs.
@@ -141,6 +141,7 @@ fn config(kind: TransportKind, marking: Marking) -> SimConfig {
         host: HostConfig { scheduler: HostScheduler::Fifo, resequencing: Resequencing::Off, ..HostConfig::default() },
         switch: QueueConfig { limit: QueueLimit::Packets(100), marking, ..QueueConfig::default() },
         failures: Vec::new(),
+        control: ControlConfig::default(),
         probes: ProbeConfig { series: false, ..ProbeConfig::default() },
         stop: StopRule::default(),
     }

@@ -29,6 +29,8 @@ pub struct SimConfig {
     pub switch: QueueConfig,
     /// Faults, in any order.
     pub failures: Vec<Failure>,
+    /// Channels to a controller and what is at their ends; only for [`crate::run_controlled`].
+    pub control: ControlConfig,
     /// What to record beside flows and books.
     pub probes: ProbeConfig,
     /// When to stop.
@@ -318,8 +320,18 @@ pub enum FailureKind {
         /// Only pairs from hosts of the first rack to hosts of the second.
         racks: Option<(u32, u32)>,
     },
-    /// A switch dies with all its cables.
+    /// A switch dies with all its cables. One of OpenFlow also loses its rules and its connection.
     SwitchDown(NodeIx),
+    /// One direction of a cable is cut; what is queued or on the wire there is lost. Only the receiving end notices.
+    OneWayDown(LinkIx),
+    /// The control channel of a switch delivers nothing, either way, and loses nothing: what was sent arrives when it is
+    /// over. Nobody is told.
+    ChannelStall(NodeIx),
+    /// The control connection of a switch breaks; both ends notice at once. What was under way is lost. The switch
+    /// connects again when it is over.
+    ChannelDown(NodeIx),
+    /// The controller is gone with all its connections, and does nothing. Switches connect again when it is over.
+    ControllerDown,
 }
 
 /// What to record.
@@ -340,6 +352,82 @@ pub struct ProbeConfig {
 pub struct StopRule {
     /// Latest simulated time.
     pub until: Option<Time>,
+}
+
+/// The control plane of a run with a controller: channels, switches, agents on hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlConfig {
+    /// One-way delay of a control channel.
+    pub latency: Time,
+    /// Rate of a control channel, each way; messages wait for those before them.
+    pub bandwidth: Bandwidth,
+    /// Switches show counters as of the last multiple of this; zero for the moment of the answer.
+    pub stats_refresh: Time,
+    /// Greatest rate of packet-in messages of a switch; `None` for no limit.
+    pub packet_in_per_s: Option<u32>,
+    /// Entries a flow table holds.
+    pub max_entries: u32,
+    /// Groups a switch holds.
+    pub max_groups: u32,
+    /// Seeds of the hashes of select groups.
+    pub hash: HashSeeds,
+    /// Whether frames that switches send for the controller (discovery, ARP) find room in full queues, as switches keep
+    /// some for traffic of their own; they wait their turn all the same. Otherwise links that are full of data lose them,
+    /// and discovery takes such links for dead.
+    pub have_frames_room: bool,
+    /// What the controller and the switches have done before the experiment begins.
+    pub boot: Boot,
+    /// A switch whose connection the controller has closed connects again after this long.
+    pub reconnect_after: Time,
+    /// Delay of reports of agents on hosts to the controller, and of its orders to them.
+    pub agent_latency: Time,
+    /// Whether agents tell how much a flow will have sent in all.
+    pub are_sizes_told: bool,
+    /// Time between two polls of counters; `None` for the controller's own. For whoever makes the controller: the
+    /// simulator does not look at it.
+    pub poll: Option<Time>,
+}
+
+/// Seeds of the hashes by which select groups choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashSeeds {
+    /// Another one on every switch.
+    PerSwitch,
+    /// The same on all: choices on consecutive switches agree (polarisation).
+    Identical,
+}
+
+/// What has happened before time 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// The network was up: switches have connected, the controller has found out about it and installed its rules.
+    Warm,
+    /// Nothing: switches are empty and connect at this time, over channels and links as they are.
+    Cold {
+        /// When switches connect.
+        connect_at: Time,
+    },
+}
+
+impl Default for ControlConfig {
+    /// A management network of 1 Gb/s with 100 us one way, tables and groups without practical limits.
+    fn default() -> Self {
+        ControlConfig {
+            latency: Time::from_us(100),
+            bandwidth: Bandwidth::from_gbps(1),
+            stats_refresh: Time::ZERO,
+            packet_in_per_s: None,
+            max_entries: 1_000_000,
+            max_groups: 100_000,
+            hash: HashSeeds::PerSwitch,
+            have_frames_room: true,
+            boot: Boot::Warm,
+            reconnect_after: Time::from_s(1),
+            agent_latency: Time::from_us(100),
+            are_sizes_told: true,
+            poll: None,
+        }
+    }
 }
 
 impl Default for TransportConfig {

@@ -231,6 +231,9 @@ impl Engine<'_> {
         }
         let (src, bytes) = (packet.src, u64::from(packet.bytes));
         self.inject(packet);
+        if self.controlled.is_some() {
+            self.note_sent(flow, if again { 0 } else { payload });
+        }
         if self.rules.tcp.recovery != Recovery::Cumulative {
             // Where flows take no turns, only the rate holds a flow back.
             let free_at = match self.fabric.uplink[src as usize] {
@@ -389,7 +392,9 @@ impl Engine<'_> {
                 (1e12 / per_s) as u64
             }
         };
-        self.arm_sender(flow, self.network.now + gap.max(1));
+        let slowest = self.controlled.as_ref().and_then(|controlled| controlled.pace_of(flow));
+        let gap = gap.max(slowest.map_or(1, |rate| rate.time_for(u64::from(payload + self.rules.header)).as_ps()));
+        self.arm_sender(flow, self.network.now + gap);
     }
 }
 

@@ -8,6 +8,7 @@ use net::{LinkIx, NodeKind, Routes, Stream, Time};
 use crate::SimError;
 use crate::checks::MOST_SELECTIVE;
 use crate::connection::Connections;
+use crate::controlled::Controlled;
 use crate::engine::{Engine, Resequencer, Rules, Starts};
 use crate::fabric::{Fabric, Numbering};
 use crate::faults::Faults;
@@ -20,6 +21,7 @@ use crate::outcome::{
     Series,
 };
 use crate::packet::CONTROL;
+use crate::plane::ControlPlane;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
 use crate::scenario::{
@@ -70,6 +72,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         fabric,
         network,
         hosts,
+        controlled: None,
         slots: Slots::default(),
         connections: Connections::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![unstarted(); scenario.flows.flows.len()],
@@ -91,6 +94,17 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         udp_rng: Stream::new(scenario.seed, "udp"),
         port_seed: Stream::new(scenario.seed, "ports").bits(),
     }
+}
+
+/// The same for a checked scenario with a controller.
+pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn ControlPlane + 'a)) -> Engine<'a> {
+    let mut engine = engine(scenario);
+    let numbering = engine.fabric.numbering();
+    let switches = &numbering.to_topology[numbering.host_count as usize..];
+    let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
+    engine.controlled = Some(Box::new(controlled));
+    engine.network.have_frames_room = scenario.config.control.have_frames_room;
+    engine
 }
 
 /// What times of mechanisms scale with.
@@ -310,6 +324,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
         resequencing: engine.resequencing,
         control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
+        plane: engine.controlled.as_ref().map(|controlled| controlled.record(now)),
         max_window_packets: engine.rules.tcp.max_window,
         engine: EngineRecord {
             events: engine.events,
@@ -332,6 +347,7 @@ fn books(engine: &Engine<'_>) -> Books {
         flows_running: count(FlowEnd::Running),
         packets_sent: engine.sent,
         packets_delivered: engine.delivered,
+        packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken()),
         packets_trimmed: engine.network.tallies.iter().map(|tally| tally.trims).sum(),
         dropped: engine.network.dropped,
         // Packets in resequencing buffers were delivered and still exist.

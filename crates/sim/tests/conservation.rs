@@ -8,12 +8,15 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use anabranch_sim::{
-    Failure, FailureKind, FlowEnd, HostConfig, HostScheduler, Marking, QueueConfig, QueueLimit, RdmaRecovery,
-    Resequencing, ResequencingBounds, SimConfig, SimError, Spray, StopRule, TransportConfig, TransportKind, UdpRate,
+    Boot, ControlConfig, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler, Marking, QueueConfig,
+    QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, SimError, Spray, StopRule,
+    TransportConfig, TransportKind, UdpRate, run_controlled,
 };
-use balance::Lossless;
+use balance::central::AgentOrder;
+use balance::{Lossless, Spec};
+use common::static_plane::{Kind, StaticPlane};
 use common::{flow, is_refused, list, simulate, some_flows, topology, try_simulate};
-use net::{Bandwidth, LinkIx, NodeIx, Time};
+use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
 
 struct Counting;
@@ -175,6 +178,131 @@ proptest! {
         let is_whole = entry.is_bound() || sent >= delivered + o.books.packets_trimmed;
         prop_assert!(is_whole, "a trimmed packet delivers nothing: {:?}", o.books);
         prop_assert_eq!(&o, &simulate(&t, &flows, balancer, seed, &config));
+    }
+}
+
+fn control_plane() -> impl Strategy<Value = ControlConfig> {
+    let boot = prop_oneof![
+        2 => Just(Boot::Warm),
+        1 => (0u64..300).prop_map(|us| Boot::Cold { connect_at: Time::from_us(us) }),
+    ];
+    let packet_in_per_s = prop_oneof![Just(None), (1u32..100_000).prop_map(Some)];
+    let limits = (1u32..12, 0u32..8);
+    (1u64..400, 1u64..2_000, packet_in_per_s, limits, boot, any::<bool>()).prop_map(
+        |(latency_us, mbps, packet_in_per_s, (max_entries, max_groups), boot, is_plain)| ControlConfig {
+            latency: Time::from_us(latency_us),
+            bandwidth: Bandwidth::from_mbps(mbps),
+            stats_refresh: Time::from_us(latency_us % 7 * 100),
+            packet_in_per_s,
+            max_entries,
+            max_groups,
+            hash: if is_plain { HashSeeds::Identical } else { HashSeeds::PerSwitch },
+            have_frames_room: !is_plain,
+            boot,
+            ..ControlConfig::default()
+        },
+    )
+}
+
+const SMALL: &str = "leaf-spine:leaves=3,spines=3,hosts_per_leaf=2";
+
+/// Failures of the network and of the control plane of a topology.
+fn controlled_failures(t: &Topology) -> impl Strategy<Value = Vec<Failure>> + use<> {
+    let all = (0..t.nodes().len() as u32).map(NodeIx);
+    let switches: Vec<NodeIx> = all.filter(|node| t.node(*node).kind == net::NodeKind::Switch).collect();
+    let switch = || proptest::sample::select(switches.clone());
+    let link = || (0..t.links().len() as u32).prop_map(LinkIx);
+    let kind = prop_oneof![
+        link().prop_map(FailureKind::LinkDown),
+        link().prop_map(FailureKind::OneWayDown),
+        (link(), 0.0f64..0.3).prop_map(|(link, probability)| FailureKind::RandomDrop { link, probability }),
+        switch().prop_map(FailureKind::SwitchDown),
+        switch().prop_map(FailureKind::ChannelStall),
+        switch().prop_map(FailureKind::ChannelDown),
+        Just(FailureKind::ControllerDown),
+        (switch(), 0.0f64..0.5).prop_map(|(node, fraction)| FailureKind::Blackhole { node, fraction, racks: None }),
+    ];
+    let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300).prop_map(|(kind, at, lasts, detection)| Failure {
+        at: Time::from_us(at),
+        until: Some(Time::from_us(at + lasts)),
+        detection: Time::from_us(detection),
+        kind,
+    });
+    proptest::collection::vec(failure, 0..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The same with a controller: under any failures of network, channels and switches, with rules that are refused,
+    /// missing, or go round in circles, and with packets that pass through the controller.
+    #[test]
+    fn books_balance_with_a_controller(
+        transport in transports(),
+        switch in switches(),
+        control in control_plane(),
+        failures in controlled_failures(&topology(SMALL)),
+        kind in prop_oneof![
+            3 => Just(Kind::Single),
+            3 => Just(Kind::Groups),
+            2 => Just(Kind::Reactive),
+            1 => Just(Kind::Sink),
+            1 => Just(Kind::Loop),
+        ],
+        seed in 0u64..1_000,
+        until in 50u64..4_000,
+    ) {
+        let t = topology(SMALL);
+        let flows = some_flows(6, 30, seed, Time::from_us(400), 60_000);
+        let stop = StopRule { until: Some(Time::from_us(until)) };
+        let config = SimConfig { transport, switch, control, failures, stop, ..SimConfig::default() };
+        let balancer = Spec::parse("sdn-spt").unwrap();
+        let scenario = Scenario { topology: &t, flows: &flows, balancer: &balancer, seed, config: &config };
+        let run = || {
+            let orders = [AgentOrder::ReportAbove(seed % 3 * 10_000)];
+            let plane = orders.into_iter().fold(StaticPlane::new(&t, kind), StaticPlane::ordering);
+            let mut plane = plane.pacing(Bandwidth::from_mbps(500));
+            run_controlled(&scenario, &mut plane, &mut |_| true).map(|o| (o, plane.packet_ins, plane.reports.len()))
+        };
+        let (o, packet_ins, reports) = run().unwrap_or_else(|error| panic!("{error}"));
+        prop_assert!(o.books.check().is_ok());
+        let plane = o.plane.expect("there is a controller");
+        prop_assert_eq!(plane.agent_reports, reports as u64);
+        if config.control.boot == Boot::Warm {
+            prop_assert!(plane.boot.messages > 0);
+        }
+        prop_assert!(packet_ins <= plane.to_controller.packet_in.messages);
+        if matches!(kind, Kind::Single | Kind::Groups) {
+            prop_assert_eq!(o.books.packets_to_controller, 0);
+        }
+        for (record, flow) in o.flows.iter().zip(&flows.flows) {
+            if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
+                prop_assert!(record.fct >= record.ideal, "{:?} below its bound", record);
+                prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
+            }
+        }
+        let again = run().map(|(o, ..)| o);
+        prop_assert_eq!(Ok(o), again);
+    }
+}
+
+#[test]
+fn packets_cost_no_allocation_with_a_controller() {
+    let t = topology("fat-tree:k=4");
+    let balancer = Spec::parse("sdn-ecmp").unwrap();
+    let config = SimConfig::default();
+    for kind in [Kind::Single, Kind::Groups] {
+        let of = |packets: u64| {
+            let flows =
+                list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
+            let scenario = Scenario { topology: &t, flows: &flows, balancer: &balancer, seed: 1, config: &config };
+            let before = ALLOCATIONS.get();
+            let o = run_controlled(&scenario, &mut StaticPlane::new(&t, kind), &mut |_| true).unwrap();
+            assert_eq!(o.books.flows_completed, 16);
+            ALLOCATIONS.get() - before
+        };
+        let (short, long) = (of(500), of(5_000));
+        assert!(long < short + 200, "{kind:?}: {short} allocations for 500 packets per flow, {long} for 5000");
     }
 }
 

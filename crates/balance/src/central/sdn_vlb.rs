@@ -4,8 +4,8 @@
 //! Readings: the intermediates are the switches farthest from hosts (cores, spines); where every switch has hosts, as in
 //! wide-area networks, all others. A path goes to the intermediate and on to the destination on shortest paths. Rules
 //! forward by flow, not by port of arrival, so a path must not visit a switch twice: intermediates that would make it so
-//! are left out, and a pair that has none left (in a pod of a fat-tree) stays with the equal-cost base. If there are more
-//! than `paths`, some are used, others for each pair.
+//! are left out, and a pair that has none left (in a pod of a fat-tree) stays with the equal-cost base. Where paths over
+//! two intermediates are the same, it counts twice. If there are more than `paths`, some are used, others for each pair.
 //!
 //! Pitfalls: large flows still collide. Paths grow longer in networks without tiers.
 

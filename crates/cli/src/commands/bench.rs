@@ -87,7 +87,7 @@ fn run_one(id: &str, balancer: Option<&str>) -> Result<(), Failure> {
     }
     let scenario =
         sim::Scenario { topology: &s.topology, flows: &s.flows, balancer: &s.balancer, seed: 1, config: &s.config };
-    let outcome = sim::run(&scenario, &mut |_| true).map_err(|error| Failure::of(&error))?;
+    let (outcome, _) = experiment::controller::run(&scenario, &mut |_| true).map_err(|error| Failure::of(&error))?;
     let figures = json!({
         "packet_hops": outcome.engine.packet_hops,
         "events": outcome.engine.events,

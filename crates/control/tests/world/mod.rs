@@ -10,11 +10,14 @@ use balance::central::{
     AgentReport, Base, CentralBalancer, CentralCx, CentralNeeds, FlowSource, HopTable, NetworkView, NextHop, Path, Pin,
     Placements, WeightedPath, Why,
 };
-use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::{
     ConnectionId, DatapathId, Description, FromController, Headers, MacAddr, PortDesc, PortNo, ToController, frame,
 };
 use switch::{HashFields, Select, Switch};
+
+/// Paths by datapath ids, with their shares.
+pub type Division = Vec<(Vec<u64>, u16)>;
 
 /// What tests tell their balancer to want.
 #[derive(Default)]
@@ -22,9 +25,15 @@ pub struct Script {
     /// Paths of flows by datapath ids; those not named are released.
     pub pins: BTreeMap<FiveTuple, Vec<u64>>,
     /// Divisions by datapath ids.
-    pub divisions: BTreeMap<(u64, u64), Vec<(Vec<u64>, u16)>>,
+    pub divisions: BTreeMap<(u64, u64), Division>,
     /// Why it was asked.
     pub asked: Vec<Why>,
+    /// Rates of flows seen when asked.
+    pub rates: Vec<Bandwidth>,
+    /// Bytes of the flow that ended last.
+    pub last_bytes: u64,
+    /// Greatest load of any link seen when asked.
+    pub load: Vec<Bandwidth>,
 }
 
 /// Equal-cost base, and whatever the script says besides.
@@ -40,6 +49,11 @@ impl CentralBalancer for Scripted {
     fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
         let mut script = self.script.lock().expect("no test panics while it holds the script");
         script.asked.push(why);
+        script.rates.extend(view.flows.iter().filter_map(|(_, facts)| facts.rate));
+        script.load.extend(view.load.iter().filter_map(|load| load.rate).max());
+        if let Why::FlowEnded(flow) = why {
+            script.last_bytes = view.flows.get(flow).expect("facts of a flow that ended").bytes;
+        }
         if why == Why::Network {
             placements.set_base(equal_cost(view));
         }
@@ -207,15 +221,19 @@ impl World {
     }
     pub fn disconnect(&mut self, node: NodeIx) {
         let connection = self.connections.remove(&node).expect("a connection");
-        // What is on its way is lost.
+        self.forget_messages(connection);
+        self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
+        self.controller.handle(self.now, ToController::Disconnected(connection));
+        self.drain_controller();
+    }
+
+    /// What is on its way on a connection that is gone is lost.
+    fn forget_messages(&mut self, connection: ConnectionId) {
         self.queue.retain(|_, happening| match happening {
             Happening::ToSwitch(_, other, _) => *other != connection,
             Happening::ToController(ToController::Message(other, _)) => *other != connection,
             _ => true,
         });
-        self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
-        self.controller.handle(self.now, ToController::Disconnected(connection));
-        self.drain_controller();
     }
 
     /// Cuts or mends a cable; both ends notice at once.
@@ -398,6 +416,7 @@ impl World {
                     let node = self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node);
                     if let Some(node) = node {
                         self.connections.remove(&node);
+                        self.forget_messages(connection);
                         self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
                     }
                 }
@@ -429,7 +448,10 @@ impl World {
             }
             entries.retain(|entry| entry.cookie >> 48 == 0xa7ab);
             let desired = self.controller.desired_entries(switch.datapath());
-            assert_eq!(entries, desired, "{:?}", switch.datapath());
+            let surplus = entries.iter().find(|entry| !desired.contains(entry));
+            let missing = desired.iter().find(|entry| !entries.contains(entry));
+            assert_eq!((surplus, missing), (None, None), "surplus and missing on {:?}", switch.datapath());
+            assert!(entries == desired, "{:?}: the order differs", switch.datapath());
             let groups: Vec<_> = switch.groups().into_iter().filter(|group| group.group.0 >> 16 == 0xa7ab).collect();
             assert_eq!(groups, self.controller.desired_groups(switch.datapath()), "{:?}", switch.datapath());
         }

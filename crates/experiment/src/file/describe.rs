@@ -194,12 +194,22 @@ fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
             (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs{of}"))
         }
         FailureKind::SwitchDown(node) => (topology.node(*node).name.clone(), "down".to_owned()),
+        FailureKind::OneWayDown(link) => (topology.link_name(*link), "down in this direction".to_owned()),
+        FailureKind::ChannelStall(node) => {
+            (format!("control channel of {}", topology.node(*node).name), "stalled".to_owned())
+        }
+        FailureKind::ChannelDown(node) => {
+            (format!("control connection of {}", topology.node(*node).name), "broken".to_owned())
+        }
+        FailureKind::ControllerDown => ("controller".to_owned(), "down".to_owned()),
     };
     let until = failure.until.map_or(String::new(), |until| format!(" until {until}"));
     let detection = match failure.kind {
         FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. } => {
             "unseen by routing".to_owned()
         }
+        FailureKind::ChannelStall(_) => "unseen".to_owned(),
+        FailureKind::ChannelDown(_) | FailureKind::ControllerDown => "noticed at once".to_owned(),
         _ => format!("detected after {}", failure.detection),
     };
     (subject, format!("{what} from {}{until}, {detection}", failure.at))

@@ -23,9 +23,11 @@ pub(crate) fn expand(document: &mut Document) -> Result<(), FileError> {
     Ok(())
 }
 
-/// `kind:target,key=value,…`; the target may also be given by its key, `link` or `switch`.
+/// `kind:target,key=value,…`, or `kind,key=value,…`; the target may also be given by its key, `link` or `switch`.
 fn table(document: &Document, text: &str, at: &At) -> Result<Table, FileError> {
-    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    // What has no place, such as the controller, goes without the colon.
+    let has_target = text.find(':').is_some_and(|colon| !text[..colon].contains(','));
+    let (kind, rest) = text.split_once(if has_target { ':' } else { ',' }).unwrap_or((text, ""));
     let mut table = Table::new();
     let mut put = |key: &str, data: Data| {
         let value = Value { data, at: at.clone() };
@@ -55,7 +57,7 @@ fn table(document: &Document, text: &str, at: &At) -> Result<Table, FileError> {
 fn target_key(kind: &str, target: &str) -> &'static str {
     let is_link = target.contains("->") || target == "any" || target.ends_with('%');
     match kind {
-        "blackhole" | "switch-down" => "switch",
+        "blackhole" | "switch-down" | "channel-stall" | "channel-down" => "switch",
         "random-drop" if !is_link => "switch",
         _ => "link",
     }

@@ -6,7 +6,18 @@ use sim::{Failure, FailureKind};
 use super::error::FileError;
 use super::section::Section;
 
-const KINDS: [&str; 5] = ["link-down", "link-rate", "random-drop", "blackhole", "switch-down"];
+const KINDS: [&str; 8] = [
+    "link-down",
+    "link-rate",
+    "random-drop",
+    "blackhole",
+    "switch-down",
+    "channel-stall",
+    "channel-down",
+    "controller-down",
+];
+/// Of [`KINDS`]: the one that has no place.
+const CONTROLLER_DOWN: usize = 7;
 
 /// The failures of a table, the `place`-th of the file: several, where its target is a share of all links or switches.
 pub(crate) fn read(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<Failure>, FileError> {
@@ -22,9 +33,17 @@ pub(crate) fn read(section: &Section<'_>, topology: &Topology, place: usize) -> 
 
 fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<FailureKind>, FileError> {
     let kind = section.choice("kind", &KINDS)?.ok_or_else(|| section.missing("kind"))?;
+    let is_one_way = direction(section, kind)?;
+    if kind == CONTROLLER_DOWN {
+        let keys = ["link", "switch", "pick", "fraction", "probability", "from_rack", "to_rack"];
+        return match keys.into_iter().find(|key| section.has(key)) {
+            Some(key) => Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
+            None => Ok(vec![FailureKind::ControllerDown]),
+        };
+    }
     let target = target(section, kind)?;
-    let amount = ["fraction", "fraction", "probability", "fraction", ""][kind];
-    let is_needed = !matches!(kind, 0 | 4);
+    let amount = ["fraction", "fraction", "probability", "fraction", "", "", ""][kind];
+    let is_needed = matches!(kind, 1..=3);
     for key in ["fraction", "probability"] {
         match (is_needed && key == amount, section.has(key)) {
             (true, false) => return Err(section.missing(key).with_hint(format!("`{}` needs it", KINDS[kind]))),
@@ -40,16 +59,28 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
         let of = |node| match kind {
             2 => FailureKind::SwitchDrop { node, probability: amount },
             3 => FailureKind::Blackhole { node, fraction: amount, racks },
+            5 => FailureKind::ChannelStall(node),
+            6 => FailureKind::ChannelDown(node),
             _ => FailureKind::SwitchDown(node),
         };
         return Ok(switches(section, text, topology, choice.as_mut())?.into_iter().map(of).collect());
     }
     let of = |link| match kind {
+        0 if is_one_way => FailureKind::OneWayDown(link),
         0 => FailureKind::LinkDown(link),
         1 => FailureKind::LinkRate { link, fraction: amount },
         _ => FailureKind::RandomDrop { link, probability: amount },
     };
     Ok(links(section, text, topology, choice.as_mut())?.into_iter().map(of).collect())
+}
+
+/// Whether a cable is cut in one direction only.
+fn direction(section: &Section<'_>, kind: usize) -> Result<bool, FileError> {
+    let choice = section.choice("direction", &["both", "one-way"])?;
+    match choice {
+        Some(_) if kind != 0 => Err(section.error("direction", format!("does not belong to `{}`", KINDS[kind]))),
+        choice => Ok(choice == Some(1)),
+    }
 }
 
 /// `from_rack` and `to_rack` of a blackhole.
@@ -76,7 +107,11 @@ fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Opti
 
 /// The key of what fails: `link` or `switch`.
 fn target(section: &Section<'_>, kind: usize) -> Result<&'static str, FileError> {
-    let possible: &[&'static str] = [&["link"][..], &["link"], &["link", "switch"], &["switch"], &["switch"]][kind];
+    let possible: &[&'static str] = match kind {
+        0 | 1 => &["link"],
+        2 => &["link", "switch"],
+        _ => &["switch"],
+    };
     if let Some(key) = ["link", "switch"].into_iter().find(|key| section.has(key) && !possible.contains(key)) {
         return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind])));
     }

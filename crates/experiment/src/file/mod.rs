@@ -22,6 +22,7 @@
 //! "transport.kind" = ["dctcp", "newreno"]
 //! ```
 
+mod control;
 mod describe;
 mod document;
 mod error;
@@ -269,6 +270,7 @@ impl Experiment {
             if topology.hosts().len() < 2 {
                 return Err(network.error("spec", "has one host only, so there is nobody to send to"));
             }
+            check_hosts(&top, &self.balancers, &topology)?;
             let traffic = traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?;
             self.warnings.extend(traffic.warnings);
             let config = settings::read(&top, &topology)?;
@@ -353,6 +355,17 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
         true => Err(top.missing("balancers").with_hint("name some, such as balancers = [\"ecmp\", \"spray\"]")),
         false => Ok(balancers),
     }
+}
+
+/// Controllers do not reach into hosts that have several links or forward.
+fn check_hosts(top: &Section<'_>, balancers: &[balance::Spec], topology: &Topology) -> Result<(), FileError> {
+    let Some(central) = balancers.iter().find(|spec| spec.entry.is_central()) else { return Ok(()) };
+    let is_plain = |host: &net::NodeIx| topology.out_links(*host).len() == 1 && !topology.node(*host).forwards;
+    let Some(host) = topology.hosts().iter().find(|host| !is_plain(host)) else { return Ok(()) };
+    let name = &topology.node(*host).name;
+    let message =
+        format!("`{}` needs hosts with one link each, and host `{name}` has several or forwards", central.entry.name);
+    Err(top.error("balancers", message).with_hint("leave it out, or take a topology such as fat-tree:k=4"))
 }
 
 /// The file with overrides, with paths into the `inputs` folder, and with these of its claims.

@@ -6,6 +6,7 @@ use sim::{
     ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind,
 };
 
+use super::control::control;
 use super::document::Data;
 use super::error::FileError;
 use super::failures;
@@ -19,6 +20,7 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
         host: host(&top.section("host")?)?,
         switch: switch(&top.section("switch")?, &transport)?,
         failures: failures(top, topology)?,
+        control: control(&top.section("control")?)?,
         probes: probes(&top.section("probes")?)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
         transport,

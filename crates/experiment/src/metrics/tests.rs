@@ -58,6 +58,7 @@ fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcom
         series: Series { bin: Time::from_us(10), bins: 2, links: fabric, bytes },
         queues: Vec::new(),
         resequencing: ResequencingRecord::default(),
+        plane: None,
         control: ControlRecord { packets: 3, bytes: 192, in_flight: 0 },
         max_window_packets: 10,
         engine: EngineRecord::default(),

@@ -93,6 +93,7 @@ pub(super) fn block(
     }
     out.push_str("</dl>\n");
     out.push_str(&table(about, points, places));
+    out.push_str(&control_table(about, points, places));
     out.push_str("</details>\n");
     out
 }
@@ -139,6 +140,58 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
         cells.push(unfinished(place));
         for cell in cells {
             let class = if cell == "0" || cell == "—" { " class=\"zero\"" } else { "" };
+            put!(out, "<td{class}>{}</td>", esc(&cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
+}
+
+/// What the controller cost at each point; nothing without one.
+fn control_table(about: &About, points: &str, places: &[Place<'_>]) -> String {
+    if places.iter().all(|place| place.cost.plane.is_none()) {
+        return String::new();
+    }
+    let label = format!("What controlling {} costs at each point", esc(&about.label));
+    let mut out = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
+    );
+    put!(out, "<caption><span>The controller, per run</span></caption>\n<thead><tr><th scope=\"col\">{points}</th>");
+    for heading in [
+        "Messages to switches",
+        "Messages from switches",
+        "Flow-table changes",
+        "Most per second",
+        "Packet-ins",
+        "Suppressed",
+        "Entries per switch",
+        "Decisions",
+        "Moves",
+        "Stale samples",
+        "Errors",
+    ] {
+        put!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for place in places {
+        let Some(plane) = place.cost.plane else { continue };
+        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&place.name));
+        let number = |value: f64| if value == 0.0 { "0".to_owned() } else { text::number(value) };
+        for cell in [
+            number(plane.to_switches),
+            number(plane.to_controller),
+            number(plane.flow_mods),
+            count_text(plane.flow_mods_per_s_peak),
+            number(plane.packet_ins),
+            number(plane.packet_ins_suppressed),
+            format!("{}, mean {}", count_text(plane.entries_max.into()), number(plane.entries_mean)),
+            number(plane.decisions),
+            number(plane.moves),
+            number(plane.stale_samples),
+            number(plane.errors),
+        ] {
+            let class = if cell == "0" { " class=\"zero\"" } else { "" };
             put!(out, "<td{class}>{}</td>", esc(&cell));
         }
         out.push_str("</tr>\n");

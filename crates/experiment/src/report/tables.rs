@@ -252,12 +252,16 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
     });
     out.push_str(&ledger("Flows", &flow_headings, panel, flows));
     let mut headings: Vec<String> = vec!["Sent".into(), "=\u{a0}delivered".into()];
+    let has_controller = panel.entries.iter().flat_map(|entry| &entry.runs).any(|run| run.packets.to_controller > 0);
+    headings.extend(has_controller.then(|| "+\u{a0}to\u{a0}controller".into()));
     headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
     headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
     let packets = panel.rivals().into_iter().map(|entry| {
         let sum = |of: &dyn Fn(&PacketCounts) -> u64| entry.runs.iter().map(|run| of(&run.packets)).sum::<u64>();
         let lost = causes.iter().map(|cause| sum(&|p| p.dropped.get(*cause).copied().unwrap_or(0)));
-        [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(lost).chain([sum(&|p| p.in_flight)]).collect()
+        let taken = has_controller.then(|| sum(&|p| p.to_controller));
+        let arrived = [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(taken);
+        arrived.chain(lost).chain([sum(&|p| p.in_flight)]).collect()
     });
     out.push_str(&ledger("Packets", &headings, panel, packets));
     out.push_str("</div>\n");

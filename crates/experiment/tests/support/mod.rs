@@ -167,6 +167,7 @@ fn record(
     let causes = [("queue", dropped), ("host_queue", 0), ("link_down", running * 3), ("random", 0)];
     let lost: u64 = causes.iter().map(|cause| cause.1).sum();
     let packets = PacketCounts {
+        to_controller: 0,
         sent,
         delivered: sent - lost - running,
         dropped: causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect(),
@@ -201,7 +202,7 @@ fn record(
         loss: Loss { retransmitted_share: dropped as f64 / sent as f64, ..Loss::default() },
         queues: queues(pain),
         control: Control::default(),
-        engine: Engine { events: 123, packet_hops: 456, wall_s: 1.5, peak_rss_bytes: 1 << 26 },
+        engine: Engine { events: 123, packet_hops: 456, wall_s: 1.5, peak_rss_bytes: 1 << 26, ..Engine::default() },
         end_us: 52_000.0,
     };
     let at = |values: &[f64]| (0..=200).map(|k| quantile(values, f64::from(k) / 200.0)).collect();

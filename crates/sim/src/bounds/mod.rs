@@ -224,6 +224,7 @@ impl<'a> Ledger<'a> {
             series,
             resequencing: ResequencingRecord::default(),
             control: ControlRecord::default(),
+            plane: None,
             max_window_packets: 0,
             engine: EngineRecord { events: self.events, packet_hops: 0, peak_packets: 0, peak_flows: self.peak },
             flows: self.records,

@@ -1,6 +1,8 @@
 //! Short ways to write a scenario in a test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod static_plane;
+
 use anabranch_sim::{Outcome, Scenario, SimConfig, SimError, TransportConfig, TransportKind, run};
 use balance::{Connection, Entry, Scale, Spec};
 use net::{Bandwidth, HostIx, Time, Topology};

@@ -107,9 +107,12 @@ impl Choice<'_> {
         for hop in self.dag.hops(at, ends.to) {
             let far = self.dag.far(*hop);
             let first = rank;
-            rank = rank.saturating_add(self.dag.path_count(Ends { from: far, ..ends }));
-            if !self.subset.meets(count, first, rank) {
-                continue;
+            // Ranks matter only where some paths are left out.
+            if count > self.subset.paths_max {
+                rank = rank.saturating_add(self.dag.path_count(Ends { from: far, ..ends }));
+                if !self.subset.meets(count, first, rank) {
+                    continue;
+                }
             }
             path.push(*hop);
             let (hop_room, hop_cost) = self.book.of_link(*hop);

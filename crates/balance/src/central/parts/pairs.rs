@@ -1,5 +1,8 @@
 //! Dividing pairs of edge switches among paths.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use net::NodeIx;
 use net::routes::ClassIx;
 
@@ -40,9 +43,20 @@ impl Pair {
     }
 }
 
-/// Paths of the same weight.
-pub fn evenly(paths: Vec<Path>) -> std::sync::Arc<[WeightedPath]> {
-    paths.into_iter().map(|path| WeightedPath { path, weight: 1 }).collect()
+/// Paths of the same weight; one that occurs several times counts as often.
+pub fn evenly(paths: Vec<Path>) -> Arc<[WeightedPath]> {
+    let mut first = BTreeMap::new();
+    let mut weighted: Vec<WeightedPath> = Vec::with_capacity(paths.len());
+    for path in paths {
+        match first.get(&path) {
+            Some(before) => weighted[*before as usize].weight += 1,
+            None => {
+                first.insert(path.clone(), weighted.len() as u16);
+                weighted.push(WeightedPath { path, weight: 1 });
+            }
+        }
+    }
+    weighted.into()
 }
 
 /// At most `paths_max` ranks below `count`, spread over all of them.

@@ -1,0 +1,155 @@
+//! The controller of `control`, as a run of the simulator sees it.
+
+use std::time::{Duration, Instant};
+
+use balance::central::{AgentReport, CentralBalancer, CentralEnv};
+use balance::{Build, Spec};
+use control::{Config, Controller, KnownHost};
+use net::{HostIx, NodeKind, Time, Topology, address};
+use openflow::{DatapathId, MacAddr, PortNo, ToController};
+use sim::{ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, SimError};
+
+/// Runs a scenario, with a controller if its balancer is central; answers also the mean wall time of a decision,
+/// microseconds, 0 without a controller.
+///
+/// # Errors
+/// As [`sim::run`] and [`sim::run_controlled`].
+pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
+    match Stopwatch::of(scenario.balancer, scenario.topology, &scenario.config.control, scenario.seed) {
+        None => Ok((sim::run(scenario, progress)?, 0.0)),
+        Some(mut controller) => {
+            let outcome = sim::run_controlled(scenario, &mut controller, progress)?;
+            Ok((outcome, controller.decision_us()))
+        }
+    }
+}
+
+/// A controller with a stopwatch. The time it takes is told apart from everything else: it differs between repeats.
+struct Stopwatch {
+    controller: Controller,
+    /// Time of the calls in which the balancer was asked.
+    deciding: Duration,
+    decisions: u64,
+}
+
+impl Stopwatch {
+    /// The controller of a central balancer over a network whose hosts and capacities it has been told; `None` for other
+    /// balancers.
+    fn of(spec: &Spec, topology: &Topology, config: &ControlConfig, seed: u64) -> Option<Stopwatch> {
+        let Build::Central(build) = spec.entry.build else { return None };
+        let balancer = build(&CentralEnv { seed }, &spec.params);
+        Some(Stopwatch::new(balancer, settings(topology, config, seed)))
+    }
+
+    fn new(balancer: Box<dyn CentralBalancer>, config: Config) -> Stopwatch {
+        Stopwatch { controller: Controller::new(config, balancer), deciding: Duration::ZERO, decisions: 0 }
+    }
+
+    /// Mean wall time of the calls in which the balancer was asked, microseconds per question; 0 where it never was.
+    fn decision_us(&self) -> f64 {
+        if self.decisions == 0 { 0.0 } else { self.deciding.as_secs_f64() * 1e6 / self.decisions as f64 }
+    }
+
+    fn timed(&mut self, call: impl FnOnce(&mut Controller)) {
+        let began = Instant::now();
+        call(&mut self.controller);
+        let decisions = self.controller.tally().decisions;
+        if decisions > self.decisions {
+            self.deciding += began.elapsed();
+            self.decisions = decisions;
+        }
+    }
+}
+
+impl ControlPlane for Stopwatch {
+    fn handle(&mut self, now: Time, input: ToController) {
+        self.timed(|controller| controller.handle(now, input));
+    }
+
+    fn report(&mut self, now: Time, report: AgentReport) {
+        self.timed(|controller| controller.report(now, report));
+    }
+
+    fn poll_output(&mut self) -> Option<PlaneOutput> {
+        loop {
+            match self.controller.poll_output()? {
+                control::Output::Channel(wanted) => return Some(PlaneOutput::Channel(wanted)),
+                control::Output::Agents(order) => return Some(PlaneOutput::Agents(order)),
+                control::Output::Event(_) => {}
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.controller.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.timed(|controller| controller.handle_timeout(now));
+    }
+
+    fn tally(&self) -> PlaneTally {
+        let tally = self.controller.tally();
+        PlaneTally { decisions: tally.decisions, moves: tally.moves, stale_samples: tally.stale_samples }
+    }
+}
+
+/// What the controller is told of the network beforehand: hosts, as with static ARP, and the capacities of links.
+fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
+    let default = Config::default();
+    let switches = topology.links().iter().zip(0u32..).filter(|(link, _)| is_switch(topology, link.from));
+    let capacity = |(link, ix): (&net::Link, u32)| ((datapath(link.from), port(topology, net::LinkIx(ix))), link.rate);
+    Config {
+        seed,
+        capacities: switches.map(capacity).collect(),
+        hosts: hosts(topology),
+        poll_interval: config.poll.unwrap_or(default.poll_interval),
+        ..default
+    }
+}
+
+fn hosts(topology: &Topology) -> Vec<KnownHost> {
+    let host = |(host, node): (u32, &net::NodeIx)| {
+        let out = *topology.out_links(*node).first()?;
+        Some(KnownHost {
+            mac: MacAddr(address::host_mac(HostIx(host))),
+            ipv4: address::host_ipv4(HostIx(host)),
+            datapath: datapath(topology.link(out).to),
+            port: port(topology, out.reverse()),
+        })
+    };
+    (0u32..).zip(topology.hosts()).filter_map(host).collect()
+}
+
+fn is_switch(topology: &Topology, node: net::NodeIx) -> bool {
+    topology.node(node).kind == NodeKind::Switch
+}
+
+fn datapath(node: net::NodeIx) -> DatapathId {
+    DatapathId(address::datapath_of(node))
+}
+
+fn port(topology: &Topology, link: net::LinkIx) -> PortNo {
+    PortNo(address::port_of(topology, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_is_told_where_hosts_are_and_how_fast_links_are() {
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").unwrap();
+        let told = settings(&topology, &ControlConfig { poll: Some(Time::from_ms(7)), ..ControlConfig::default() }, 5);
+        assert_eq!((told.seed, told.poll_interval, told.hosts.len()), (5, Time::from_ms(7), 6));
+        // Six links to hosts, four cables between switches with two ends each.
+        assert_eq!(told.capacities.len(), 6 + 8);
+        for (number, host) in (0u32..).zip(&told.hosts) {
+            assert_eq!(address::host_of_ipv4(host.ipv4, 6), Some(HostIx(number)));
+            let node = topology.nodes().iter().zip(0u32..).map(|(_, ix)| net::NodeIx(ix));
+            let switch = node.into_iter().find(|node| datapath(*node) == host.datapath).unwrap();
+            let out = topology.out_links(switch)[host.port.0 as usize - 1];
+            assert_eq!(topology.link(out).to, topology.hosts()[number as usize]);
+        }
+    }
+}

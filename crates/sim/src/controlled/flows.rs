@@ -1,0 +1,227 @@
+//! Headers of the packets of each flow, and what switches have decided about them.
+
+use net::{FiveTuple, HostIx, Time, address};
+use openflow::headers::{ether, protocol};
+use openflow::{Headers, MacAddr, PortNo};
+use switch::{Decision, NoOutput};
+
+use super::{Controlled, HOP_LIMIT, Way, time};
+use crate::network::Loss;
+use crate::packet::{ACK, Packet};
+use crate::queue::NIL;
+
+/// What switches decided about the packets of one flow in one direction, by the link they came on and their VLAN tag.
+///
+/// A flow passes few switches, so that looking through its list is faster than any table.
+#[derive(Debug, Default)]
+struct Decisions {
+    /// Link and tag; longer than these are decisions kept for their memory.
+    keys: Vec<u64>,
+    list: Vec<Decision>,
+}
+
+impl Decisions {
+    /// The place of a key; a new one has no decision that counts.
+    #[inline]
+    fn place(&mut self, key: u64) -> (usize, bool) {
+        if let Some(place) = self.keys.iter().position(|other| *other == key) {
+            return (place, false);
+        }
+        self.keys.push(key);
+        if self.list.len() < self.keys.len() {
+            self.list.push(Decision::default());
+        }
+        (self.keys.len() - 1, true)
+    }
+}
+
+/// A flow slot.
+#[derive(Debug)]
+pub(super) struct FlowState {
+    /// Position in the flow list, or [`NIL`] while the slot is free.
+    pub(super) id: u32,
+    pub(super) tuple: FiveTuple,
+    headers: [Headers; 2],
+    decisions: [Decisions; 2],
+    /// Payload it has sent, once each, and will have sent.
+    pub(super) sent: u64,
+    pub(super) size: u64,
+    /// Its agent has told the controller of it.
+    pub(super) is_reported: bool,
+    /// Least time between the beginnings of two full packets is set by this rate.
+    pub(super) pace: Option<net::Bandwidth>,
+}
+
+/// All flow slots.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    slots: Vec<FlowState>,
+}
+
+/// What a flow that begins is.
+pub(crate) struct NewTuple {
+    pub(crate) id: u32,
+    pub(crate) src: HostIx,
+    pub(crate) dst: HostIx,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) is_tcp: bool,
+    pub(crate) size: u64,
+}
+
+impl NewTuple {
+    fn tuple(&self) -> FiveTuple {
+        FiveTuple {
+            src: address::host_ipv4(self.src),
+            dst: address::host_ipv4(self.dst),
+            protocol: if self.is_tcp { protocol::TCP } else { protocol::UDP },
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+        }
+    }
+}
+
+impl Flows {
+    pub(super) fn get(&self, slot: u32) -> Option<&FlowState> {
+        self.slots.get(slot as usize).filter(|flow| flow.id != NIL)
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut FlowState> {
+        self.slots.get_mut(slot as usize).filter(|flow| flow.id != NIL)
+    }
+
+    pub(super) fn open(&mut self, slot: u32, flow: &NewTuple) {
+        let tuple = flow.tuple();
+        let ways = [headers(flow.src, flow.dst, tuple), headers(flow.dst, flow.src, tuple.reverse())];
+        while self.slots.len() <= slot as usize {
+            self.slots.push(FlowState {
+                id: NIL,
+                tuple,
+                headers: ways,
+                decisions: Default::default(),
+                sent: 0,
+                size: 0,
+                is_reported: false,
+                pace: None,
+            });
+        }
+        let state = &mut self.slots[slot as usize];
+        state.decisions.iter_mut().for_each(|decisions| decisions.keys.clear());
+        (state.id, state.tuple, state.headers, state.size) = (flow.id, tuple, ways, flow.size);
+        (state.sent, state.is_reported, state.pace) = (0, false, None);
+    }
+
+    pub(super) fn close(&mut self, slot: u32) {
+        if let Some(state) = self.slots.get_mut(slot as usize) {
+            state.id = NIL;
+        }
+    }
+
+    /// Everything is to be decided anew.
+    pub(super) fn forget_decisions(&mut self) {
+        self.slots.iter_mut().flat_map(|flow| &mut flow.decisions).for_each(|decisions| decisions.keys.clear());
+    }
+}
+
+fn headers(src: HostIx, dst: HostIx, tuple: FiveTuple) -> Headers {
+    Headers {
+        eth_dst: MacAddr(address::host_mac(dst)),
+        eth_src: MacAddr(address::host_mac(src)),
+        eth_type: ether::IPV4,
+        ip_proto: tuple.protocol,
+        ipv4_src: tuple.src,
+        ipv4_dst: tuple.dst,
+        l4_src: tuple.src_port,
+        l4_dst: tuple.dst_port,
+        ..Headers::default()
+    }
+}
+
+/// The tag of a packet as [`Packet::tag`] holds it: 0 for none.
+#[inline]
+pub(super) fn tag_of(vlan: Option<u16>) -> u32 {
+    vlan.map_or(0, |vlan| u32::from(vlan) + 1)
+}
+
+#[inline]
+fn vlan_of(tag: u32) -> Option<u16> {
+    tag.checked_sub(1).map(|vlan| vlan as u16)
+}
+
+impl Controlled<'_> {
+    /// What the switch at the end of `link` does with a packet that came on it.
+    #[inline]
+    pub(crate) fn route(&mut self, now: u64, link: u32, packet: &mut Packet) -> Way {
+        if packet.rank >= HOP_LIMIT {
+            return Way::Lost(Loss::Loop);
+        }
+        packet.rank += 1;
+        let now = time(self.clock(now));
+        let (ix, port) = self.ends[link as usize];
+        let direction = usize::from(packet.is(ACK));
+        let flow = &mut self.flows.slots[packet.flow as usize];
+        let decisions = &mut flow.decisions[direction];
+        let (place, is_new) = decisions.place(u64::from(link) << 32 | u64::from(packet.tag));
+        let decision = &mut decisions.list[place];
+        let switch = &mut self.stations[ix as usize].switch;
+        if is_new || !switch.is_current(decision) {
+            let before = Headers { vlan: vlan_of(packet.tag), ..flow.headers[direction] };
+            switch.decide(now, PortNo(port), &before, decision);
+            if let Some(what) = cannot_carry(decision, &before) {
+                self.give_up(|| format!("switch {} {what}", ix + 1));
+                return Way::Lost(Loss::NoRoute);
+            }
+        }
+        switch.count(now, PortNo(port), decision, u32::from(packet.bytes));
+        let way = match (decision.egress.first(), decision.to_controller, decision.no_output) {
+            (Some(egress), _, _) => match self.stations[ix as usize].link_of(egress.port) {
+                Some(out) => {
+                    packet.tag = tag_of(egress.headers.vlan);
+                    Way::Link(out)
+                }
+                None => Way::Lost(Loss::NoRoute),
+            },
+            (None, true, _) => Way::Taken,
+            (None, false, Some(NoOutput::PortDown)) => Way::Lost(Loss::LinkDown),
+            (None, false, _) => Way::Lost(Loss::NoRoute),
+        };
+        if decision.to_controller {
+            self.cost.packets_taken += u64::from(way == Way::Taken);
+            self.hand_to_controller(now, link, packet, direction, place, way == Way::Taken);
+        }
+        way
+    }
+
+    /// Sends a packet to the controller, as the decision at `place` has it.
+    #[cold]
+    fn hand_to_controller(
+        &mut self,
+        now: Time,
+        link: u32,
+        packet: &Packet,
+        direction: usize,
+        place: usize,
+        is_taken: bool,
+    ) {
+        let (ix, port) = self.ends[link as usize];
+        let key = self.flows.slots[packet.flow as usize].decisions[direction].keys[place];
+        let flow = &self.flows.slots[packet.flow as usize];
+        let headers = Headers { vlan: vlan_of(key as u32), ..flow.headers[direction] };
+        let frame = self.frames.of_packet(&headers, packet, flow.id, is_taken);
+        let decision = &flow.decisions[direction].list[place];
+        self.stations[ix as usize].switch.packet_in(now, PortNo(port), decision, &frame);
+        self.drain_switch(now.as_ps(), ix);
+    }
+}
+
+/// Why packets cannot be carried on as a switch has decided, if they cannot.
+fn cannot_carry(decision: &Decision, before: &Headers) -> Option<&'static str> {
+    if decision.egress.len() > 1 {
+        return Some("sends copies of the packets of flows out of several ports, which runs of flows do not know");
+    }
+    let after = decision.egress.first()?.headers;
+    // The tag travels with the packet; its priority and the traffic class do not matter to anyone here.
+    let plain = Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, ..after };
+    let is_same = plain == Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, ..*before };
+    (!is_same).then_some("rewrites addresses or ports of the packets of flows, which runs of flows do not know")
+}

@@ -1,0 +1,170 @@
+//! Packets that are bytes: those for the controller, those it sends, and what hosts answer.
+
+use std::collections::VecDeque;
+
+use net::{HostIx, address};
+use openflow::headers::ether;
+use openflow::{Headers, MacAddr, PortNo, frame};
+
+use super::agenda::Item;
+use super::flows::tag_of;
+use super::{Controlled, time};
+use crate::packet::{CONTROL, NO_PATH, Packet, stamp};
+use crate::queue::NIL;
+
+/// Least size of an Ethernet frame without its check sequence, bytes.
+const FRAME_MIN: usize = 60;
+/// Operation of an ARP request.
+const ARP_REQUEST: u16 = 1;
+/// What marks the frame of a packet of a flow, at its end, before the number under which the packet is kept.
+const MARK: [u8; 4] = *b"flow";
+const TRAILER: usize = MARK.len() + 8;
+/// Packets kept for the controller to send on. More than any controller has in hand at once.
+const KEPT: usize = 1 << 16;
+
+/// A frame a switch has sent.
+#[derive(Debug)]
+pub(super) struct FrameOut {
+    pub(super) link: u32,
+    pub(super) bytes: Vec<u8>,
+    /// Switches it has passed.
+    pub(super) hops: u32,
+}
+
+/// A packet of a flow that has gone to the controller.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    packet: Packet,
+    /// Its flow in the list: the slot may serve another by now.
+    flow: u32,
+    /// It went nowhere else, and has not been sent on since.
+    is_waiting: bool,
+}
+
+/// Frames under way, and the packets of flows among them.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    bytes: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    kept: VecDeque<Kept>,
+    /// Number of the first one kept.
+    first: u64,
+}
+
+impl Frames {
+    fn put(&mut self, bytes: Vec<u8>) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.bytes[place as usize] = bytes;
+                place
+            }
+            None => {
+                self.bytes.push(bytes);
+                self.bytes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The bytes of a frame that has arrived, or is lost.
+    pub(super) fn take(&mut self, place: u32) -> Vec<u8> {
+        self.free.push(place);
+        std::mem::take(&mut self.bytes[place as usize])
+    }
+
+    /// A packet of a flow as the controller will see it.
+    pub(super) fn of_packet(&mut self, headers: &Headers, packet: &Packet, flow: u32, is_taken: bool) -> Vec<u8> {
+        let number = self.first + self.kept.len() as u64;
+        self.kept.push_back(Kept { packet: *packet, flow, is_waiting: is_taken });
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        // Headers of Ethernet, IP and TCP are part of the packet's size; bare ones have no room for the trailer.
+        let bare = frame::build(headers, 0).len();
+        let mut bytes = frame::build(headers, usize::from(packet.bytes).saturating_sub(bare).max(TRAILER));
+        let end = bytes.len();
+        bytes[end - TRAILER..end - 8].copy_from_slice(&MARK);
+        bytes[end - 8..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// The packet of a flow that a frame stands for, if the controller may send it on: once, if it went nowhere else.
+    fn packet_of(&mut self, bytes: &[u8]) -> Option<(Packet, u32)> {
+        let trailer = bytes.get(bytes.len().checked_sub(TRAILER)?..)?;
+        let (mark, number) = trailer.split_at(MARK.len());
+        if mark != MARK {
+            return None;
+        }
+        let number = u64::from_be_bytes(number.try_into().ok()?);
+        let kept = self.kept.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        std::mem::take(&mut kept.is_waiting).then_some((kept.packet, kept.flow))
+    }
+}
+
+/// What a frame becomes on a link.
+pub(super) enum OnLink {
+    /// A packet of a flow again.
+    Flow(Packet),
+    /// A frame, as a packet that stands for it.
+    Frame(Packet),
+}
+
+impl Controlled<'_> {
+    /// The packet that carries a frame out on a link.
+    pub(super) fn on_link(&mut self, now: u64, out: FrameOut) -> OnLink {
+        if let Some((packet, flow)) = self.frames.packet_of(&out.bytes)
+            && self.flows.get(packet.flow).is_some_and(|state| state.id == flow)
+        {
+            let vlan = frame::parse(&out.bytes).ok().and_then(|headers| headers.vlan);
+            return OnLink::Flow(Packet { tag: tag_of(vlan), next: NIL, ..packet });
+        }
+        let bytes = out.bytes.len().clamp(FRAME_MIN, usize::from(u16::MAX)) as u16;
+        let frame = self.frames.put(out.bytes);
+        OnLink::Frame(Packet {
+            departs: 0,
+            hash: 0,
+            next: NIL,
+            flow: NIL,
+            src: NIL,
+            dst: NIL,
+            seq: frame,
+            rank: out.hops,
+            sent: stamp(now),
+            edge: 0,
+            tag: 0,
+            class: 0,
+            sack: 0,
+            bytes,
+            path: NO_PATH,
+            echo_path: NO_PATH,
+            flags: CONTROL,
+        })
+    }
+
+    /// A frame has come to the end of a link: a switch processes it, a host may answer.
+    pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32, host: u32) {
+        let (ix, port) = self.ends[link as usize];
+        if ix != NIL {
+            self.stations[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
+            return self.drain_switch_after(clock, ix, hops + 1);
+        }
+        if let Some(answer) = answer(host, bytes) {
+            self.outgoing.push(FrameOut { link: link ^ 1, bytes: answer, hops: 0 });
+        }
+    }
+
+    /// While booting: frames switches have sent arrive at once.
+    pub(super) fn deliver_at_once(&mut self, clock: u64) {
+        for out in std::mem::take(&mut self.outgoing) {
+            self.agenda.put(clock, Item::Frame(out.link, out.bytes));
+        }
+    }
+}
+
+/// What a host answers to a frame: its Ethernet address to who asks for it.
+fn answer(host: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+    let asked = frame::parse(bytes).ok()?;
+    let (mac, ipv4) = (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
+    let is_for_it = asked.eth_type == ether::ARP && asked.arp_op == ARP_REQUEST && asked.ipv4_dst == ipv4;
+    is_for_it.then(|| frame::arp_reply(mac, ipv4, asked.eth_src, asked.ipv4_src))
+}

@@ -1,0 +1,233 @@
+//! A controller for tests that knows the network beforehand: it installs shortest paths when a switch connects, and anew
+//! when a port comes or goes. No discovery, no balancing.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anabranch_sim::{ControlPlane, PlaneOutput, PlaneTally};
+use balance::central::{AgentOrder, AgentReport};
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Time, Topology, address};
+use openflow::headers::ether;
+use openflow::{
+    Action, Bucket, ConnectionId, Envelope, FlowMod, FlowModCommand, FromController, GroupId, GroupKind, GroupMod,
+    GroupModCommand, Instructions, Masked, Match, Message, PacketOut, PortNo, TableId, ToController, Xid,
+};
+
+/// What it installs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The first shortest path.
+    Single,
+    /// A select group over all shortest paths.
+    Groups,
+    /// Nothing but a table-miss entry: all packets come to it, and it sends them where they belong.
+    Reactive,
+    /// Nothing but a table-miss entry; packets that come are not sent on.
+    Sink,
+    /// What hosts send goes to the next switch, which sends it back, and so on.
+    Loop,
+}
+
+pub struct StaticPlane<'a> {
+    topology: &'a Topology,
+    kind: Kind,
+    alive: Vec<bool>,
+    routes: Routes,
+    switches: BTreeMap<ConnectionId, NodeIx>,
+    outputs: VecDeque<PlaneOutput>,
+    xid: u32,
+    /// What it was told, for tests to look at.
+    pub reports: Vec<(Time, AgentReport)>,
+    pub paced: u64,
+    pace: Option<Bandwidth>,
+    pub disconnected: u64,
+    pub connected: u64,
+    pub packet_ins: u64,
+    pub tally: PlaneTally,
+}
+
+impl<'a> StaticPlane<'a> {
+    pub fn new(topology: &'a Topology, kind: Kind) -> StaticPlane<'a> {
+        StaticPlane {
+            topology,
+            kind,
+            alive: vec![true; topology.links().len()],
+            routes: Routes::intact(topology),
+            switches: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            xid: 0,
+            reports: Vec::new(),
+            paced: 0,
+            pace: None,
+            disconnected: 0,
+            connected: 0,
+            packet_ins: 0,
+            tally: PlaneTally::default(),
+        }
+    }
+
+    /// Agents are told this before anything else.
+    pub fn ordering(mut self, order: AgentOrder) -> StaticPlane<'a> {
+        self.outputs.push_back(PlaneOutput::Agents(order));
+        self
+    }
+
+    /// Flows that are reported are told to go no faster.
+    pub fn pacing(mut self, rate: Bandwidth) -> StaticPlane<'a> {
+        self.pace = Some(rate);
+        self
+    }
+
+    fn send(&mut self, connection: ConnectionId, message: Message) {
+        self.xid += 1;
+        let envelope = Envelope { xid: Xid(self.xid), message };
+        self.outputs.push_back(PlaneOutput::Channel(FromController::Message(connection, envelope)));
+    }
+
+    fn port(&self, link: LinkIx) -> PortNo {
+        PortNo(address::port_of(self.topology, link))
+    }
+
+    /// Links to take from a switch to a host; none where there is no way.
+    fn hops(&self, node: NodeIx, host: HostIx) -> Vec<LinkIx> {
+        let class = self.routes.class_of(host);
+        if self.routes.class_node(class) == node {
+            return self.routes.last_link(host).into_iter().filter(|link| self.alive[link.ix()]).collect();
+        }
+        self.routes.next_hops(node, class).to_vec()
+    }
+
+    /// Everything anew: entries of the same match replace those there are.
+    fn install(&mut self, connection: ConnectionId, node: NodeIx) {
+        match self.kind {
+            Kind::Single | Kind::Groups => self.install_paths(connection, node),
+            Kind::Reactive | Kind::Sink => self.add(connection, 0, Match::default(), vec![Action::to_controller()]),
+            Kind::Loop => self.install_loop(connection, node),
+        }
+        self.send(connection, Message::BarrierRequest);
+    }
+
+    fn install_paths(&mut self, connection: ConnectionId, node: NodeIx) {
+        for host in (0..self.topology.hosts().len() as u32).map(HostIx) {
+            let ports: Vec<PortNo> = self.hops(node, host).iter().map(|link| self.port(*link)).collect();
+            let dst = Masked::<core::net::Ipv4Addr>::exact(address::host_ipv4(host));
+            let m = Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(dst), ..Match::default() };
+            match (self.kind, ports.as_slice()) {
+                (_, []) => {
+                    let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..rule(1, m, Vec::new()) };
+                    self.send(connection, Message::FlowMod(delete));
+                }
+                (Kind::Groups, [_, _, ..]) => {
+                    let buckets = ports.iter().map(|port| Bucket::watching(*port, 1)).collect();
+                    self.group(connection, GroupId(host.0 + 1), buckets);
+                    self.add(connection, 1, m, vec![Action::Group(GroupId(host.0 + 1))]);
+                }
+                (_, [first, ..]) => self.add(connection, 1, m, vec![Action::output(*first)]),
+            }
+        }
+    }
+
+    fn install_loop(&mut self, connection: ConnectionId, node: NodeIx) {
+        self.add(connection, 0, Match::default(), vec![Action::output(PortNo::IN_PORT)]);
+        let out = self.topology.out_links(node);
+        let (hosts, others): (Vec<LinkIx>, Vec<LinkIx>) =
+            out.iter().partition(|link| self.topology.is_host_link(**link));
+        for host in hosts {
+            let from_host = Match { in_port: Some(self.port(host)), ..Match::default() };
+            self.add(connection, 1, from_host, vec![Action::output(self.port(others[0]))]);
+        }
+    }
+
+    fn group(&mut self, connection: ConnectionId, group: GroupId, buckets: Vec<Bucket>) {
+        let kind = GroupKind::Select;
+        // One of the two is refused, and the other does it.
+        for command in [GroupModCommand::Add, GroupModCommand::Modify] {
+            let change = GroupMod { command, kind, group, buckets: buckets.clone() };
+            self.send(connection, Message::GroupMod(change));
+        }
+    }
+
+    fn add(&mut self, connection: ConnectionId, priority: u16, m: Match, actions: Vec<Action>) {
+        self.send(connection, Message::FlowMod(rule(priority, m, actions)));
+    }
+
+    fn on_message(&mut self, connection: ConnectionId, message: Message) {
+        match message {
+            Message::Hello { .. } => self.send(connection, Message::FeaturesRequest),
+            Message::FeaturesReply(features) => {
+                let node = NodeIx(features.datapath.0 as u32 - 1);
+                self.switches.insert(connection, node);
+                self.install(connection, node);
+            }
+            Message::PortStatus { port, .. } => {
+                let Some(node) = self.switches.get(&connection).copied() else { return };
+                let out = self.topology.out_links(node)[port.port.0 as usize - 1];
+                // Who receives nothing from a link says so; packets the other way may be lost too.
+                self.alive[out.ix()] = port.is_live();
+                self.alive[out.reverse().ix()] = port.is_live();
+                self.routes = Routes::new(self.topology, &self.alive);
+                self.tally.decisions += 1;
+                for (connection, node) in self.switches.clone() {
+                    self.install(connection, node);
+                }
+            }
+            Message::PacketIn(packet) => {
+                self.packet_ins += 1;
+                if self.kind == Kind::Reactive {
+                    self.send_on(connection, packet.data);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn send_on(&mut self, connection: ConnectionId, data: Vec<u8>) {
+        let Some(node) = self.switches.get(&connection).copied() else { return };
+        let headers = openflow::frame::parse(&data).expect("switches send whole frames");
+        let host = address::host_of_ipv4(headers.ipv4_dst, self.topology.hosts().len()).expect("a host");
+        let Some(port) = self.hops(node, host).first().map(|link| self.port(*link)) else { return };
+        let out = PacketOut {
+            buffer: openflow::BufferId::NO_BUFFER,
+            in_port: PortNo::CONTROLLER,
+            actions: vec![Action::output(port)],
+            data,
+        };
+        self.send(connection, Message::PacketOut(out));
+    }
+}
+
+fn rule(priority: u16, m: Match, actions: Vec<Action>) -> FlowMod {
+    FlowMod::add(TableId(0), priority, m, Instructions::apply(actions))
+}
+
+impl ControlPlane for StaticPlane<'_> {
+    fn handle(&mut self, _: Time, input: ToController) {
+        match input {
+            ToController::Connected(connection) => {
+                self.connected += 1;
+                self.send(connection, Message::Hello { versions: 1 << 4 });
+            }
+            ToController::Message(connection, envelope) => self.on_message(connection, envelope.message),
+            ToController::Disconnected(connection) => {
+                self.disconnected += 1;
+                self.switches.remove(&connection);
+            }
+        }
+    }
+    fn report(&mut self, now: Time, report: AgentReport) {
+        self.reports.push((now, report));
+        if let (AgentReport::Started { tuple, .. }, Some(_)) = (report, self.pace) {
+            self.paced += 1;
+            self.outputs.push_back(PlaneOutput::Agents(AgentOrder::Pace { tuple, rate: self.pace }));
+        }
+    }
+    fn poll_output(&mut self) -> Option<PlaneOutput> {
+        self.outputs.pop_front()
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+    fn handle_timeout(&mut self, _: Time) {}
+    fn tally(&self) -> PlaneTally {
+        self.tally
+    }
+}
