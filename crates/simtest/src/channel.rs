@@ -121,6 +121,7 @@ impl World {
         }
         let Some(switch) = self.connections.get(&connection).copied() else { return };
         let envelope = Envelope { xid: self.sabotage_number(envelope.xid), ..envelope };
+        self.tell_message(">", switch, &envelope);
         self.oracle_down(switch, connection, &envelope);
         if self.switches[switch].channel.connection != Some(connection) {
             return; // Into a connection that is gone already.
@@ -131,6 +132,14 @@ impl World {
             } else {
                 self.queue_down(switch, envelope);
             }
+        }
+    }
+
+    /// A message sets out; keep-alive and the like are not worth telling.
+    fn tell_message(&mut self, way: &str, switch: usize, envelope: &Envelope) {
+        let is_small_talk = matches!(envelope.message, Message::EchoRequest(_) | Message::EchoReply(_));
+        if !is_small_talk {
+            self.tell(|_| format!("s{switch} {way} {}", crate::words::envelope(envelope)));
         }
     }
 
@@ -149,6 +158,7 @@ impl World {
         if self.switches[switch].channel.connection != Some(connection) {
             return; // Answers to others, or into a connection that is gone.
         }
+        self.tell_message("<", switch, &envelope);
         self.oracle_up(switch, connection, &envelope);
         self.report.messages_up += 1;
         for envelope in self.sabotage_up(switch, envelope) {
@@ -215,7 +225,10 @@ impl World {
                 Output::Channel(FromController::Message(connection, envelope)) => self.send_down(connection, envelope),
                 Output::Channel(FromController::Close(connection)) => self.controller_closes(connection),
                 Output::Agents(order) => self.after(self.plan.agent_latency, Event::Order(order)),
-                Output::Event(event) => self.oracle_event(&event),
+                Output::Event(event) => {
+                    self.tell(|_| format!("controller: {event:?}"));
+                    self.oracle_event(&event);
+                }
             }
             if self.oracle_burst(count) {
                 return;

@@ -10,6 +10,7 @@ use crate::world::{Event, World};
 impl World {
     pub(crate) fn begin(&mut self, action: usize) {
         let (what, until) = (self.plan.actions[action].what.clone(), self.plan.actions[action].until);
+        self.tell(|world| format!("BEGIN {}", world.plan.describe(&world.plan.actions[action])));
         self.report.faults += u64::from(self.plan.actions[action].is_fault());
         if until != Time::MAX {
             self.schedule(until, Event::End(action));
@@ -35,6 +36,7 @@ impl World {
     }
 
     pub(crate) fn end(&mut self, action: usize) {
+        self.tell(|world| format!("END {}", world.plan.describe(&world.plan.actions[action])));
         match self.plan.actions[action].what.clone() {
             What::Flow { .. } | What::Move { .. } => {}
             What::Cut { cable, kind } => {

@@ -118,7 +118,7 @@ impl World {
         flow.is_over = true;
         if std::mem::take(&mut flow.is_reported) {
             let report = AgentReport::Ended { tuple: flow.tuple, bytes: flow.bytes };
-            self.tell(report);
+            self.tell_controller(report);
         }
     }
 
@@ -129,11 +129,11 @@ impl World {
         if is_enough && !flow.is_reported {
             flow.is_reported = true;
             let report = AgentReport::Started { tuple: flow.tuple, bytes: flow.bytes, size: None };
-            self.tell(report);
+            self.tell_controller(report);
         }
     }
 
-    fn tell(&mut self, report: AgentReport) {
+    fn tell_controller(&mut self, report: AgentReport) {
         self.after(self.plan.agent_latency, Event::Agent { incarnation: self.incarnation, report });
     }
 

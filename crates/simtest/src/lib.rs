@@ -21,6 +21,7 @@ pub mod plan;
 mod report;
 mod sabotage;
 mod shrink;
+mod words;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,7 +46,29 @@ pub fn storm(seed: u64) -> Result<Report, Failure> {
 /// # Errors
 /// What was violated first. A panic of anything in the storm is a failure like others.
 pub fn storm_of(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>) -> Result<Report, Failure> {
-    let run = || world::World::new(plan, cutback, sabotage).run();
+    run(plan, cutback, sabotage, None)
+}
+
+/// As [`storm_of`], telling `tell` in words what happens: messages that matter, faults, events of the controller, losses.
+///
+/// # Errors
+/// As [`storm_of`].
+pub fn trace(
+    plan: &Plan,
+    cutback: &Cutback,
+    sabotage: Option<Sabotage>,
+    tell: Box<dyn FnMut(&str)>,
+) -> Result<Report, Failure> {
+    run(plan, cutback, sabotage, Some(tell))
+}
+
+fn run(
+    plan: &Plan,
+    cutback: &Cutback,
+    sabotage: Option<Sabotage>,
+    tell: Option<Box<dyn FnMut(&str)>>,
+) -> Result<Report, Failure> {
+    let run = || world::World::new(plan, cutback, sabotage, tell).run();
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -326,7 +326,7 @@ impl Plan {
         lines
     }
 
-    fn describe(&self, action: &Action) -> String {
+    pub(crate) fn describe(&self, action: &Action) -> String {
         let what = match &action.what {
             What::Flow { from, to, tuple, interval, payload } => format!(
                 "h{from} sends to h{to} (protocol {}, ports {} to {}) {payload} B every {interval}",

@@ -44,7 +44,7 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {}: {}", self.oracle, self.at, self.words)
+        write!(f, "{:?} at {:.6} s: {}", self.oracle, self.at.as_s_f64(), self.words)
     }
 }
 

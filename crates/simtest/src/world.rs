@@ -178,6 +178,8 @@ pub(crate) struct World {
     pub(crate) failure: Option<Failure>,
     pub(crate) absent_switches: BTreeSet<usize>,
     pub(crate) absent_hosts: BTreeSet<usize>,
+    /// Who wants to be told what happens.
+    tell: Option<Box<dyn FnMut(&str)>>,
 }
 
 /// Address of a host.
@@ -191,7 +193,7 @@ pub(crate) fn datapath_of(switch: usize) -> DatapathId {
 
 impl World {
     /// The world of a plan, at its beginning.
-    pub(crate) fn new(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>) -> World {
+    pub(crate) fn new(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Box<dyn FnMut(&str)>>) -> World {
         let plan = cutback.apply(plan);
         let wiring = &plan.wiring;
         let cable = |cable: &crate::plan::Cable| CableState {
@@ -226,6 +228,7 @@ impl World {
             failure: None,
             absent_switches: cutback.without_switches.clone(),
             absent_hosts: cutback.without_hosts.clone(),
+            tell,
             plan,
         };
         world.prepare();
@@ -316,6 +319,14 @@ impl World {
     /// Something will happen in a while.
     pub(crate) fn after(&mut self, delay: Time, event: Event) {
         self.schedule(self.now.saturating_add(delay), event);
+    }
+
+    /// Tells what happens to whoever wants to know.
+    pub(crate) fn tell(&mut self, words: impl FnOnce(&World) -> String) {
+        if self.tell.is_some() {
+            let line = format!("{:>14.6} {}", self.now.as_s_f64(), words(self));
+            self.tell.iter_mut().for_each(|tell| tell(&line));
+        }
     }
 
     /// Something was violated; the first time counts.

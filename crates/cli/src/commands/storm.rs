@@ -54,6 +54,9 @@ pub struct Args {
     /// With --seed: halve the time this many times
     #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     halvings: u32,
+    /// With --seed: tell what happens, message by message
+    #[arg(long, requires = "seed")]
+    trace: bool,
     /// Do something wrong, to see whether it is found; `list` shows what there is
     #[arg(long, value_name = "NAME")]
     sabotage: Option<String>,
@@ -110,8 +113,13 @@ fn cutback(args: &Args) -> Result<Cutback, Failure> {
 
 fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure> {
     let (plan, cutback) = (simtest::draw::draw(seed), cutback(args)?);
+    let result = match args.trace {
+        // A closed pipe ends the telling, not the storm.
+        true => simtest::trace(&plan, &cutback, sabotage, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
+        false => simtest::storm_of(&plan, &cutback, sabotage),
+    };
     let mut out = std::io::stdout().lock();
-    match simtest::storm_of(&plan, &cutback, sabotage) {
+    match result {
         Ok(report) => {
             words(&mut out, &cutback.apply(&plan))?;
             Ok(tell(&mut out, 1, &report, Duration::ZERO)?)

@@ -75,14 +75,14 @@ impl World {
         let extra = there.iter().find(|entry| !wanted.contains(entry));
         let missing = wanted.iter().find(|entry| !there.contains(entry));
         if let Some(entry) = extra {
-            return Some(format!("s{switch} has a rule too many: {entry:?}"));
+            return Some(format!("s{switch} has a rule too many: {}", crate::words::entry(entry)));
         }
         match missing {
             Some(_) if state.full_at.is_some() => {
                 self.report.excuses.full_in_the_end += 1;
                 None
             }
-            Some(entry) => Some(format!("s{switch} lacks {entry:?}")),
+            Some(entry) => Some(format!("s{switch} lacks {}", crate::words::entry(entry))),
             None if wanted != there => Some(format!("s{switch}: the same rules, in another order or twice")),
             None => self.wrong_groups(switch, &there),
         }
@@ -120,7 +120,7 @@ impl World {
         if !is_expected && self.now <= self.calm_deadline() {
             self.oracles.calm.quiet_since = None;
         } else if !is_expected {
-            let words = format!("{message:?} between s{switch} and the controller");
+            let words = format!("{} between s{switch} and the controller", crate::words::message(message));
             self.fail(Oracle::Quiet, || words);
         }
     }

@@ -180,7 +180,7 @@ impl World {
             });
             let is_group_there = foreign.group.as_ref().is_none_or(|group| state.groups().contains(group));
             let words = match missing {
-                Some(rule) => format!("s{switch} has lost a rule of someone else: {rule:?}"),
+                Some(rule) => format!("s{switch} has lost a rule of someone else: {}", crate::words::flow_mod(rule)),
                 None if !is_group_there => format!("s{switch} has lost a group of someone else: {:?}", foreign.group),
                 None => continue,
             };

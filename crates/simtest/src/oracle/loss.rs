@@ -47,6 +47,7 @@ impl World {
         };
         let is_disturbed = all_cables.iter().any(|cable| self.cables[*cable].disturbed >= probe.sent)
             || all_switches.iter().any(|switch| self.switches[*switch].disturbed >= probe.sent);
+        self.tell(|_| format!("LOST h{from} to h{to} at {switch:?} {cables:?}: {why}"));
         if !at_quiet && (is_disturbed || !is_known) {
             self.report.excuses.repair += 1;
         } else if switch.is_some_and(|switch| self.switches[switch].full_at.is_some()) {
