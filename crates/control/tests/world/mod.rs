@@ -168,17 +168,26 @@ pub fn known_hosts(topology: &Topology) -> Vec<KnownHost> {
 
 impl World {
     /// Switches of `topology`, not connected yet.
-    pub fn new(topology: Topology, mut config: Config, needs: CentralNeeds, limits: (u32, u32)) -> World {
-        config.seed = 7;
+    pub fn new(topology: Topology, config: Config, needs: CentralNeeds, limits: (u32, u32)) -> World {
         let script = Arc::new(Mutex::new(Script::default()));
         let balancer = Scripted { script: script.clone(), needs };
+        World { script, ..World::with(topology, config, Box::new(balancer), limits) }
+    }
+    /// The same with another balancer.
+    pub fn with(
+        topology: Topology,
+        mut config: Config,
+        balancer: Box<dyn CentralBalancer>,
+        limits: (u32, u32),
+    ) -> World {
+        config.seed = 7;
         let nodes = (0u32..).map(NodeIx).zip(topology.nodes()).filter(|(_, node)| node.kind == NodeKind::Switch);
         let switches = nodes.map(|(node, _)| (node, make_switch(&topology, node, limits))).collect();
         World {
             now: Time::ZERO,
-            controller: Controller::new(config, Box::new(balancer)),
+            controller: Controller::new(config, balancer),
             switches,
-            script,
+            script: Arc::default(),
             events: Vec::new(),
             packets: Vec::new(),
             to_hosts: Vec::new(),
