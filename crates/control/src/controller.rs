@@ -311,7 +311,9 @@ impl Controller {
         let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
         self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups);
-        if is_first_time && has_leftovers {
+        // One that was lost while it was held back is not known any better.
+        let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);
+        if is_unknown && has_leftovers {
             self.fabric.switch(node).is_held = true;
             self.held.insert(datapath, self.now.saturating_add(GET_TO_KNOW));
         }
