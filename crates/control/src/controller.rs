@@ -361,6 +361,10 @@ impl Controller {
                 let counted = refusal.key.filter(|key| key.table == crate::compile::CLASSIFY);
                 let uncounted = counted.and_then(|key| self.flows.refused(self.now, &tuple_of(&key.match_)?));
                 self.questions.extend(uncounted.map(Why::FlowEnded));
+                let is_taken = error == ErrorKind::GroupModFailed(openflow::GroupModFailed::GroupExists);
+                if let Some(group) = refusal.group.filter(|_| is_taken) {
+                    self.fabric.switch(node).taken(group);
+                }
                 refusal.words
             }
             None => {
