@@ -13,6 +13,8 @@ pub enum Failure {
     BrokenPipe,
     /// A mistake in an experiment.
     File(FileError),
+    /// A check found something: not a mistake of whoever gave the command.
+    Check(Box<Failure>),
     /// Anything else.
     Other {
         /// What could not be done.
@@ -38,6 +40,14 @@ impl Failure {
             behind = cause.source();
         }
         Failure::Other { message: error.to_string(), causes, hint: None }
+    }
+    /// The same as the finding of a check.
+    pub fn found_by_check(self) -> Failure {
+        Failure::Check(Box::new(self))
+    }
+    /// What the program answers its caller: 1 if a check failed, 2 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Failure::Check(_)) { 1 } else { 2 }
     }
     /// The same with something behind it.
     pub fn caused_by(mut self, cause: impl fmt::Display) -> Failure {
@@ -94,6 +104,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::BrokenPipe => Ok(()),
+            Failure::Check(finding) => fmt::Display::fmt(finding, f),
             Failure::File(error) => {
                 writeln!(f, "error: {}", error.headline())?;
                 f.write_str(&place(&error.place))?;

@@ -35,6 +35,7 @@ enum Command {
     Bound(commands::bound::Args),
     Report(commands::report::Args),
     Bench(commands::bench::Args),
+    Storm(commands::storm::Args),
     Completions(commands::completions::Args),
 }
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Bound(args) => commands::bound::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
         Command::Bench(args) => commands::bench::execute(&args),
+        Command::Storm(args) => commands::storm::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match done {
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             eprint!("{failure}");
-            ExitCode::from(2)
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -19,12 +19,13 @@
 //!
 //! | priority | match | does |
 //! | --- | --- | --- |
+//! | 60100 | tagged, destination here | pop the label, the host's port |
+//! | 60000 | destination here | the host's port |
 //! | 50000–59999 | five-tuple of a pinned flow | its port |
 //! | 40000–49999 | addresses of a pinned pair of hosts | its port |
 //! | 10000 | VLAN label and destination | the port of the label |
 //! | 5000 | untagged, from a host, destination | group: label and first port of a path |
-//! | 1100 | tagged, destination here | pop the label, the host's port |
-//! | 1000 | destination | the host's port, the next hop, or a group of next hops |
+//! | 1000 | destination | the next hop, or a group of next hops |
 //!
 //! Destinations are addresses of hosts, exactly. A labelled packet that meets no rule of its label goes on by the base, and
 //! loses its label at the last switch whatever happened before. No rule of table 1 matches `in_port`: packets from an old
@@ -51,7 +52,9 @@ pub(crate) const PINS: std::ops::RangeInclusive<u16> = 50_000..=59_999;
 pub(crate) const PAIR_PINS: std::ops::RangeInclusive<u16> = 40_000..=49_999;
 const LABELLED: u16 = 10_000;
 const DIVIDED: u16 = 5_000;
-const LAST_TAGGED: u16 = 1_100;
+/// A host of the switch itself comes before anything else: where it was before, labels and pins lead elsewhere.
+const LAST_TAGGED: u16 = 60_100;
+const LAST: u16 = 60_000;
 const BASE: u16 = 1_000;
 
 const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
@@ -139,7 +142,7 @@ impl Compiler {
     pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
         let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
         [
-            self.forward(Purpose::Base, base_key(host), vec![Action::output(port)]),
+            self.forward(Purpose::Base, key(FORWARD, LAST, to(host)), vec![Action::output(port)]),
             self.forward(Purpose::Base, key(FORWARD, LAST_TAGGED, tagged), vec![Action::PopVlan, Action::output(port)]),
         ]
     }

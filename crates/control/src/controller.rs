@@ -314,7 +314,9 @@ impl Controller {
         let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
         self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups);
-        if is_first_time && has_leftovers {
+        // One that was lost while it was held back is not known any better.
+        let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);
+        if is_unknown && has_leftovers {
             self.fabric.switch(node).is_held = true;
             self.held.insert(datapath, self.now.saturating_add(GET_TO_KNOW));
         }
@@ -362,6 +364,10 @@ impl Controller {
                 let counted = refusal.key.filter(|key| key.table == crate::compile::CLASSIFY);
                 let uncounted = counted.and_then(|key| self.flows.refused(self.now, &tuple_of(&key.match_)?));
                 self.questions.extend(uncounted.map(Why::FlowEnded));
+                let is_taken = error == ErrorKind::GroupModFailed(openflow::GroupModFailed::GroupExists);
+                if let Some(group) = refusal.group.filter(|_| is_taken) {
+                    self.fabric.switch(node).taken(group);
+                }
                 refusal.words
             }
             None => {

@@ -63,6 +63,8 @@ pub(crate) enum Sent {
 pub(crate) struct Refusal {
     /// The rule, if it was one.
     pub(crate) key: Option<RuleKey>,
+    /// The group, if it was one.
+    pub(crate) group: Option<GroupId>,
     pub(crate) words: String,
 }
 
@@ -228,8 +230,14 @@ impl Installer {
         self.foreign_groups.clear();
         self.refused.clear();
         self.refused_groups.clear();
+        // Groups have no cookies: those that rules of others use are theirs, whatever their number.
+        let is_foreign = |rule: &&FlowStats| rule.cookie >> 48 != u64::from(self.owner);
+        self.foreign_groups = rules.iter().filter(is_foreign).flat_map(groups_of).collect();
         for group in groups {
             self.survey_group(group);
+        }
+        for group in self.foreign_groups.clone() {
+            self.renumber(group);
         }
         for stats in rules {
             let key = RuleKey { table: stats.table, priority: Reverse(stats.priority), match_: stats.match_ };
@@ -237,10 +245,7 @@ impl Installer {
                 self.foreign.insert(key);
                 continue;
             }
-            let group = stats.instructions.apply.iter().find_map(|action| match action {
-                Action::Group(group) => Some(*group),
-                _ => None,
-            });
+            let group = groups_of(stats).next();
             let rule = Rule {
                 cookie: stats.cookie,
                 idle_timeout_s: stats.idle_timeout_s,
@@ -259,7 +264,7 @@ impl Installer {
     }
 
     fn survey_group(&mut self, found: &GroupDescription) {
-        if found.group.0 >> 16 != u32::from(self.owner) {
+        if found.group.0 >> 16 != u32::from(self.owner) || self.foreign_groups.contains(&found.group) {
             self.foreign_groups.insert(found.group);
             return;
         }
@@ -343,6 +348,7 @@ impl Installer {
                 }
                 Some(Refusal {
                     key: Some(key),
+                    group: None,
                     words: format!(
                         "a rule of table {} with priority {} is not installed; it is tried again when rules are deleted",
                         key.table.0, key.priority.0
@@ -358,9 +364,41 @@ impl Installer {
                 self.refused_groups.insert(group);
                 self.block_users(group);
                 let words = format!("group {:#x} is not installed, nor are rules that use it", group.0);
-                Some(Refusal { key: None, words })
+                Some(Refusal { key: None, group: Some(group), words })
             }
         }
+    }
+
+    /// Somebody else has taken the number of a group that was to be made: it gets another one, and so do its rules.
+    pub(crate) fn taken(&mut self, group: GroupId) {
+        self.foreign_groups.insert(group);
+        self.groups_installed.remove(&group);
+        self.renumber(group);
+    }
+
+    fn renumber(&mut self, group: GroupId) {
+        let Some(buckets) = self.groups.remove(&group) else { return };
+        let number = self.free_group();
+        self.by_buckets.insert(buckets.clone(), number);
+        self.groups.insert(number, buckets);
+        if let Some(uses) = self.uses.remove(&group) {
+            self.uses.insert(number, uses);
+        }
+        self.refused_groups.remove(&group);
+        self.dirty_groups.remove(&group);
+        self.mark_group(number);
+        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
+        for key in users {
+            let rule = self.desired.get_mut(&key).expect("just found");
+            rule.group = Some(number);
+            for action in rule.instructions.apply.iter_mut().filter(|action| **action == Action::Group(group)) {
+                *action = Action::Group(number);
+            }
+            self.refused.remove(&key);
+            self.mark(key);
+        }
+        self.version += 1;
     }
 
     fn block_users(&mut self, group: GroupId) {
@@ -461,4 +499,12 @@ impl Installer {
             self.mark_group(group);
         }
     }
+}
+
+/// Groups a rule sends to.
+fn groups_of(rule: &FlowStats) -> impl Iterator<Item = GroupId> {
+    rule.instructions.apply.iter().chain(&rule.instructions.write).filter_map(|action| match action {
+        Action::Group(group) => Some(*group),
+        _ => None,
+    })
 }

@@ -9,4 +9,5 @@ pub mod list;
 pub mod matrix;
 pub mod report;
 pub mod run;
+pub mod storm;
 pub mod topology;

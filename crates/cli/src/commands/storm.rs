@@ -1,0 +1,252 @@
+//! `anabranch storm`: the controller and the switches under drawn faults, thousands of times.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use comfy_table::Table;
+use simtest::{Cutback, Plan, Report, Sabotage, Shrunk};
+
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// Test the controller and its switches under drawn faults
+///
+/// Each seed is a storm of its own: a network, a central balancer, flows, and faults of links, switches, control channels and
+/// the controller itself. While it lasts and after it, oracles look for loops, losses, black holes, leftovers. Storms of a
+/// seed are always the same.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  anabranch storm --seeds 2000\n  anabranch storm --seed 17 --shrink\n  \
+                        anabranch storm --seed 17 --keep 3,7,9")]
+pub struct Args {
+    /// Storms to run
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    seeds: u64,
+    /// Seed of the first one
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    from: u64,
+    /// Begin no further storm after this many minutes
+    #[arg(long, value_name = "N")]
+    minutes: Option<f64>,
+    /// Go on after a failure, and list all of them
+    #[arg(long)]
+    keep_going: bool,
+    /// Threads; all cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Run this storm alone, and tell what happens in it
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["from", "seeds", "minutes", "jobs"])]
+    seed: Option<u64>,
+    /// Make a failing storm smaller before it is told
+    #[arg(long)]
+    shrink: bool,
+    /// With --seed: only these actions, by number; `none` for none
+    #[arg(long, value_name = "LIST", requires = "seed")]
+    keep: Option<String>,
+    /// With --seed: without these hosts
+    #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
+    without_hosts: Vec<usize>,
+    /// With --seed: without these switches
+    #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
+    without_switches: Vec<usize>,
+    /// With --seed: halve the time this many times
+    #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
+    halvings: u32,
+    /// With --seed: tell what happens, message by message
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Do something wrong, to see whether it is found; `list` shows what there is
+    #[arg(long, value_name = "NAME")]
+    sabotage: Option<String>,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    // A panic in a storm is told with its seed.
+    std::panic::set_hook(Box::new(|panic| {
+        let is_told = panic.location().is_some_and(|at| !at.file().contains("crates/cli/"));
+        if !is_told {
+            eprintln!("{panic}");
+        }
+    }));
+    let Some(sabotage) = sabotage(args)? else { return Ok(()) };
+    match args.seed {
+        Some(seed) => one(args, seed, sabotage),
+        None => many(args, sabotage),
+    }
+}
+
+/// What is to be done wrong; `None` if there is nothing to do but to list it.
+fn sabotage(args: &Args) -> Result<Option<Option<Sabotage>>, Failure> {
+    let Some(name) = &args.sabotage else { return Ok(Some(None)) };
+    let names = || Sabotage::ALL.iter().map(|sabotage| format!("{sabotage:?}"));
+    if name == "list" {
+        names().try_for_each(|name| writeln!(std::io::stdout(), "{name}"))?;
+        return Ok(None);
+    }
+    let found = Sabotage::ALL.iter().find(|sabotage| format!("{sabotage:?}") == *name);
+    let unknown = || Failure::new(format!("--sabotage {name}: there is no such sabotage"));
+    let hint = || format!("they are {}", names().collect::<Vec<_>>().join(", "));
+    found.map(|found| Some(Some(*found))).ok_or_else(|| unknown().with_hint(hint()))
+}
+
+fn cutback(args: &Args) -> Result<Cutback, Failure> {
+    let numbers = |text: &str| -> Result<BTreeSet<u32>, Failure> {
+        if text == "none" {
+            return Ok(BTreeSet::new());
+        }
+        let number = |part: &str| part.trim().parse().map_err(|_| part.to_owned());
+        text.split(',').map(number).collect::<Result<_, _>>().map_err(|part| {
+            Failure::new(format!("--keep {text}: `{part}` is not a number of an action"))
+                .with_hint("write them as --keep 3,7,9, or `none`")
+        })
+    };
+    Ok(Cutback {
+        keep: args.keep.as_deref().map(numbers).transpose()?,
+        without_hosts: args.without_hosts.iter().copied().collect(),
+        without_switches: args.without_switches.iter().copied().collect(),
+        halvings: args.halvings,
+    })
+}
+
+fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure> {
+    let (plan, cutback) = (simtest::draw::draw(seed), cutback(args)?);
+    let result = match args.trace {
+        // A closed pipe ends the telling, not the storm.
+        true => simtest::trace(&plan, &cutback, sabotage, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
+        false => simtest::storm_of(&plan, &cutback, sabotage),
+    };
+    let mut out = std::io::stdout().lock();
+    match result {
+        Ok(report) => {
+            words(&mut out, &cutback.apply(&plan))?;
+            Ok(tell(&mut out, 1, &report, Duration::ZERO)?)
+        }
+        Err(failure) => Err(tell_failure(&mut out, args, &plan, cutback, sabotage, &failure)?),
+    }
+}
+
+/// Every storm has its seed; the counter hands them out.
+fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes.clamp(0.0, 1e7) * 60.0));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cores, |jobs| jobs as usize);
+    let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let stop = interrupt::listen();
+    let done = Mutex::new((0u64, Report::default(), Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let is_late = limit.is_some_and(|limit| begun.elapsed() > limit);
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let is_over = number >= args.seeds || is_late || has_failed.load(Ordering::Relaxed);
+                    if is_over || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let seed = args.from.wrapping_add(number);
+                    let plan = simtest::draw::draw(seed);
+                    let result = simtest::storm_of(&plan, &Cutback::default(), sabotage);
+                    let mut done = done.lock().expect("no thread panics with the lock");
+                    done.0 += 1;
+                    match result {
+                        Ok(report) => done.1.add(&report),
+                        Err(failure) => {
+                            has_failed.store(!args.keep_going, Ordering::Relaxed);
+                            done.2.push((seed, failure));
+                        }
+                    }
+                    if done.0.is_multiple_of(100) {
+                        eprintln!("{} storms, {:.0} s", done.0, begun.elapsed().as_secs_f64());
+                    }
+                }
+            });
+        }
+    });
+    let (storms, report, mut failures) = done.into_inner().expect("no thread panics with the lock");
+    failures.sort_by_key(|(seed, _)| *seed);
+    let mut out = std::io::stdout().lock();
+    tell(&mut out, storms, &report, begun.elapsed())?;
+    for (seed, failure) in failures.iter().skip(1) {
+        writeln!(out, "seed {seed}: {failure}")?;
+    }
+    match failures.first() {
+        None => Ok(()),
+        Some((seed, failure)) => {
+            let plan = simtest::draw::draw(*seed);
+            Err(tell_failure(&mut out, args, &plan, Cutback::default(), sabotage, failure)?)
+        }
+    }
+}
+
+fn words(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+    plan.words().iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Tells a failure, made smaller if that was asked for.
+fn tell_failure(
+    out: &mut impl Write,
+    args: &Args,
+    plan: &Plan,
+    cutback: Cutback,
+    sabotage: Option<Sabotage>,
+    failure: &simtest::Failure,
+) -> Result<Failure, Failure> {
+    let mut shrunk = Shrunk { cutback, failure: failure.clone(), runs: 0 };
+    if args.shrink {
+        let stop = interrupt::listen();
+        let go_on = || !stop.load(Ordering::Relaxed);
+        shrunk = simtest::shrink(plan, &shrunk.cutback, sabotage, failure, 2_000, go_on);
+        writeln!(out, "made smaller by {} storms:", shrunk.runs)?;
+    }
+    words(out, &shrunk.cutback.apply(plan))?;
+    let mut command = format!("anabranch storm --seed {}{}", plan.seed, shrunk.cutback.options());
+    if let Some(sabotage) = sabotage {
+        command += &format!(" --sabotage {sabotage:?}");
+    }
+    let mut told = Failure::new(format!("the storm of seed {} fails: {}", plan.seed, shrunk.failure));
+    if !args.shrink {
+        told = told.caused_by("to make it smaller, add --shrink");
+    }
+    Ok(told.with_hint(format!("it happens again with: {command}")).found_by_check())
+}
+
+fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -> std::io::Result<()> {
+    let mut table = Table::new();
+    table.set_header(["storms", "events", "faults", "flows", "frames sent", "lost", "moves", "pairs checked"]);
+    let numbers = [
+        storms,
+        report.events,
+        report.faults,
+        report.flows,
+        report.frames_sent,
+        report.frames_lost,
+        report.moves,
+        report.pairs_checked,
+    ];
+    table.add_row(numbers.map(|number| number.to_string()));
+    writeln!(out, "{table}")?;
+    let excuses = &report.excuses;
+    writeln!(
+        out,
+        "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} with full \
+         tables, {} switches full in the end\ncalm after at most {} from the end of the faults; log {:016x}",
+        report.messages_down,
+        report.messages_up,
+        report.changes,
+        report.errors,
+        excuses.repair,
+        excuses.cut_off,
+        excuses.table_full,
+        excuses.full_in_the_end,
+        report.calm_after,
+        report.log_hash,
+    )?;
+    if !elapsed.is_zero() {
+        writeln!(out, "{:.1} s", elapsed.as_secs_f64())?;
+    }
+    Ok(())
+}

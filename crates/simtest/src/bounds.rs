@@ -1,0 +1,63 @@
+//! How long things may take in a storm, from the delays that were drawn for it.
+
+use net::Time;
+
+use crate::plan::{Plan, What};
+
+/// Bounds of a storm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// From a cut to the controller, where an end sees it.
+    pub(crate) seen: Time,
+    /// The same where nobody sees it, or it is to find something out by discovery packets.
+    pub(crate) hidden: Time,
+    /// From the end of a fault until the controller knows: port status, or the next discovery packet.
+    pub(crate) healed: Time,
+    /// From an open channel to a switch in use with all its links known.
+    pub(crate) handshake: Time,
+    /// From a broken channel until the controller knows at the latest.
+    pub(crate) silence: Time,
+    /// From a host at a new place, or forgotten, until it is known.
+    pub(crate) host: Time,
+    /// From what the controller knows to rules that work, everywhere.
+    pub(crate) react: Time,
+    /// From the last event until everything has timed out and been tidied up.
+    pub(crate) tidy: Time,
+}
+
+impl Bounds {
+    pub(crate) fn new(plan: &Plan) -> Bounds {
+        let switches = || plan.switches.iter();
+        let latency = switches().map(|switch| switch.latency).max().unwrap_or_default();
+        let rtt = latency * 2 + plan.notice;
+        let slow = plan.actions.iter().map(|action| match action.what {
+            What::Slow { per_change, .. } => per_change,
+            _ => Time::ZERO,
+        });
+        let per_change = switches().map(|switch| switch.per_change).chain(slow).max().unwrap_or_default();
+        let per_message = switches().map(|switch| switch.per_message).max().unwrap_or_default();
+        let flows = plan.actions.iter().filter(|action| !action.is_fault()).count();
+        // Rules and groups of one switch, all written anew, with those of flows that move.
+        let changes = (plan.wiring.hosts * 6 + flows * 4 + 40) as u64;
+        let backlog = (per_change + per_message * 2) * changes;
+        let path: Time = plan.wiring.cables.iter().map(|cable| cable.delay).sum();
+        let control = &plan.control;
+        let seen = plan.notice + latency + per_message * 100;
+        let discovery = control.discovery_interval + rtt * 2 + path;
+        // A staged change waits for one barrier per stage; stages are as many as a path has switches, and a second change
+        // may wait for the first.
+        let stages = 2 * (plan.wiring.ports.len() as u64 + 4);
+        let react = Time::from_ms(500) + (rtt + path) * stages + backlog * 4;
+        let idle = Time::from_s(u64::from(control.flow_idle_timeout_s));
+        Bounds {
+            seen,
+            hidden: control.link_timeout + discovery,
+            healed: seen + discovery,
+            handshake: rtt * 12 + backlog + discovery,
+            silence: control.echo_timeout + control.echo_interval + rtt,
+            host: plan.announce_interval + rtt,
+            react,
+            tidy: idle * 3 + control.poll_interval * 3 + Time::from_s(5),
+        }
+    }
+}

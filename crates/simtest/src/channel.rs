@@ -1,0 +1,278 @@
+//! Control channels: first in, first out while a connection lasts, with delay, stalls and loss of the connection. A lost
+//! connection takes with it what had not arrived.
+
+use std::collections::VecDeque;
+
+use control::{Controller, Output};
+use net::Time;
+use openflow::{ConnectionId, Envelope, FromController, Message, ToController};
+
+use crate::world::{Event, World};
+
+/// The channel of one switch.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    /// The connection, while there is one.
+    pub(crate) connection: Option<ConnectionId>,
+    /// The last connection the switch has not yet seen go.
+    pub(crate) switch_side: Option<ConnectionId>,
+    /// Counts connections, so that events of earlier ones are known as such.
+    pub(crate) generation: u32,
+    pub(crate) down: VecDeque<(Time, Envelope)>,
+    pub(crate) up: VecDeque<(Time, Envelope)>,
+    down_free: Time,
+    up_free: Time,
+    pub(crate) stalls: u32,
+    pub(crate) breaks: u32,
+    pub(crate) per_change: Time,
+    /// Open and not stalled since then.
+    pub(crate) good_since: Time,
+}
+
+impl Channel {
+    /// Whether the controller can do something through it.
+    pub(crate) fn is_good(&self) -> bool {
+        self.connection.is_some() && self.stalls == 0
+    }
+}
+
+fn is_change(message: &Message) -> bool {
+    matches!(message, Message::FlowMod(_) | Message::GroupMod(_))
+}
+
+impl World {
+    /// A switch opens a connection.
+    pub(crate) fn connect(&mut self, switch: usize, generation: u32) {
+        let state = &mut self.switches[switch];
+        let channel = &mut state.channel;
+        if channel.generation != generation || channel.connection.is_some() || !state.is_on || channel.breaks > 0 {
+            return;
+        }
+        if self.controller.is_none() {
+            return self.after(Time::from_ms(200), Event::Connect { switch, generation });
+        }
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        self.connections.insert(connection, switch);
+        channel.generation += 1;
+        channel.connection = Some(connection);
+        channel.good_since = self.now;
+        (channel.down_free, channel.up_free) = (self.now, self.now);
+        let before = channel.switch_side.replace(connection);
+        // A switch that opens a connection has given up the one before.
+        if let Some(before) = before {
+            state.switch.disconnected(self.now, before);
+        }
+        state.switch.connected(self.now, connection);
+        self.oracles.messages.connected(connection);
+        self.trouble(switch, self.bounds.handshake + self.bounds.react);
+        let controller = self.controller.as_mut().expect("looked above");
+        controller.handle(self.now, ToController::Connected(connection));
+        self.after_switch(switch, None);
+        self.after_controller();
+    }
+
+    /// A switch's control was interrupted, or is back: for this long from now, what concerns it is being repaired.
+    pub(crate) fn trouble(&mut self, switch: usize, lasts: Time) {
+        let until = self.now + lasts;
+        self.switches[switch].disturbed = self.switches[switch].disturbed.max(until);
+        self.disturb_all(until);
+    }
+
+    /// The connection of a switch is gone. Each side notices after a while, and the switch opens another one then.
+    pub(crate) fn lose_connection(&mut self, switch: usize, switch_notices: Time, controller_notices: Option<Time>) {
+        let channel = &mut self.switches[switch].channel;
+        let Some(connection) = channel.connection.take() else { return };
+        channel.generation += 1;
+        channel.down.clear();
+        channel.up.clear();
+        self.oracles.messages.lost(connection);
+        self.after(switch_notices, Event::SwitchNotices { switch, connection });
+        if let Some(delay) = controller_notices {
+            self.after(delay, Event::ControllerNotices { connection });
+        }
+        self.trouble(switch, self.bounds.silence + self.bounds.react);
+    }
+
+    pub(crate) fn switch_notices(&mut self, switch: usize, connection: ConnectionId) {
+        let state = &mut self.switches[switch];
+        if state.channel.switch_side == Some(connection) && state.is_on {
+            state.channel.switch_side = None;
+            state.switch.disconnected(self.now, connection);
+            self.after_switch(switch, None);
+        }
+        let generation = self.switches[switch].channel.generation;
+        self.after(Time::from_ms(100), Event::Connect { switch, generation });
+    }
+
+    pub(crate) fn controller_notices(&mut self, connection: ConnectionId) {
+        let Some(controller) = &mut self.controller else { return };
+        if self.connections.remove(&connection).is_some() {
+            controller.handle(self.now, ToController::Disconnected(connection));
+            self.after_controller();
+        }
+    }
+
+    /// A message from the controller sets out.
+    fn send_down(&mut self, connection: ConnectionId, envelope: Envelope) {
+        self.report.messages_down += 1;
+        if is_change(&envelope.message) {
+            self.report.changes += 1;
+        }
+        let Some(switch) = self.connections.get(&connection).copied() else { return };
+        let envelope = Envelope { xid: self.sabotage_number(envelope.xid), ..envelope };
+        self.tell_message(">", switch, &envelope);
+        self.oracle_down(switch, connection, &envelope);
+        if self.switches[switch].channel.connection != Some(connection) {
+            return; // Into a connection that is gone already.
+        }
+        for (delay, envelope) in self.sabotage_down(switch, envelope) {
+            if delay > Time::ZERO {
+                self.after(delay, Event::Injected { switch, envelope });
+            } else {
+                self.queue_down(switch, envelope);
+            }
+        }
+    }
+
+    /// A message sets out; keep-alive and the like are not worth telling.
+    fn tell_message(&mut self, way: &str, switch: usize, envelope: &Envelope) {
+        let is_small_talk = matches!(envelope.message, Message::EchoRequest(_) | Message::EchoReply(_));
+        if !is_small_talk {
+            self.tell(|_| format!("s{switch} {way} {}", crate::words::envelope(envelope)));
+        }
+    }
+
+    pub(crate) fn queue_down(&mut self, switch: usize, envelope: Envelope) {
+        let traits = &self.plan.switches[switch];
+        let channel = &mut self.switches[switch].channel;
+        let work = if is_change(&envelope.message) { traits.per_change.max(channel.per_change) } else { Time::ZERO };
+        let at = (self.now + traits.latency).max(channel.down_free) + traits.per_message + work;
+        channel.down_free = at;
+        channel.down.push_back((at, envelope));
+        let generation = channel.generation;
+        self.schedule(at, Event::Down { switch, generation });
+    }
+
+    fn send_up(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
+        if self.switches[switch].channel.connection != Some(connection) {
+            return; // Answers to others, or into a connection that is gone.
+        }
+        self.tell_message("<", switch, &envelope);
+        self.oracle_up(switch, connection, &envelope);
+        self.report.messages_up += 1;
+        for envelope in self.sabotage_up(switch, envelope) {
+            self.queue_up(switch, envelope);
+        }
+    }
+
+    pub(crate) fn queue_up(&mut self, switch: usize, envelope: Envelope) {
+        let traits = &self.plan.switches[switch];
+        let channel = &mut self.switches[switch].channel;
+        let at = (self.now + traits.latency).max(channel.up_free) + traits.per_message;
+        channel.up_free = at;
+        channel.up.push_back((at, envelope));
+        let generation = channel.generation;
+        self.schedule(at, Event::Up { switch, generation });
+    }
+
+    pub(crate) fn down_is_due(&mut self, switch: usize, generation: u32) {
+        let channel = &mut self.switches[switch].channel;
+        if channel.generation != generation || channel.stalls > 0 {
+            return; // The end of the stall looks again.
+        }
+        let (Some(connection), Some((at, _))) = (channel.connection, channel.down.front()) else { return };
+        if *at > self.now {
+            return;
+        }
+        let (_, envelope) = channel.down.pop_front().expect("looked above");
+        self.switch_handles(switch, connection, envelope);
+    }
+
+    pub(crate) fn up_is_due(&mut self, switch: usize, generation: u32) {
+        let channel = &mut self.switches[switch].channel;
+        if channel.generation != generation || channel.stalls > 0 {
+            return;
+        }
+        let (Some(connection), Some((at, _))) = (channel.connection, channel.up.front()) else { return };
+        if *at > self.now {
+            return;
+        }
+        let (_, envelope) = channel.up.pop_front().expect("looked above");
+        let Some(controller) = &mut self.controller else { return };
+        controller.handle(self.now, ToController::Message(connection, envelope));
+        self.after_controller();
+    }
+
+    /// A channel goes on after a stall: what has become due meanwhile arrives now, in order.
+    pub(crate) fn unstall(&mut self, switch: usize) {
+        let channel = &self.switches[switch].channel;
+        let (generation, down, up) = (channel.generation, channel.down.len(), channel.up.len());
+        for _ in 0..down {
+            self.schedule(self.now, Event::Down { switch, generation });
+        }
+        for _ in 0..up {
+            self.schedule(self.now, Event::Up { switch, generation });
+        }
+    }
+
+    /// Takes what the controller wants done.
+    pub(crate) fn after_controller(&mut self) {
+        let mut count = 0;
+        while let Some(output) = self.controller.as_mut().and_then(Controller::poll_output) {
+            count += 1;
+            match output {
+                Output::Channel(FromController::Message(connection, envelope)) => self.send_down(connection, envelope),
+                Output::Channel(FromController::Close(connection)) => self.controller_closes(connection),
+                Output::Agents(order) => self.after(self.plan.agent_latency, Event::Order(order)),
+                Output::Event(event) => {
+                    self.tell(|_| format!("controller: {event:?}"));
+                    self.oracle_event(&event);
+                }
+            }
+            if self.oracle_burst(count) {
+                return;
+            }
+        }
+        let Some(next) = self.controller.as_ref().and_then(Controller::poll_timeout) else { return };
+        if next < self.controller_timer {
+            self.controller_timer = next;
+            self.schedule(next, Event::ControllerTimer);
+        }
+    }
+
+    fn controller_closes(&mut self, connection: ConnectionId) {
+        let Some(switch) = self.connections.remove(&connection) else { return };
+        if self.switches[switch].channel.connection == Some(connection) {
+            let latency = self.plan.switches[switch].latency;
+            self.lose_connection(switch, latency, None);
+        }
+    }
+
+    /// Takes what comes out of a switch. Frames are copies of `parent`, if there is one, or new.
+    pub(crate) fn after_switch(&mut self, switch: usize, parent: Option<crate::world::Frame>) {
+        let mut parent = parent;
+        let had_probe = parent.as_ref().is_some_and(|parent| parent.probe.is_some());
+        let mut copies = 0;
+        while let Some(output) = self.switches[switch].switch.poll_output() {
+            match output {
+                switch::Output::Message(connection, envelope) => self.send_up(switch, connection, envelope),
+                switch::Output::Frame(port, bytes) => {
+                    copies += 1;
+                    let probe = parent.as_mut().and_then(|parent| parent.probe.take());
+                    self.emit(switch, port, crate::world::Frame { bytes, probe });
+                }
+            }
+        }
+        if let Some(parent) = parent {
+            self.oracle_forwarded(switch, parent, had_probe, copies);
+        }
+        let state = &mut self.switches[switch];
+        let next = state.switch.poll_timeout().unwrap_or(Time::MAX);
+        if next < state.timer {
+            state.timer = next;
+            self.schedule(next, Event::SwitchTimer { switch });
+        }
+    }
+}
+

@@ -1,0 +1,185 @@
+//! Cables, and frames on them.
+
+use net::Time;
+use openflow::{Headers, PortNo, frame};
+
+use crate::plan::End;
+use crate::world::{Event, Frame, Visit, World};
+
+impl World {
+    /// A frame leaves a switch by a port.
+    pub(crate) fn emit(&mut self, switch: usize, port: PortNo, frame: Frame) {
+        let plug = (port.0 as usize).checked_sub(1).and_then(|at| *self.switches[switch].plugs.get(at)?);
+        match plug {
+            Some((cable, side)) => self.send_frame(cable, side, frame),
+            None => self.oracle_lost(frame, "it left by a port with no cable", &[], Some(switch)),
+        }
+    }
+
+    /// A frame sets out from an end of a cable.
+    pub(crate) fn send_frame(&mut self, cable: usize, side: usize, frame: Frame) {
+        let state = &self.cables[cable];
+        if !state.is_usable_from(side) {
+            let switch = match state.ends[side] {
+                End::Switch(switch, _) => Some(switch),
+                End::Host(_) => None,
+            };
+            return self.oracle_lost(frame, "it was sent into a cable that is cut", &[cable], switch);
+        }
+        let (delay, epoch) = (state.delay, state.epoch[side]);
+        self.after(delay, Event::Frame { cable, side: 1 - side, epoch, frame });
+    }
+
+    pub(crate) fn frame_arrives(&mut self, cable: usize, side: usize, epoch: u32, mut frame: Frame) {
+        let state = &self.cables[cable];
+        if state.epoch[1 - side] != epoch {
+            return self.oracle_lost(frame, "the cable was cut under it", &[cable], None);
+        }
+        match state.ends[side] {
+            End::Host(host) => self.host_receives(host, frame),
+            End::Switch(switch, port) => {
+                if !self.switches[switch].is_on {
+                    return;
+                }
+                if let Some(probe) = &mut frame.probe {
+                    let headers = frame::parse(&frame.bytes).unwrap_or_default();
+                    let visit = Visit { switch, in_port: port, headers, cable };
+                    let is_again = probe.visits.iter().any(|before| {
+                        (before.switch, before.in_port, before.headers)
+                            == (visit.switch, visit.in_port, visit.headers)
+                    });
+                    probe.visits.push(visit);
+                    if is_again {
+                        return self.oracle_loop(&frame);
+                    }
+                }
+                let bytes = std::mem::take(&mut frame.bytes);
+                self.switches[switch].switch.receive(self.now, port, &bytes);
+                frame.bytes = bytes;
+                self.after_switch(switch, Some(frame));
+            }
+        }
+    }
+
+    /// Adds reasons for a cable to be cut (from each end) and to be seen dead (by each end).
+    pub(crate) fn darken(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
+        for side in 0..2 {
+            let state = &mut self.cables[cable];
+            if is_cut[side] {
+                state.cuts[side] += 1;
+                state.epoch[side] += 1;
+            }
+            if is_dark[side] {
+                state.dark[side] += 1;
+                self.after(self.plan.notice, Event::Notice { cable, side });
+            }
+        }
+    }
+
+    /// Takes them away again.
+    pub(crate) fn lighten(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
+        for side in 0..2 {
+            let state = &mut self.cables[cable];
+            state.cuts[side] -= u32::from(is_cut[side]);
+            if is_dark[side] {
+                state.dark[side] -= 1;
+                self.after(self.plan.notice, Event::Notice { cable, side });
+            }
+        }
+    }
+
+    /// An end of a cable looks whether it is alive.
+    pub(crate) fn notice(&mut self, cable: usize, side: usize) {
+        let state = &mut self.cables[cable];
+        let is_live = state.dark[side] == 0;
+        if state.is_live[side] == is_live {
+            return;
+        }
+        state.is_live[side] = is_live;
+        match state.ends[side] {
+            End::Switch(switch, port) if self.switches[switch].is_on => {
+                self.switches[switch].switch.set_port_live(self.now, port, is_live);
+                self.after_switch(switch, None);
+            }
+            End::Switch(..) => {}
+            End::Host(host) if is_live => self.announce_once(host),
+            End::Host(_) => {}
+        }
+    }
+
+    /// Something about a cable changed; what goes over it is being repaired for this long.
+    pub(crate) fn disturb_cable(&mut self, cable: usize, lasts: Time) {
+        let until = self.now + lasts;
+        self.cables[cable].disturbed = self.cables[cable].disturbed.max(until);
+        self.disturb_all(until);
+    }
+
+    /// Where a packet with these headers, sent by a host, ends up now.
+    pub(crate) fn walk(&mut self, host: usize, headers: Headers) -> Walk {
+        let mut walk = Walk { end: WalkEnd::Lost("it was sent into a cable that is cut", None), cables: Vec::new() };
+        let (mut cable, mut side, mut headers) = (host, 0, headers);
+        let mut seen: Vec<(usize, PortNo, Headers)> = Vec::new();
+        let mut decision = switch::Decision::default();
+        loop {
+            walk.cables.push(cable);
+            if !self.cables[cable].is_usable_from(side) {
+                return walk;
+            }
+            let (switch, port) = match self.cables[cable].ends[1 - side] {
+                End::Host(host) => {
+                    walk.end = WalkEnd::Host(host, headers);
+                    return walk;
+                }
+                End::Switch(switch, port) => (switch, port),
+            };
+            if seen.contains(&(switch, port, headers)) {
+                walk.end = WalkEnd::Loop(switch);
+                return walk;
+            }
+            seen.push((switch, port, headers));
+            self.switches[switch].switch.decide(self.now, port, &headers, &mut decision);
+            let [egress] = decision.egress[..] else {
+                walk.end = WalkEnd::Lost(reason(&decision), Some(switch));
+                return walk;
+            };
+            headers = egress.headers;
+            let plug = (egress.port.0 as usize).checked_sub(1).and_then(|at| *self.switches[switch].plugs.get(at)?);
+            let Some(next) = plug else {
+                walk.end = WalkEnd::Lost("it left by a port with no cable", Some(switch));
+                return walk;
+            };
+            (cable, side) = next;
+            walk.end = WalkEnd::Lost("it was sent into a cable that is cut", Some(switch));
+        }
+    }
+}
+
+pub(crate) fn reason(decision: &switch::Decision) -> &'static str {
+    use switch::NoOutput;
+    match decision.no_output {
+        _ if decision.egress.len() > 1 => "it was copied",
+        Some(NoOutput::Miss) => "no entry matched",
+        Some(NoOutput::Dropped) => "an entry dropped it",
+        Some(NoOutput::NoLiveBucket) => "no bucket was alive",
+        Some(NoOutput::PortDown) => "it was to leave by a port that is down",
+        None => "it went only to the controller",
+    }
+}
+
+/// What would happen to a packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    pub(crate) end: WalkEnd,
+    pub(crate) cables: Vec<usize>,
+}
+
+/// Where it would end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WalkEnd {
+    /// At a host, with these headers.
+    Host(usize, Headers),
+    /// Nowhere: why, and at which switch.
+    Lost(&'static str, Option<usize>),
+    /// It would go round.
+    Loop(usize),
+}

@@ -1,0 +1,198 @@
+//! Actions of the plan, as they begin and end.
+
+use net::Time;
+use openflow::PortNo;
+use switch::Switch;
+
+use crate::plan::{CutKind, End, What};
+use crate::world::{Event, World};
+
+impl World {
+    pub(crate) fn begin(&mut self, action: usize) {
+        let (what, until) = (self.plan.actions[action].what.clone(), self.plan.actions[action].until);
+        self.tell(|world| format!("BEGIN {}", world.plan.describe(&world.plan.actions[action])));
+        self.report.faults += u64::from(self.plan.actions[action].is_fault());
+        if until != Time::MAX {
+            self.schedule(until, Event::End(action));
+        }
+        match what {
+            What::Flow { .. } => self.begin_flow(action),
+            What::Cut { cable, kind } => self.cut(cable, kind),
+            What::SwitchOff { switch, .. } => self.power_off(switch),
+            What::Stall { switch } => {
+                self.switches[switch].channel.stalls += 1;
+                self.trouble(switch, self.bounds.silence + self.bounds.react);
+            }
+            What::Break { switch, unnoticed } => {
+                self.switches[switch].channel.breaks += 1;
+                let latency = self.plan.switches[switch].latency;
+                self.lose_connection(switch, latency, Some(latency + unnoticed));
+            }
+            What::Restart => self.stop_controller(),
+            What::Foreign { switch, seed } => self.add_foreign(switch, seed),
+            What::Move { host, switch, port } => self.move_host(host, switch, port),
+            What::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
+        }
+    }
+
+    pub(crate) fn end(&mut self, action: usize) {
+        self.tell(|world| format!("END {}", world.plan.describe(&world.plan.actions[action])));
+        match self.plan.actions[action].what.clone() {
+            What::Flow { .. } | What::Move { .. } => {}
+            What::Cut { cable, kind } => {
+                self.lighten(cable, kind.is_cut(), kind.is_seen());
+                self.disturb_cable(cable, self.bounds.healed + self.bounds.react);
+                self.disturb_host_of(cable);
+            }
+            What::SwitchOff { switch, is_keeping_tables } => self.power_on(switch, is_keeping_tables),
+            What::Stall { switch } => {
+                self.switches[switch].channel.stalls -= 1;
+                if self.switches[switch].channel.stalls == 0 {
+                    self.unstall(switch);
+                    self.trouble(switch, self.bounds.silence + self.bounds.handshake + self.bounds.react);
+                }
+            }
+            What::Break { switch, .. } => {
+                let channel = &mut self.switches[switch].channel;
+                channel.breaks -= 1;
+                let generation = channel.generation;
+                self.trouble(switch, self.bounds.handshake + self.bounds.react);
+                self.after(Time::from_ms(1), Event::Connect { switch, generation });
+            }
+            What::Restart => self.resume_controller(),
+            What::Foreign { switch, seed } => self.remove_foreign(switch, seed),
+            What::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
+        }
+    }
+
+    fn cut(&mut self, cable: usize, kind: CutKind) {
+        self.darken(cable, kind.is_cut(), kind.is_seen());
+        let detection = if kind.is_hidden() { self.bounds.hidden } else { self.bounds.seen };
+        // A direction nobody sees is found by discovery packets even where the other one is seen.
+        let is_half_hidden = kind == CutKind::BothSeenByOne || kind == CutKind::OneWay;
+        let detection = if is_half_hidden { detection.max(self.bounds.hidden) } else { detection };
+        self.disturb_cable(cable, detection + self.bounds.react);
+    }
+
+    /// A host whose cable is back has to be learnt again, perhaps.
+    fn disturb_host_of(&mut self, cable: usize) {
+        if matches!(self.cables[cable].ends[0], End::Host(_)) {
+            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
+        }
+    }
+
+    fn cables_of(&self, switch: usize) -> Vec<(usize, usize)> {
+        self.switches[switch].plugs.iter().flatten().copied().collect()
+    }
+
+    pub(crate) fn power_off(&mut self, switch: usize) {
+        let state = &mut self.switches[switch];
+        state.off_count += 1;
+        if state.off_count > 1 {
+            return;
+        }
+        for (cable, side) in self.cables_of(switch) {
+            let far = 1 - side;
+            let mut is_dark = [false; 2];
+            is_dark[far] = true;
+            self.darken(cable, [true; 2], is_dark);
+            self.disturb_cable(cable, self.bounds.seen + self.bounds.react);
+        }
+        let state = &mut self.switches[switch];
+        state.is_on = false;
+        // What it meant to say is lost with it.
+        state.channel.switch_side = None;
+        let latency = self.plan.switches[switch].latency;
+        self.lose_connection(switch, Time::ZERO, Some(latency));
+        self.trouble(switch, self.bounds.silence + self.bounds.react);
+    }
+
+    fn power_on(&mut self, switch: usize, is_keeping_tables: bool) {
+        let now = self.now;
+        let state = &mut self.switches[switch];
+        if !is_keeping_tables {
+            state.switch = Switch::new(state.config.clone());
+            self.oracles.foreign.forget(switch);
+        }
+        let state = &mut self.switches[switch];
+        state.off_count -= 1;
+        if state.off_count > 0 {
+            return;
+        }
+        state.is_on = true;
+        state.full_at = None;
+        state.timer = Time::MAX;
+        let plugs = state.plugs.clone();
+        state.switch.handle_timeout(now);
+        // Connections of before the power went are gone, whatever else was kept.
+        for connection in self.connections.iter().filter(|(_, at)| **at == switch).map(|(connection, _)| *connection) {
+            state.switch.disconnected(now, connection);
+        }
+        for (port, plug) in (1..).zip(plugs) {
+            let is_live = plug.is_some_and(|(cable, side)| self.cables[cable].dark[side] == 0);
+            if let Some((cable, side)) = plug {
+                self.cables[cable].is_live[side] = is_live;
+            }
+            self.switches[switch].switch.set_port_live(now, PortNo(port), is_live);
+        }
+        for (cable, side) in self.cables_of(switch) {
+            let mut is_dark = [false; 2];
+            is_dark[1 - side] = true;
+            self.lighten(cable, [true; 2], is_dark);
+            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
+        }
+        self.after_switch(switch, None);
+        let generation = self.switches[switch].channel.generation;
+        self.trouble(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
+        self.after(Time::from_ms(50), Event::Connect { switch, generation });
+    }
+
+    fn stop_controller(&mut self) {
+        self.off_count += 1;
+        if let Some(controller) = self.controller.take() {
+            self.report.moves += controller.tally().moves;
+        }
+        self.controller_timer = Time::MAX;
+        self.agents_reconnect();
+        for switch in 0..self.switches.len() {
+            let latency = self.plan.switches[switch].latency;
+            self.lose_connection(switch, latency, None);
+        }
+        self.connections.clear();
+        self.disturb_all(self.now + self.bounds.silence);
+    }
+
+    fn resume_controller(&mut self) {
+        self.off_count -= 1;
+        if self.off_count > 0 {
+            return;
+        }
+        self.start_controller();
+        let bounds = &self.bounds;
+        let lasts = Time::from_ms(400) + bounds.handshake + bounds.host + bounds.react;
+        for switch in 0..self.switches.len() {
+            self.trouble(switch, lasts);
+        }
+    }
+
+    fn move_host(&mut self, host: usize, switch: usize, port: PortNo) {
+        let End::Switch(before, old_port) = self.cables[host].ends[1] else { return };
+        // Nothing is plugged into switches without power here: whose port would notice?
+        if !self.switches[switch].is_on || !self.switches[before].is_on {
+            return;
+        }
+        self.switches[before].plugs[old_port.0 as usize - 1] = None;
+        self.switches[before].switch.set_port_live(self.now, old_port, false);
+        self.after_switch(before, None);
+        self.switches[switch].plugs[port.0 as usize - 1] = Some((host, 1));
+        let cable = &mut self.cables[host];
+        cable.ends[1] = End::Switch(switch, port);
+        cable.epoch = cable.epoch.map(|epoch| epoch + 1);
+        let is_live = cable.dark[1] == 0;
+        cable.is_live[1] = is_live;
+        self.switches[switch].switch.set_port_live(self.now, port, is_live);
+        self.after_switch(switch, None);
+        self.disturb_cable(host, self.bounds.host + self.bounds.healed + self.bounds.react);
+        self.announce_once(host);
+    }
+}

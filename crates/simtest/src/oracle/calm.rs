@@ -1,0 +1,127 @@
+//! After the storm: everything is as it should be within a bound, and stays so without a word.
+
+use net::Time;
+use openflow::{FlowStats, Message, MultipartReply, PacketIn, frame, headers::ether};
+
+use crate::plan::Plan;
+use crate::report::Oracle;
+use crate::world::{OWNER, World, datapath_of};
+
+/// How far the calm has come.
+#[derive(Debug)]
+pub(crate) struct Calm {
+    /// When everything was found to be as it should be.
+    quiet_since: Option<Time>,
+    /// How long it has to stay so.
+    quiet_for: Time,
+    pub(crate) is_over: bool,
+}
+
+impl Calm {
+    pub(crate) fn new(plan: &Plan) -> Calm {
+        let control = &plan.control;
+        let slowest = control.poll_interval.max(control.discovery_interval).max(control.echo_interval);
+        // Longer than the longest period that is drawn for a balancer.
+        Calm { quiet_since: None, quiet_for: slowest * 2 + Time::from_ms(2_500), is_over: false }
+    }
+}
+
+impl World {
+    pub(crate) fn check_calm(&mut self) {
+        let deadline = self.calm_deadline();
+        let wrong = if self.now > self.disturbed { self.what_is_wrong() } else { None };
+        match (self.oracles.calm.quiet_since, wrong) {
+            (None, None) if self.now > self.disturbed => {
+                self.report.calm_after = self.now.saturating_sub(self.plan.calm_at);
+                self.oracles.calm.quiet_since = Some(self.now);
+            }
+            (None, Some((oracle, words))) if self.now > deadline => self.fail(oracle, || words),
+            (None, _) => {}
+            (Some(_), Some((oracle, words))) if self.now > deadline => {
+                self.fail(oracle, || format!("it was right, and then: {words}"));
+            }
+            (Some(_), Some(_)) => self.oracles.calm.quiet_since = None,
+            (Some(since), None) => self.oracles.calm.is_over = self.now >= since + self.oracles.calm.quiet_for,
+        }
+    }
+
+    /// From when on everything has to be right, and quiet.
+    fn calm_deadline(&self) -> Time {
+        self.disturbed.max(self.plan.calm_at) + self.bounds.tidy
+    }
+
+    fn what_is_wrong(&mut self) -> Option<(Oracle, String)> {
+        let Some(controller) = &self.controller else { return None };
+        if !controller.is_settled() {
+            return Some((Oracle::Settled, "the controller is not settled".to_owned()));
+        }
+        if let Some(words) = self.wrong_topology() {
+            return Some((Oracle::Topology, words));
+        }
+        (0..self.switches.len()).find_map(|switch| self.wrong_rules(switch)).map(|words| (Oracle::Installed, words))
+    }
+
+    /// The difference between what the controller wants on a switch and what is there, in words.
+    fn wrong_rules(&mut self, switch: usize) -> Option<String> {
+        let state = &self.switches[switch];
+        if !state.is_on || !state.channel.is_good() {
+            return None;
+        }
+        let is_ours = |entry: &FlowStats| entry.cookie >> 48 == u64::from(OWNER);
+        let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
+        let there: Vec<FlowStats> = state.switch.entries().into_iter().filter(is_ours).map(bare).collect();
+        let controller = self.controller.as_ref()?;
+        let wanted = controller.desired_entries(datapath_of(switch));
+        let extra = there.iter().find(|entry| !wanted.contains(entry));
+        let missing = wanted.iter().find(|entry| !there.contains(entry));
+        if let Some(entry) = extra {
+            return Some(format!("s{switch} has a rule too many: {}", crate::words::entry(entry)));
+        }
+        match missing {
+            Some(_) if state.full_at.is_some() => {
+                self.report.excuses.full_in_the_end += 1;
+                None
+            }
+            Some(entry) => Some(format!("s{switch} lacks {}", crate::words::entry(entry))),
+            None if wanted != there => Some(format!("s{switch}: the same rules, in another order or twice")),
+            None => self.wrong_groups(switch, &there),
+        }
+    }
+
+    /// Groups with numbers of the controller are used by its rules, unless someone else took the number.
+    fn wrong_groups(&self, switch: usize, rules: &[FlowStats]) -> Option<String> {
+        let state = &self.switches[switch].switch;
+        let used = |group: &openflow::GroupDescription| {
+            rules.iter().any(|rule| rule.instructions.apply.contains(&openflow::Action::Group(group.group)))
+        };
+        let is_ours = |group: &openflow::GroupDescription| {
+            group.group.0 >> 16 == u32::from(OWNER) && group.group.0 & 0xffff >= crate::oracle::foreign::GROUPS
+        };
+        let groups = state.groups();
+        let unused = groups.iter().find(|group| is_ours(group) && !used(group))?;
+        Some(format!("s{switch} has a group nobody uses: {unused:?}"))
+    }
+
+    /// After everything is right, messages are keep-alive, discovery, polls, and answers to hosts that ask.
+    pub(crate) fn oracle_calm_message(&mut self, switch: usize, message: &Message) {
+        if self.oracles.calm.quiet_since.is_none() {
+            return;
+        }
+        let is_small_talk = |data: &[u8]| {
+            frame::parse(data).is_ok_and(|headers| matches!(headers.eth_type, ether::LLDP | ether::ARP))
+        };
+        let is_expected = match message {
+            Message::EchoRequest(_) | Message::EchoReply(_) | Message::MultipartRequest(_) => true,
+            Message::MultipartReply { reply, .. } => !matches!(reply, MultipartReply::Other { .. }),
+            Message::PacketOut(out) => is_small_talk(&out.data),
+            Message::PacketIn(PacketIn { data, .. }) => is_small_talk(data),
+            _ => false,
+        };
+        if !is_expected && self.now <= self.calm_deadline() {
+            self.oracles.calm.quiet_since = None;
+        } else if !is_expected {
+            let words = format!("{} between s{switch} and the controller", crate::words::message(message));
+            self.fail(Oracle::Quiet, || words);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Frames reach the host they are for, unchanged, once.
+
+use openflow::Headers;
+
+use crate::draw::ipv4_of;
+use crate::hosts::headers_of;
+use crate::report::Oracle;
+use crate::world::{Frame, World, mac_of};
+
+/// Which frames have arrived, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Delivered(Vec<bool>);
+
+impl Delivered {
+    /// Notes an arrival; whether it is the first.
+    fn note(&mut self, number: u64) -> bool {
+        let number = number as usize;
+        if self.0.len() <= number {
+            self.0.resize(number + 1, false);
+        }
+        !std::mem::replace(&mut self.0[number], true)
+    }
+}
+
+impl World {
+    pub(crate) fn oracle_garbage(&mut self, host: usize, frame: &Frame) {
+        let len = frame.bytes.len();
+        self.fail(Oracle::Delivery, || format!("h{host} got {len} bytes that are no frame"));
+    }
+
+    pub(crate) fn oracle_delivered(&mut self, host: usize, headers: &Headers, frame: Frame) {
+        let is_mine = headers.ipv4_dst == ipv4_of(host) && headers.eth_dst == mac_of(host) && headers.vlan.is_none();
+        if !is_mine {
+            let headers = *headers;
+            return self.fail(Oracle::Delivery, || format!("h{host} got a frame that is not for it: {headers:?}"));
+        }
+        let Some(probe) = frame.probe else { return };
+        let flow = &mut self.flows[probe.flow];
+        let sent = headers_of(&flow.tuple, mac_of(flow.from), mac_of(flow.to));
+        if sent != *headers {
+            let headers = *headers;
+            return self.fail(Oracle::Delivery, || format!("h{host} got {headers:?}, sent was {sent:?}"));
+        }
+        let cables = probe.visits.iter().map(|visit| visit.cable).chain([host]).collect();
+        flow.path = Some((cables, probe.visits.iter().map(|visit| visit.switch).collect()));
+        if !self.oracles.delivered.note(probe.number) {
+            return self.fail(Oracle::Delivery, || format!("h{host} got a frame twice"));
+        }
+        self.report.frames_delivered += 1;
+    }
+}

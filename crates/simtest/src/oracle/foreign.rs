@@ -1,0 +1,190 @@
+//! Rules and groups of others stay as they are.
+
+use core::net::Ipv4Addr;
+use std::collections::BTreeMap;
+
+use net::Stream;
+use openflow::headers::{ether, protocol};
+use openflow::{
+    Action, Bucket, ConnectionId, Envelope, FlowMod, GroupDescription, GroupId, GroupKind, GroupMod, GroupModCommand,
+    Instructions, Masked, Match, Message, PortNo, TableId, Xid,
+};
+
+use crate::report::Oracle;
+use crate::world::{OWNER, World};
+
+/// Groups of the controller's range that others may take have lower numbers than this.
+pub(crate) const GROUPS: u32 = 4;
+
+/// What someone else put on a switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Foreign {
+    group: Option<GroupDescription>,
+    rules: Vec<FlowMod>,
+}
+
+/// Everything others put on switches, by switch and the seed of the action.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(BTreeMap<(usize, u64), Foreign>);
+
+impl Rules {
+    pub(crate) fn added(&mut self, switch: usize, seed: u64, rules: Foreign) {
+        self.0.insert((switch, seed), rules);
+    }
+    pub(crate) fn removed(&mut self, switch: usize, seed: u64) -> Option<Foreign> {
+        self.0.remove(&(switch, seed))
+    }
+    /// A switch lost its tables.
+    pub(crate) fn forget(&mut self, switch: usize) {
+        self.0.retain(|(at, _), _| *at != switch);
+    }
+}
+
+/// Draws rules for traffic that no host of a storm sends, and perhaps a group.
+pub(crate) fn draw(rng: &mut Stream) -> Foreign {
+    let group = (rng.below(2) == 0).then(|| {
+        // Some have taken a number the controller would like.
+        let mut number = rng.below(1_000) as u32;
+        if rng.below(2) == 0 {
+            number = u32::from(OWNER) << 16 | number % GROUPS;
+        }
+        GroupDescription {
+            group: GroupId(number),
+            kind: GroupKind::Select,
+            buckets: (1..=1 + rng.below(3) as u32).map(|port| Bucket::watching(PortNo(port), 1)).collect(),
+        }
+    });
+    let mut rules: Vec<FlowMod> = Vec::new();
+    for _ in 0..1 + rng.below(6) {
+        let rule = rule(rng, group.as_ref());
+        let is_same = |other: &FlowMod| {
+            (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_)
+        };
+        if !rules.iter().any(is_same) {
+            rules.push(rule);
+        }
+    }
+    // Groups have no cookies: one nobody uses, with a number of the controller's range, is nobody's.
+    let is_used = |group: &GroupDescription| {
+        rules.iter().any(|rule| rule.instructions.apply.contains(&Action::Group(group.group)))
+    };
+    Foreign { group: group.filter(is_used), rules }
+}
+
+fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
+    let elsewhere = Ipv4Addr::new(192, 168, rng.below(256) as u8, rng.below(256) as u8);
+    let to = Match {
+        eth_type: Some(ether::IPV4),
+        ipv4_dst: Some(Masked::<Ipv4Addr>::exact(elsewhere)),
+        ..Match::default()
+    };
+    let match_ = match rng.below(3) {
+        0 => Match { eth_type: Some(0x88b5), in_port: Some(PortNo(1)), ..Match::default() },
+        1 => to,
+        _ => Match { ip_proto: Some(protocol::UDP), udp_dst: Some(rng.below(1_000) as u16), ..to },
+    };
+    let actions = match group {
+        Some(group) if rng.below(2) == 0 => vec![Action::Group(group.group)],
+        _ if rng.below(2) == 0 => Vec::new(),
+        _ => vec![Action::output(PortNo(1))],
+    };
+    // Priorities the controller uses itself are among them.
+    let priorities = [0, 1, 20, 100, 300, 1_000, 5_000, 10_000, 50_000, 59_999, 65_535];
+    let priority = priorities[rng.below(priorities.len() as u64) as usize];
+    let mut rule =
+        FlowMod::add(TableId(rng.below(4) as u8), priority, match_, Instructions::apply(actions));
+    rule.cookie = match rng.below(3) {
+        0 => 0,
+        1 => u64::from(OWNER ^ 1) << 48 | rng.bits() >> 16,
+        _ => u64::from(OWNER),
+    };
+    rule
+}
+
+/// Messages that put them there.
+pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
+    let group = |group: &GroupDescription| {
+        Message::GroupMod(GroupMod {
+            command: GroupModCommand::Add,
+            kind: group.kind,
+            group: group.group,
+            buckets: group.buckets.clone(),
+        })
+    };
+    foreign.group.iter().map(group).chain(foreign.rules.iter().cloned().map(Message::FlowMod)).collect()
+}
+
+/// Messages that take them away.
+pub(crate) fn removals(foreign: &Foreign) -> Vec<Message> {
+    let rules = foreign.rules.iter();
+    rules.map(|rule| Message::FlowMod(FlowMod::delete_strict(rule.table, rule.priority, rule.match_))).collect()
+}
+
+impl World {
+    /// Someone else gives a switch orders, over a connection of its own.
+    pub(crate) fn as_foreigner(&mut self, switch: usize, messages: Vec<Message>) {
+        let connection = ConnectionId(u32::MAX - switch as u32);
+        let state = &mut self.switches[switch];
+        state.switch.connected(self.now, connection);
+        let hello = Message::Hello { versions: 1 << 4 };
+        for (number, message) in (1..).zip([hello].into_iter().chain(messages)) {
+            state.switch.handle(self.now, connection, Envelope { xid: Xid(number), message });
+        }
+        state.switch.disconnected(self.now, connection);
+        self.after_switch(switch, None);
+    }
+
+    /// Someone else puts rules on a switch; those it takes are watched from then on.
+    pub(crate) fn add_foreign(&mut self, switch: usize, seed: u64) {
+        if !self.switches[switch].is_on {
+            return;
+        }
+        let mut foreign = draw(&mut Stream::new(seed, "foreign"));
+        let groups = self.switches[switch].switch.groups();
+        if foreign.group.as_ref().is_some_and(|group| groups.iter().any(|there| there.group == group.group)) {
+            return; // Whoever comes second does not get the number.
+        }
+        let entries = self.switches[switch].switch.entries();
+        let same = |rule: &FlowMod, table, priority, match_: &Match| {
+            (rule.table, rule.priority, rule.match_) == (table, priority, *match_)
+        };
+        foreign.rules.retain(|rule| {
+            !entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_))
+        });
+        self.as_foreigner(switch, additions(&foreign));
+        let entries = self.switches[switch].switch.entries();
+        foreign.rules.retain(|rule| entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
+        let groups = self.switches[switch].switch.groups();
+        foreign.group = foreign.group.filter(|group| groups.contains(group));
+        self.oracles.foreign.added(switch, seed, foreign);
+    }
+
+    pub(crate) fn remove_foreign(&mut self, switch: usize, seed: u64) {
+        let Some(foreign) = self.oracles.foreign.removed(switch, seed) else { return };
+        if self.switches[switch].is_on {
+            // The group stays, as things do that nobody remembers: it is not watched any more.
+            self.as_foreigner(switch, removals(&foreign));
+        }
+    }
+
+    /// Everything others put on switches is still there.
+    pub(crate) fn check_foreign(&mut self) {
+        for ((switch, _), foreign) in &self.oracles.foreign.0 {
+            let state = &self.switches[*switch].switch;
+            let entries = state.entries();
+            let missing = foreign.rules.iter().find(|rule| {
+                !entries.iter().any(|entry| {
+                    (entry.table, entry.priority, entry.match_, entry.cookie, &entry.instructions)
+                        == (rule.table, rule.priority, rule.match_, rule.cookie, &rule.instructions)
+                })
+            });
+            let is_group_there = foreign.group.as_ref().is_none_or(|group| state.groups().contains(group));
+            let words = match missing {
+                Some(rule) => format!("s{switch} has lost a rule of someone else: {}", crate::words::flow_mod(rule)),
+                None if !is_group_there => format!("s{switch} has lost a group of someone else: {:?}", foreign.group),
+                None => continue,
+            };
+            return self.fail(Oracle::Foreign, || words);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! No black holes: hosts that are connected are served, once there was time for repair.
+
+use net::FiveTuple;
+use openflow::PortNo;
+
+use crate::draw::ipv4_of;
+use crate::fabric::WalkEnd;
+use crate::hosts::headers_of;
+use crate::plan::End;
+use crate::report::Oracle;
+use crate::world::{World, mac_of};
+
+impl World {
+    /// Walks between all pairs of hosts through the tables as they are.
+    pub(crate) fn check_service(&mut self) {
+        if self.controller.is_none() {
+            return;
+        }
+        let (controlled, physical) = (self.parts(true), self.parts(false));
+        for from in 0..self.hosts.len() {
+            for to in (0..self.hosts.len()).filter(|to| *to != from) {
+                let is_linked = |parts: &[Option<usize>]| parts[from].is_some() && parts[from] == parts[to];
+                if is_linked(&physical) {
+                    self.check_pair(from, to, is_linked(&controlled));
+                }
+            }
+        }
+    }
+
+    fn check_pair(&mut self, from: usize, to: usize, is_obliged: bool) {
+        let number = self.report.pairs_checked;
+        let tuple = FiveTuple {
+            src: ipv4_of(from),
+            dst: ipv4_of(to),
+            protocol: if number.is_multiple_of(2) { 6 } else { 17 },
+            src_port: 1_024 + (number.wrapping_mul(0x9e37_79b9) >> 7) as u16 % 60_000,
+            dst_port: 7,
+        };
+        let headers = headers_of(&tuple, mac_of(from), mac_of(to));
+        let walk = self.walk(from, headers);
+        let words = match walk.end {
+            WalkEnd::Host(host, arrived) if host == to && arrived == headers => {
+                self.report.pairs_checked += 1;
+                return;
+            }
+            WalkEnd::Host(host, arrived) => format!("would reach h{host} with {arrived:?}"),
+            WalkEnd::Loop(switch) => format!("would go round at s{switch}"),
+            WalkEnd::Lost(_, Some(switch)) if is_obliged && self.switches[switch].full_at.is_some() => {
+                self.report.excuses.table_full += 1;
+                return;
+            }
+            WalkEnd::Lost(why, place) => {
+                let place = place.map_or_else(String::new, |switch| format!(" at s{switch}"));
+                format!("would be lost{place}: {why}")
+            }
+        };
+        let is_loop = matches!(walk.end, WalkEnd::Loop(_));
+        if is_obliged || is_loop {
+            let way: Vec<String> = walk.cables.iter().map(|cable| self.cable_name(*cable)).collect();
+            let oracle = if is_loop { Oracle::Loop } else { Oracle::Service };
+            let ports = (tuple.protocol, tuple.src_port);
+            self.fail(oracle, || format!("a frame of h{from} to h{to} {ports:?} {words}; its way: {}", way.join(", ")));
+        } else {
+            self.report.excuses.cut_off += 1;
+        }
+    }
+
+    fn cable_name(&self, cable: usize) -> String {
+        let [a, b] = self.cables[cable].ends;
+        format!("{a}-{b}")
+    }
+
+    /// Hosts get their questions for addresses answered.
+    pub(crate) fn check_questions(&mut self) {
+        for host in 0..self.hosts.len() {
+            for (target, (first, last)) in &self.hosts[host].asked {
+                let Some(to) = (0..self.hosts.len()).find(|to| ipv4_of(*to) == *target) else { continue };
+                let since = (*first).max(self.disturbed);
+                let is_late = *last > since + self.bounds.host + self.bounds.react;
+                if is_late && self.now < *last + self.bounds.host && self.is_obliged(host, to) {
+                    return self.fail(Oracle::Service, || format!("h{host} asks for h{to} since {since}, unanswered"));
+                }
+            }
+        }
+    }
+
+    /// Whether two hosts are connected through switches the controller can reach.
+    pub(crate) fn is_obliged(&self, from: usize, to: usize) -> bool {
+        let parts = self.parts(true);
+        self.controller.is_some() && parts[from].is_some() && parts[from] == parts[to]
+    }
+
+    /// Which part of the network each host is in: connected by cables that work both ways, and through switches with
+    /// power, or besides within the controller's reach. `None` for a host without a working cable.
+    fn parts(&self, is_controlled: bool) -> Vec<Option<usize>> {
+        let mut part: Vec<Option<usize>> = vec![None; self.switches.len()];
+        let is_in = |switch: usize| {
+            let state = &self.switches[switch];
+            state.is_on && (!is_controlled || state.channel.is_good())
+        };
+        for start in 0..part.len() {
+            if part[start].is_some() || !is_in(start) {
+                continue;
+            }
+            let mut open = vec![start];
+            part[start] = Some(start);
+            while let Some(switch) = open.pop() {
+                for (cable, side) in self.switches[switch].plugs.iter().flatten() {
+                    let state = &self.cables[*cable];
+                    if let End::Switch(next, PortNo(_)) = state.ends[1 - side]
+                        && state.is_usable()
+                        && is_in(next)
+                        && part[next].is_none()
+                    {
+                        part[next] = Some(start);
+                        open.push(next);
+                    }
+                }
+            }
+        }
+        let of_host = |host: usize| match self.cables[host].ends[1] {
+            End::Switch(switch, _) if self.cables[host].is_usable() => part[switch],
+            _ => None,
+        };
+        (0..self.hosts.len()).map(of_host).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! The controller finds the network that is there.
+
+use std::collections::BTreeSet;
+
+use control::Event;
+use openflow::{DatapathId, PortNo};
+
+use crate::plan::End;
+use crate::world::{World, datapath_of};
+
+type Port = (DatapathId, PortNo);
+
+/// Directed links the controller believes in, by what it told.
+#[derive(Debug, Default)]
+pub(crate) struct Links(BTreeSet<(Port, Port)>);
+
+impl Links {
+    /// Another controller starts.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl World {
+    pub(crate) fn oracle_event(&mut self, event: &Event) {
+        match event {
+            Event::LinkUp { from, to } => drop(self.oracles.topology.0.insert((*from, *to))),
+            Event::LinkDown { from, to } => drop(self.oracles.topology.0.remove(&(*from, *to))),
+            _ => {}
+        }
+    }
+
+    /// The difference between the network and what the controller believes, in words.
+    pub(crate) fn wrong_topology(&self) -> Option<String> {
+        let mut there = BTreeSet::new();
+        for cable in &self.cables {
+            let [End::Switch(a, a_port), End::Switch(b, b_port)] = cable.ends else { continue };
+            let is_in = |switch: usize| self.switches[switch].is_on && self.switches[switch].channel.is_good();
+            if !is_in(a) || !is_in(b) {
+                continue;
+            }
+            let ends = [(datapath_of(a), a_port), (datapath_of(b), b_port)];
+            (0..2).filter(|side| cable.is_usable_from(*side)).for_each(|side| {
+                there.insert((ends[side], ends[1 - side]));
+            });
+        }
+        let believed = &self.oracles.topology.0;
+        let name = |(from, to): &(Port, Port)| {
+            format!("s{}:{} -> s{}:{}", from.0.0 - 1, from.1.0, to.0.0 - 1, to.1.0)
+        };
+        let missing = there.difference(believed).next().map(|link| format!("{} is not found", name(link)));
+        let extra = believed.difference(&there).next().map(|link| format!("{} is believed in", name(link)));
+        missing.or(extra)
+    }
+}

@@ -1,0 +1,110 @@
+//! Rules and messages in few words, for failures and traces.
+
+use openflow::{
+    Action, Envelope, FlowMod, FlowStats, GroupMod, Instructions, Match, Message, MultipartReply, MultipartRequest,
+    PortNo, SetField, VlanMatch, frame, headers::ether,
+};
+
+/// A table entry.
+pub(crate) fn entry(entry: &FlowStats) -> String {
+    rule(entry.table.0, entry.priority, entry.cookie, &entry.match_, &entry.instructions)
+}
+
+/// A change of a table.
+pub(crate) fn flow_mod(flow_mod: &FlowMod) -> String {
+    let FlowMod { table, priority, cookie, match_, instructions, .. } = flow_mod;
+    format!("{:?} {}", flow_mod.command, rule(table.0, *priority, *cookie, match_, instructions))
+}
+
+fn rule(table: u8, priority: u16, cookie: u64, match_: &Match, instructions: &Instructions) -> String {
+    let done: Vec<String> = instructions.apply.iter().map(action).collect();
+    let goto = instructions.goto.map_or_else(String::new, |table| format!(" goto {}", table.0));
+    format!("t{table} p{priority} c{cookie:x} [{}] -> {}{goto}", matching(match_), done.join(" "))
+}
+
+fn matching(match_: &Match) -> String {
+    let mut parts = Vec::new();
+    let mut part = |name: &str, value: Option<String>| parts.extend(value.map(|value| format!("{name}={value}")));
+    part("in", match_.in_port.map(|port| port.0.to_string()));
+    part("type", match_.eth_type.map(|kind| format!("{kind:x}")));
+    part("meta", match_.metadata.map(|metadata| metadata.value.to_string()));
+    part("vlan", match_.vlan.map(|vlan| match vlan {
+        VlanMatch::Untagged => "none".to_owned(),
+        VlanMatch::Tagged => "any".to_owned(),
+        VlanMatch::Id(id) => id.to_string(),
+    }));
+    part("proto", match_.ip_proto.map(|protocol| protocol.to_string()));
+    part("src", match_.ipv4_src.map(|address| address.value.to_string()));
+    part("dst", match_.ipv4_dst.map(|address| address.value.to_string()));
+    let ports = [match_.tcp_src.or(match_.udp_src), match_.tcp_dst.or(match_.udp_dst)];
+    part("sport", ports[0].map(|port| port.to_string()));
+    part("dport", ports[1].map(|port| port.to_string()));
+    parts.join(" ")
+}
+
+fn action(action: &Action) -> String {
+    match action {
+        Action::Output { port: PortNo::CONTROLLER, .. } => "controller".to_owned(),
+        Action::Output { port: PortNo::IN_PORT, .. } => "back".to_owned(),
+        Action::Output { port, .. } => format!("out:{}", port.0),
+        Action::Group(group) => format!("group:{:x}", group.0),
+        Action::SetField(SetField::VlanVid(vid)) => format!("vlan:{vid}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn group_mod(group: &GroupMod) -> String {
+    let bucket = |bucket: &openflow::Bucket| {
+        let done: Vec<String> = bucket.actions.iter().map(action).collect();
+        format!("{}*({})", bucket.weight, done.join(" "))
+    };
+    let buckets: Vec<String> = group.buckets.iter().map(bucket).collect();
+    format!("{:?} group {:x}: {}", group.command, group.group.0, buckets.join(", "))
+}
+
+fn bytes(data: &[u8]) -> String {
+    match frame::parse(data) {
+        Ok(headers) if headers.eth_type == ether::LLDP => "LLDP".to_owned(),
+        Ok(headers) => format!(
+            "type {:x} {} -> {} {}:{} op {}",
+            headers.eth_type, headers.ipv4_src, headers.ipv4_dst, headers.l4_src, headers.l4_dst, headers.arp_op
+        ),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A message.
+pub(crate) fn message(message: &Message) -> String {
+    match message {
+        Message::FlowMod(change) => flow_mod(change),
+        Message::GroupMod(change) => group_mod(change),
+        Message::PacketIn(packet) => {
+            format!("PacketIn port {:?}: {}", packet.match_.in_port.map(|port| port.0), bytes(&packet.data))
+        }
+        Message::PacketOut(packet) => {
+            let done: Vec<String> = packet.actions.iter().map(action).collect();
+            format!("PacketOut {}: {}", done.join(" "), bytes(&packet.data))
+        }
+        Message::FlowRemoved(gone) => {
+            format!("FlowRemoved ({:?}) t{} p{} [{}]", gone.reason, gone.table.0, gone.priority, matching(&gone.match_))
+        }
+        Message::PortStatus { port, .. } => {
+            format!("PortStatus {} {}", port.port.0, if port.is_live() { "live" } else { "dead" })
+        }
+        Message::MultipartRequest(MultipartRequest::Flow(_)) => "MultipartRequest Flow".to_owned(),
+        Message::MultipartReply { reply: MultipartReply::Flow(entries), .. } => {
+            let entries: Vec<String> =
+                entries.iter().map(|found| format!("{} ({} B)", entry(found), found.bytes)).collect();
+            format!("MultipartReply Flow: {}", entries.join("; "))
+        }
+        other => {
+            let text = format!("{other:?}");
+            text.chars().take(160).collect()
+        }
+    }
+}
+
+/// A message with its number.
+pub(crate) fn envelope(envelope: &Envelope) -> String {
+    format!("#{:<4} {}", envelope.xid.0, message(&envelope.message))
+}
