@@ -107,9 +107,8 @@ impl World {
         if self.oracles.calm.quiet_since.is_none() {
             return;
         }
-        let is_small_talk = |data: &[u8]| {
-            frame::parse(data).is_ok_and(|headers| matches!(headers.eth_type, ether::LLDP | ether::ARP))
-        };
+        let is_small_talk =
+            |data: &[u8]| frame::parse(data).is_ok_and(|headers| matches!(headers.eth_type, ether::LLDP | ether::ARP));
         let is_expected = match message {
             Message::EchoRequest(_) | Message::EchoReply(_) | Message::MultipartRequest(_) => true,
             Message::MultipartReply { reply, .. } => !matches!(reply, MultipartReply::Other { .. }),
