@@ -45,8 +45,7 @@ impl World {
                     let headers = frame::parse(&frame.bytes).unwrap_or_default();
                     let visit = Visit { switch, in_port: port, headers, cable };
                     let is_again = probe.visits.iter().any(|before| {
-                        (before.switch, before.in_port, before.headers)
-                            == (visit.switch, visit.in_port, visit.headers)
+                        (before.switch, before.in_port, before.headers) == (visit.switch, visit.in_port, visit.headers)
                     });
                     probe.visits.push(visit);
                     if is_again {

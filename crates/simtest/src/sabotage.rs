@@ -183,7 +183,9 @@ impl World {
                 rewrite(flow_mod, |actions| actions.iter_mut().for_each(swap));
                 on_time(message)
             }
-            (Sabotage::KeepsDeadRules, Message::FlowMod(flow_mod)) if flow_mod.command == FlowModCommand::DeleteStrict => {
+            (Sabotage::KeepsDeadRules, Message::FlowMod(flow_mod))
+                if flow_mod.command == FlowModCommand::DeleteStrict =>
+            {
                 Vec::new()
             }
             (Sabotage::IgnoresCookies, Message::FlowMod(flow_mod)) => {

@@ -28,11 +28,14 @@ fn matching(match_: &Match) -> String {
     part("in", match_.in_port.map(|port| port.0.to_string()));
     part("type", match_.eth_type.map(|kind| format!("{kind:x}")));
     part("meta", match_.metadata.map(|metadata| metadata.value.to_string()));
-    part("vlan", match_.vlan.map(|vlan| match vlan {
-        VlanMatch::Untagged => "none".to_owned(),
-        VlanMatch::Tagged => "any".to_owned(),
-        VlanMatch::Id(id) => id.to_string(),
-    }));
+    part(
+        "vlan",
+        match_.vlan.map(|vlan| match vlan {
+            VlanMatch::Untagged => "none".to_owned(),
+            VlanMatch::Tagged => "any".to_owned(),
+            VlanMatch::Id(id) => id.to_string(),
+        }),
+    );
     part("proto", match_.ip_proto.map(|protocol| protocol.to_string()));
     part("src", match_.ipv4_src.map(|address| address.value.to_string()));
     part("dst", match_.ipv4_dst.map(|address| address.value.to_string()));

@@ -24,33 +24,70 @@ use crate::sabotage::{Sabotage, Saboteur};
 /// Bits of cookies and groups that say whose a rule is.
 pub(crate) const OWNER: u16 = 0xa7ab;
 
+/// Capacity of links as the controller is told: a few flows of a storm are large for it.
+pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
+
 /// Something that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A frame reaches an end of a cable.
-    Frame { cable: usize, side: usize, epoch: u32, frame: Frame },
+    Frame {
+        cable: usize,
+        side: usize,
+        epoch: u32,
+        frame: Frame,
+    },
     /// The head of a channel's queue towards the switch may be due.
-    Down { switch: usize, generation: u32 },
+    Down {
+        switch: usize,
+        generation: u32,
+    },
     /// Towards the controller.
-    Up { switch: usize, generation: u32 },
+    Up {
+        switch: usize,
+        generation: u32,
+    },
     /// A message of a saboteur reaches a switch past all queues.
-    Injected { switch: usize, envelope: Envelope },
+    Injected {
+        switch: usize,
+        envelope: Envelope,
+    },
     /// A switch opens a connection.
-    Connect { switch: usize, generation: u32 },
+    Connect {
+        switch: usize,
+        generation: u32,
+    },
     /// A switch notices that its connection is gone.
-    SwitchNotices { switch: usize, connection: ConnectionId },
+    SwitchNotices {
+        switch: usize,
+        connection: ConnectionId,
+    },
     /// The controller does.
-    ControllerNotices { connection: ConnectionId },
+    ControllerNotices {
+        connection: ConnectionId,
+    },
     /// An end of a cable notices that it is alive or not.
-    Notice { cable: usize, side: usize },
-    SwitchTimer { switch: usize },
+    Notice {
+        cable: usize,
+        side: usize,
+    },
+    SwitchTimer {
+        switch: usize,
+    },
     ControllerTimer,
     Begin(usize),
     End(usize),
-    Send { flow: usize },
-    Announce { host: usize },
+    Send {
+        flow: usize,
+    },
+    Announce {
+        host: usize,
+    },
     /// Message of a host agent.
-    Agent { incarnation: u32, report: AgentReport },
+    Agent {
+        incarnation: u32,
+        report: AgentReport,
+    },
     /// To all host agents.
     Order(AgentOrder),
     Check,
@@ -193,7 +230,12 @@ pub(crate) fn datapath_of(switch: usize) -> DatapathId {
 
 impl World {
     /// The world of a plan, at its beginning.
-    pub(crate) fn new(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Box<dyn FnMut(&str)>>) -> World {
+    pub(crate) fn new(
+        plan: &Plan,
+        cutback: &Cutback,
+        sabotage: Option<Sabotage>,
+        tell: Option<Box<dyn FnMut(&str)>>,
+    ) -> World {
         let plan = cutback.apply(plan);
         let wiring = &plan.wiring;
         let cable = |cable: &crate::plan::Cable| CableState {
@@ -295,7 +337,7 @@ impl World {
             seed: self.plan.seed,
             owner: OWNER,
             capacities: BTreeMap::new(),
-            default_capacity: Bandwidth::from_mbps(1),
+            default_capacity: CAPACITY,
             hosts,
             echo_interval: traits.echo_interval,
             echo_timeout: traits.echo_timeout,

@@ -57,9 +57,8 @@ pub(crate) fn draw(rng: &mut Stream) -> Foreign {
     let mut rules: Vec<FlowMod> = Vec::new();
     for _ in 0..1 + rng.below(6) {
         let rule = rule(rng, group.as_ref());
-        let is_same = |other: &FlowMod| {
-            (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_)
-        };
+        let is_same =
+            |other: &FlowMod| (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_);
         if !rules.iter().any(is_same) {
             rules.push(rule);
         }
@@ -73,11 +72,8 @@ pub(crate) fn draw(rng: &mut Stream) -> Foreign {
 
 fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
     let elsewhere = Ipv4Addr::new(192, 168, rng.below(256) as u8, rng.below(256) as u8);
-    let to = Match {
-        eth_type: Some(ether::IPV4),
-        ipv4_dst: Some(Masked::<Ipv4Addr>::exact(elsewhere)),
-        ..Match::default()
-    };
+    let to =
+        Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(Masked::<Ipv4Addr>::exact(elsewhere)), ..Match::default() };
     let match_ = match rng.below(3) {
         0 => Match { eth_type: Some(0x88b5), in_port: Some(PortNo(1)), ..Match::default() },
         1 => to,
@@ -91,8 +87,7 @@ fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
     // Priorities the controller uses itself are among them.
     let priorities = [0, 1, 20, 100, 300, 1_000, 5_000, 10_000, 50_000, 59_999, 65_535];
     let priority = priorities[rng.below(priorities.len() as u64) as usize];
-    let mut rule =
-        FlowMod::add(TableId(rng.below(4) as u8), priority, match_, Instructions::apply(actions));
+    let mut rule = FlowMod::add(TableId(rng.below(4) as u8), priority, match_, Instructions::apply(actions));
     rule.cookie = match rng.below(3) {
         0 => 0,
         1 => u64::from(OWNER ^ 1) << 48 | rng.bits() >> 16,
@@ -148,9 +143,9 @@ impl World {
         let same = |rule: &FlowMod, table, priority, match_: &Match| {
             (rule.table, rule.priority, rule.match_) == (table, priority, *match_)
         };
-        foreign.rules.retain(|rule| {
-            !entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_))
-        });
+        foreign
+            .rules
+            .retain(|rule| !entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
         self.as_foreigner(switch, additions(&foreign));
         let entries = self.switches[switch].switch.entries();
         foreign.rules.retain(|rule| entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));

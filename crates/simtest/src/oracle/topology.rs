@@ -45,9 +45,7 @@ impl World {
             });
         }
         let believed = &self.oracles.topology.0;
-        let name = |(from, to): &(Port, Port)| {
-            format!("s{}:{} -> s{}:{}", from.0.0 - 1, from.1.0, to.0.0 - 1, to.1.0)
-        };
+        let name = |(from, to): &(Port, Port)| format!("s{}:{} -> s{}:{}", from.0.0 - 1, from.1.0, to.0.0 - 1, to.1.0);
         let missing = there.difference(believed).next().map(|link| format!("{} is not found", name(link)));
         let extra = believed.difference(&there).next().map(|link| format!("{} is believed in", name(link)));
         missing.or(extra)
