@@ -1,5 +1,7 @@
 //! Storms pass; the same storm is the same; what is done wrong is found.
 
+use std::collections::BTreeSet;
+
 use anabranch_simtest::{Cutback, Oracle, Plan, Sabotage, draw, shrink, storm, storm_of};
 
 fn all_of(seeds: std::ops::Range<u64>) {
@@ -55,6 +57,28 @@ fn every_sabotage_is_found() {
         }
     }
     assert!(wrong.is_empty(), "not found, or by something unexpected: {wrong:?}");
+}
+
+#[test]
+fn every_oracle_can_fail() {
+    use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology};
+    let mut missing =
+        BTreeSet::from([Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology]);
+    for seed in 1..100 {
+        for sabotage in Sabotage::ALL
+            .into_iter()
+            .filter(|sabotage| sabotage.expected().iter().any(|o| missing.contains(o)))
+            .collect::<Vec<_>>()
+        {
+            if let Err(failure) = storm_of(&draw::draw(seed), &Cutback::default(), Some(sabotage)) {
+                missing.remove(&failure.oracle);
+            }
+        }
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("no sabotage of a hundred storms was found by {missing:?}");
 }
 
 #[test]

@@ -233,7 +233,7 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
     writeln!(
         out,
         "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} loops \
-         there, {} with full tables, {} switches full in the end\ncalm after at most {} from the end of the faults; log {:016x}",
+         there, {} with full tables\ncalm after at most {} from the end of the faults; log {:016x}",
         report.messages_down,
         report.messages_up,
         report.changes,
@@ -242,7 +242,6 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
         excuses.cut_off,
         excuses.loops_out_of_control,
         excuses.table_full,
-        excuses.full_in_the_end,
         report.calm_after,
         report.log_hash,
     )?;
