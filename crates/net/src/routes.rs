@@ -370,7 +370,10 @@ mod tests {
         let (host, class) = (t.host(HostIx(0)), Routes::intact(&t).class_of(HostIx(1)));
         let up = t.out_links(host)[0];
         let r = Routes::intact(&t);
-        assert_eq!((r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)), (&[up][..], 2, Some(3)));
+        assert_eq!(
+            (r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)),
+            (&[up][..], 2, Some(3))
+        );
         let own = r.class_of(HostIx(0));
         assert_eq!((r.next_hops(host, own), r.path_count(host, own), r.distance(host, own)), (&[up][..], 1, Some(1)));
         let mut alive = vec![true; t.links().len()];
