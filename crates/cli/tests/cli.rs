@@ -296,6 +296,14 @@ fn lists_and_topologies_are_json_if_asked() {
         assert!(!items.as_array().unwrap().is_empty(), "{what}");
         assert!(outcome(folder.path(), &["list", what]).1.lines().count() > 1, "{what}");
     }
+    let (_, stdout, _) = outcome(folder.path(), &["list", "balancers", "--json"]);
+    let balancers: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let (_, text, _) = outcome(folder.path(), &["list", "balancers"]);
+    for (name, kind) in [("ecmp", "dataplane"), ("hedera", "central"), ("optimum", "bound")] {
+        let item = balancers.as_array().unwrap().iter().find(|item| item["name"] == name).unwrap();
+        assert_eq!(item["kind"], kind);
+        assert!(text.contains(&format!("{name} ({kind})\n")), "{text}");
+    }
     let (_, stdout, _) = outcome(folder.path(), &["topology", "fat-tree:k=8", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((&facts["hosts"], &facts["cables"]), (&128.into(), &384.into()));

@@ -54,6 +54,8 @@ pub struct Controller {
     placements: Placements,
     /// Limits agents were told of.
     paced: BTreeMap<FiveTuple, Bandwidth>,
+    /// The threshold agents were told last.
+    told_above: Option<u64>,
     outputs: VecDeque<Output>,
     /// What the balancer is to be asked about.
     pub(crate) questions: VecDeque<Why>,
@@ -106,6 +108,7 @@ impl Controller {
             pins: Pins::default(),
             placements: Placements::default(),
             paced: BTreeMap::new(),
+            told_above: None,
             outputs: VecDeque::new(),
             questions: VecDeque::new(),
             is_network_new: true,

@@ -22,6 +22,7 @@ pub trait ControlPlane {
 
 /// What a controller wants done.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each an allocation")]
 pub enum PlaneOutput {
     /// On a channel to a switch.
     Channel(FromController),

@@ -37,6 +37,8 @@ enum What {
 /// One thing in a list.
 struct Item {
     name: String,
+    /// Of balancers: where they decide.
+    kind: Option<&'static str>,
     summary: String,
     source: String,
     parameters: Vec<Parameter>,
@@ -68,7 +70,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 fn to_text(items: &[Item]) -> String {
     let mut out = String::new();
     for item in items {
-        out += &format!("{}\n    {}\n", item.name, item.summary);
+        let kind = item.kind.map_or_else(String::new, |kind| format!(" ({kind})"));
+        out += &format!("{}{kind}\n    {}\n", item.name, item.summary);
         if !item.source.is_empty() {
             out += &format!("    from {}\n", item.source);
         }
@@ -85,14 +88,19 @@ fn to_json(items: &[Item]) -> String {
         .iter()
         .map(|item| {
             let parameters: Vec<Value> = item.parameters.iter().map(parameter).collect();
-            json!({ "name": item.name, "summary": item.summary, "source": item.source, "parameters": parameters })
+            let mut value =
+                json!({ "name": item.name, "summary": item.summary, "source": item.source, "parameters": parameters });
+            if let Some(kind) = item.kind {
+                value["kind"] = json!(kind);
+            }
+            value
         })
         .collect();
     format!("{:#}\n", Value::Array(items))
 }
 
 fn item(name: &str, summary: &str, source: &str, parameters: Vec<Parameter>) -> Item {
-    Item { name: name.to_owned(), summary: summary.to_owned(), source: source.to_owned(), parameters }
+    Item { name: name.to_owned(), kind: None, summary: summary.to_owned(), source: source.to_owned(), parameters }
 }
 
 fn parameter(name: &str, default: &str, unit: &str, doc: &str) -> Parameter {
@@ -102,11 +110,16 @@ fn parameter(name: &str, default: &str, unit: &str, doc: &str) -> Parameter {
 }
 
 fn balancers() -> Vec<Item> {
-    let of = |entry: &&balance::Entry| {
+    let of = |entry: &balance::Entry| {
         let parameters = entry.params.iter().map(|p| parameter(p.name, p.default, p.unit, p.doc)).collect();
-        item(entry.name, entry.summary, entry.source, parameters)
+        let kind = match entry.build {
+            balance::Build::Central(_) => "central",
+            balance::Build::Bound(_) => "bound",
+            _ => "dataplane",
+        };
+        Item { kind: Some(kind), ..item(entry.name, entry.summary, entry.source, parameters) }
     };
-    balance::registry::DATAPLANE.iter().map(of).collect()
+    balance::registry::all().map(of).collect()
 }
 
 fn topologies() -> Vec<Item> {

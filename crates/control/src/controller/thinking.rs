@@ -135,9 +135,11 @@ impl Controller {
                 self.outputs.push_back(Output::Agents(AgentOrder::Pace { tuple: facts.tuple, rate }));
             }
         }
-        if changes.report_above {
-            let order = AgentOrder::ReportAbove(self.placements.report_above());
-            self.outputs.push_back(Output::Agents(order));
+        // Told at first in any case: agents of a controller that has said nothing report nothing.
+        let above = Some(self.placements.report_above());
+        if self.needs.flows == FlowSource::Agents && self.told_above != above {
+            self.told_above = above;
+            self.outputs.extend(above.map(AgentOrder::ReportAbove).map(Output::Agents));
         }
     }
 

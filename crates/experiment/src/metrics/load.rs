@@ -106,12 +106,12 @@ pub fn core_balance(topology: &Topology, outcome: &Outcome, keep_bins: bool) -> 
 const IDLE: (f64, f64) = (1.0, 0.0);
 
 fn core_bins(outcome: &Outcome, into: &[Option<(f64, f64)>], out: &[Option<(f64, f64)>]) -> Vec<CoreBin> {
-    let bin = |(bin, (into, out)): (usize, (&Option<(f64, f64)>, &Option<(f64, f64)>))| {
-        let ((cllbl_rx, bb_rx), (cllbl_tx, bb_tx)) = (into.unwrap_or(IDLE), out.unwrap_or(IDLE));
+    let bin = |bin: usize| {
+        let ((cllbl_rx, bb_rx), (cllbl_tx, bb_tx)) = (into[bin].unwrap_or(IDLE), out[bin].unwrap_or(IDLE));
         let until = (outcome.series.bin * (bin as u64 + 1)).min(outcome.end);
         CoreBin { until_s: until.as_s_f64(), cllbl_rx, cllbl_tx, bb_rx, bb_tx }
     };
-    into.iter().zip(out).enumerate().map(bin).collect()
+    (0..outcome.series.bins).map(bin).collect()
 }
 
 /// Of each time bin: CLLBL and mean utilisation; `None` where nothing was carried.

@@ -19,7 +19,7 @@
 mod anneal;
 mod worst_fit;
 
-use net::{Bandwidth, HostIx, Time};
+use net::{Bandwidth, HostIx, LinkIx, Time};
 
 use self::anneal::Annealer;
 use super::parts::base;
@@ -145,8 +145,8 @@ struct Hedera {
     source: FlowSource,
     is_base_spt: bool,
     search: Search,
-    /// By link: bits per second reserved.
-    reserved: Vec<f64>,
+    /// By link: bits per second left, or (worst-fit) used; working memory of a round.
+    room: Vec<f64>,
 }
 
 impl Hedera {
@@ -172,7 +172,7 @@ impl Hedera {
             source: flow_source(params),
             is_base_spt,
             search: Search::default(),
-            reserved: Vec::new(),
+            room: Vec::new(),
         }
     }
 
@@ -198,18 +198,20 @@ impl Hedera {
             Placer::WorstFit { is_booked } => {
                 let large = measured_flows(view, self.threshold, self.source);
                 let book = worst_fit::Book { is_booked: *is_booked, is_base_spt: self.is_base_spt };
-                worst_fit::place(&mut self.search, view, &large, book, &mut self.reserved, placements);
+                worst_fit::place(&mut self.search, view, &large, book, &mut self.room, placements);
             }
         }
     }
 
     /// Global first fit (P08.2): flows that have a path keep it; others take the first one with room.
     fn first_fit(&mut self, view: &NetworkView<'_>, large: &[Large], placements: &mut Placements) {
-        self.reserved.clear();
-        self.reserved.resize(view.topology.links().len(), 0.0);
+        // Rooms with the slack of the comparison: one number to look at per link.
+        let links = (0..view.topology.links().len() as u32).map(LinkIx);
+        self.room.clear();
+        self.room.extend(links.map(|link| rate_of(view, link) * (1.0 + 1e-9)));
         for large in large {
             if let Some(pin) = placements.pin_of(large.flow) {
-                pin.path.iter().for_each(|link| self.reserved[link.ix()] += large.rate);
+                pin.path.iter().for_each(|link| self.room[link.ix()] -= large.rate);
             }
         }
         let dag = Dag::new(view);
@@ -217,10 +219,9 @@ impl Hedera {
             if placements.pin_of(large.flow).is_some() {
                 continue;
             }
-            let reserved = &self.reserved;
-            let fits = |link: net::LinkIx| reserved[link.ix()] + large.rate <= rate_of(view, link) * (1.0 + 1e-9);
-            if self.search.first_fit(dag, large.ends, 0, fits) {
-                self.search.found().iter().for_each(|link| self.reserved[link.ix()] += large.rate);
+            let room = &self.room;
+            if self.search.first_fit(dag, large.ends, 0, |link| large.rate <= room[link.ix()]) {
+                self.search.found().iter().for_each(|link| self.room[link.ix()] -= large.rate);
                 placements.pin(large.flow, Pin { path: self.search.found().into(), rate: None });
             }
         }

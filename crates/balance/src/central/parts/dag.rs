@@ -159,15 +159,19 @@ impl Search {
             return at == dag.routes.class_node(to);
         }
         for hop in hops {
-            let far = dag.far(*hop);
             let first = rank;
             if rank < rank_min {
-                rank = rank.saturating_add(dag.routes.path_count(far, to));
+                rank = rank.saturating_add(dag.routes.path_count(dag.far(*hop), to));
                 if rank <= rank_min {
                     continue;
                 }
             }
-            if self.settled[far.ix()] == self.search || !fits(*hop) {
+            // Most links that do not fit are found out without looking at what lies beyond.
+            if !fits(*hop) {
+                continue;
+            }
+            let far = dag.far(*hop);
+            if self.settled[far.ix()] == self.search {
                 continue;
             }
             self.path.push(*hop);

@@ -8,10 +8,10 @@ use super::{EXPIRY, PS, about, data, epoch, ticks};
 use crate::dataplane::testing::{Bench, packet};
 use crate::dataplane::{ControlArrival, PacketView};
 
-/// Replies of the bench are timely within `extra`, half a delay of a hop (80 us), and the round trip between the edges: two links of
+/// Replies of the bench are timely within `extra`, half a base RTT, and the round trip between the edges: two links of
 /// 10 Gb/s and 1 us each way, 1500 bytes there and 64 back.
-const PATIENCE: Time = Time::from_ps(40_000_000 + 4_000_000 + 2 * 1_200_000 + 2 * 51_200);
-const TIMELY: Time = Time::from_us(40);
+const PATIENCE: Time = Time::from_ps(50_000_000 + 4_000_000 + 2 * 1_200_000 + 2 * 51_200);
+const TIMELY: Time = Time::from_us(50);
 const PAUSE: Time = Time::from_us(200);
 
 /// The edge flows start from, with the path flow 1 took last.

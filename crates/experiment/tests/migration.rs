@@ -1,0 +1,170 @@
+//! E2.6 of F2: flows are moved between paths while they send, at rates up to that of the line, and nothing is lost.
+//!
+//! A balancer that does nothing but move flows at random times, through the controller and OpenFlow switches of the
+//! simulator.
+
+use std::collections::BTreeMap;
+
+use anabranch_experiment::controller;
+use balance::central::{
+    Base, CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowSource, HopTable, NetworkView, NextHop, Pin,
+    Placements, Why,
+};
+use balance::dataplane::NO_NEEDS;
+use balance::registry::{Entry, Granularity, Reorders, World};
+use balance::{Build, Params, Spec};
+use net::routes::ClassIx;
+use net::{Bandwidth, HostIx, Stream, Time, Topology};
+use sim::{
+    FlowEnd, Outcome, QueueConfig, QueueLimit, Scenario, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
+};
+use traffic::{Flow, FlowList, Start};
+
+static RESTLESS: Entry = Entry {
+    name: "restless",
+    title: "Restless",
+    summary: "Moves every flow to a random path at random times.",
+    source: "E2.6",
+    granularity: Granularity::MovableFlow,
+    reorders: Reorders::AtMoves,
+    senses: "nothing",
+    worlds: &[World::Simulator],
+    params: &[],
+    example: "restless",
+    needs: NO_NEEDS,
+    build: Build::Central(|_: &CentralEnv, _: &Params| Box::new(Restless)),
+};
+
+/// Every 50 ms each flow moves with a chance of one in three.
+struct Restless;
+
+impl CentralBalancer for Restless {
+    fn needs(&self) -> CentralNeeds {
+        CentralNeeds { flows: FlowSource::Agents, counters: false, period: Some(Time::from_ms(50)) }
+    }
+
+    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+        if why == Why::Network {
+            placements.set_base(first_hops(view));
+        }
+        if why != Why::Period {
+            return;
+        }
+        for (id, flow) in view.flows.iter() {
+            let to = view.routes.class_of(flow.dst);
+            let from = view.routes.class_node(view.routes.class_of(flow.src));
+            let count = u64::from(view.routes.path_count(from, to));
+            if count == 0 || cx.rng.below(3) != 0 {
+                continue;
+            }
+            let mut path = view.routes.path(view.topology, from, to, cx.rng.below(count) as u32);
+            path.truncate(path.iter().position(|l| view.topology.is_host_link(*l)).unwrap_or(path.len()));
+            placements.pin(id, Pin { path: path.into(), rate: None });
+        }
+    }
+}
+
+fn first_hops(view: &NetworkView<'_>) -> Base {
+    let mut table = HopTable::default();
+    for class in (0..view.routes.class_count() as u32).map(ClassIx) {
+        let to = view.routes.class_node(class);
+        for node in (0..view.topology.nodes().len() as u32).map(net::NodeIx).filter(|node| *node != to) {
+            if let [first, ..] = view.routes.next_hops(node, class) {
+                table.0.insert((node, to), [NextHop { link: *first, weight: 1 }].into());
+            }
+        }
+    }
+    Base::Hops(table.into())
+}
+
+fn config(rate: Bandwidth, until_s: u64) -> SimConfig {
+    SimConfig {
+        transport: TransportConfig {
+            kind: TransportKind::Udp(UdpRate::Constant(rate)),
+            mss_bytes: 1472,
+            header_bytes: 28,
+            ..TransportConfig::default()
+        },
+        switch: QueueConfig { limit: QueueLimit::Packets(100), ..QueueConfig::default() },
+        stop: StopRule { until: Some(Time::from_s(until_s)) },
+        ..SimConfig::default()
+    }
+}
+
+fn run(topology: &Topology, flows: &FlowList, config: &SimConfig, seed: u64) -> Outcome {
+    let spec = Spec { entry: &RESTLESS, params: Params::default(), given: BTreeMap::new() };
+    let scenario = Scenario { topology, flows, balancer: &spec, seed, config };
+    let (outcome, _) = controller::run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
+    outcome.books.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    outcome
+}
+
+fn flow(src: u32, dst: u32, bytes: u64) -> Flow {
+    Flow { src: HostIx(src), dst: HostIx(dst), size_bytes: bytes, start: Start::At(Time::ZERO), group: 0 }
+}
+
+fn list(flows: Vec<Flow>) -> FlowList {
+    FlowList { flows, description: String::new() }
+}
+
+fn dropped(outcome: &Outcome) -> u64 {
+    let drops = &outcome.books.dropped;
+    drops.queue + drops.host_queue + drops.link_down + drops.random + drops.blackhole + drops.no_route
+}
+
+#[test]
+fn a_hundred_moves_on_the_diamond_lose_nothing_at_any_rate() {
+    // A move ends when what 256 KB queues could hold at 1 Mb/s has drained, about four seconds later.
+    const SECONDS: u64 = 80;
+    let topology = net::spec::parse("diamond:form=migration").unwrap();
+    let mut moves = 0;
+    for seed in 0..10u64 {
+        // The published rates, the line rate itself, and others between.
+        let kbps = match seed {
+            0 => 1000,
+            1 => 800,
+            _ => 300 + Stream::new(seed, "rate").below(701),
+        };
+        let outcome = run(
+            &topology,
+            &list(vec![flow(0, 1, 20_000_000)]),
+            &config(Bandwidth::from_bps(kbps * 1000), SECONDS),
+            seed,
+        );
+        let record = &outcome.flows[0];
+        assert_eq!(dropped(&outcome), 0, "seed {seed}, {kbps} kb/s: {:?}", outcome.books.dropped);
+        assert_eq!(record.end, FlowEnd::Running, "20 MB take longer than a minute");
+        // At the line rate or below no queue holds more than the packet being sent and the next.
+        assert!(record.reorder_extent <= 2, "seed {seed}: {} packets", record.reorder_extent);
+        // Goodput: the payload's share of what was offered, but for what is still under way.
+        let offered = kbps as f64 * 1000.0 / 8.0 * SECONDS as f64 * 1472.0 / 1500.0;
+        let goodput = record.delivered_bytes as f64 / offered;
+        assert!((0.98..=1.001).contains(&goodput), "seed {seed}: {goodput}");
+        moves += outcome.plane.as_ref().expect("there was a controller").tally.moves;
+    }
+    assert!(moves >= 100, "{moves} moves");
+}
+
+#[test]
+fn moves_beside_other_traffic_lose_nothing_and_reorder_no_more_than_a_queue_holds() {
+    let topology = net::spec::parse(
+        "leaf-spine:leaves=3,spines=3,hosts_per_leaf=3,host_rate=10Mbps,fabric_rate=10Mbps,host_delay=50us,fabric_delay=200us",
+    )
+    .unwrap();
+    let mut moves = 0;
+    for seed in 100..110u64 {
+        // Nine flows of at most a third of a link each: no link is full however they are placed, but queues form.
+        let flows = (0..9).map(|host| flow(host, (host + 3) % 9, 50_000_000)).collect();
+        let mut config = config(Bandwidth::from_bps(3_300_000), 10);
+        config.host.jitter = Time::from_us(300);
+        let outcome = run(&topology, &list(flows), &config, seed);
+        assert_eq!(dropped(&outcome), 0, "seed {seed}: {:?}", outcome.books.dropped);
+        let longest = outcome.queues.iter().map(|queue| queue.max_bytes.div_ceil(1500)).max().unwrap_or(0);
+        for (number, record) in outcome.flows.iter().enumerate() {
+            let extent = u64::from(record.reorder_extent);
+            assert!(extent <= longest + 1, "seed {seed}, flow {number}: {extent} packets, longest queue {longest}");
+        }
+        moves += outcome.plane.as_ref().expect("there was a controller").tally.moves;
+    }
+    assert!(moves >= 500, "{moves} moves");
+}
