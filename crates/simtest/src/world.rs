@@ -27,6 +27,9 @@ pub(crate) const OWNER: u16 = 0xa7ab;
 /// Capacity of links as the controller is told: a few flows of a storm are large for it.
 pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
 
+/// Who is told what happens, line by line.
+pub type Teller = Box<dyn FnMut(&str)>;
+
 /// Something that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -218,7 +221,7 @@ pub(crate) struct World {
     pub(crate) absent_switches: BTreeSet<usize>,
     pub(crate) absent_hosts: BTreeSet<usize>,
     /// Who wants to be told what happens.
-    tell: Option<Box<dyn FnMut(&str)>>,
+    tell: Option<Teller>,
 }
 
 /// Address of a host.
@@ -232,12 +235,7 @@ pub(crate) fn datapath_of(switch: usize) -> DatapathId {
 
 impl World {
     /// The world of a plan, at its beginning.
-    pub(crate) fn new(
-        plan: &Plan,
-        cutback: &Cutback,
-        sabotage: Option<Sabotage>,
-        tell: Option<Box<dyn FnMut(&str)>>,
-    ) -> World {
+    pub(crate) fn new(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Teller>) -> World {
         let plan = cutback.apply(plan);
         let wiring = &plan.wiring;
         let cable = |cable: &crate::plan::Cable| CableState {
