@@ -304,6 +304,7 @@ impl Controller {
             // The switch came again before its old connection was found dead.
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
             self.sessions.remove(&older);
+            self.polls_out.remove(&datapath);
         }
         let is_first_time = !self.status.contains_key(&datapath);
         self.status.insert(datapath, Status { is_online: true, since: self.now });
@@ -325,7 +326,9 @@ impl Controller {
         self.set_ports(datapath, ports);
         (self.is_network_new, self.are_ports_new) = (true, true);
         let now = self.now;
-        self.discovery.next_round = self.discovery.next_round.min(now.saturating_add(self.config.discovery_interval));
+        // Probes that met a neighbour before its rules were there are lost: another round before ports count as edges.
+        let soon = self.config.discovery_interval.min(crate::discovery::EDGE_AFTER / 2);
+        self.discovery.next_round = self.discovery.next_round.min(now.saturating_add(soon));
         if self.needs.counters && self.next_poll.is_none() {
             self.next_poll = Some(now.saturating_add(self.config.poll_interval));
         }

@@ -222,6 +222,8 @@ impl Installer {
     /// The switch is back, and this is what it holds. What is right stays untouched; answers whether anything of ours is
     /// there that is not wanted so.
     pub(crate) fn surveyed(&mut self, rules: &[FlowStats], groups: &[GroupDescription]) -> bool {
+        // A switch may come again before its old connection is found dead: nothing sent there will be answered.
+        self.offline();
         self.is_online = true;
         self.installed.clear();
         self.groups_installed.clear();

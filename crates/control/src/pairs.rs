@@ -25,9 +25,12 @@ type Rules = BTreeMap<(NodeIx, RuleKey), Wanted>;
 pub(crate) struct Pairs {
     now: BTreeMap<Pair, Division>,
     tasks: BTreeMap<Pair, (Task, Division)>,
+    /// Divisions replaced, whose labels are taken away when packets have arrived. The pair may change again meanwhile:
+    /// a path may die long before slow links have drained.
+    draining: Vec<(Time, Pair, Division)>,
     pending: BTreeSet<Pair>,
     labels: Labels,
-    /// How many divisions want a rule: labels are shared.
+    /// How many divisions want a rule: labels are shared, and the rules of a host that moves are of two pairs for a while.
     users: BTreeMap<(NodeIx, RuleKey), u32>,
 }
 
@@ -50,7 +53,7 @@ struct Labelled {
 impl Pairs {
     /// Whether every change is done.
     pub(crate) fn is_settled(&self) -> bool {
-        self.tasks.is_empty() && self.pending.is_empty()
+        self.tasks.is_empty() && self.pending.is_empty() && self.draining.is_empty()
     }
     /// These may be wanted otherwise than before: the division, or the hosts it is for.
     pub(crate) fn mark(&mut self, pairs: impl IntoIterator<Item = Pair>) {
@@ -63,7 +66,9 @@ impl Pairs {
     /// Links that labelled packets between two switches may take now.
     pub(crate) fn links(&self, pair: Pair) -> impl Iterator<Item = LinkIx> {
         let under_way = self.tasks.get(&pair).map(|(_, division)| division);
-        let paths = self.now.get(&pair).into_iter().chain(under_way).flat_map(|division| &division.paths);
+        let draining = self.draining.iter().filter(move |(_, of, _)| *of == pair).map(|(_, _, division)| division);
+        let paths =
+            self.now.get(&pair).into_iter().chain(under_way).chain(draining).flat_map(|division| &division.paths);
         paths.flat_map(|labelled| labelled.path.path.iter().copied())
     }
 
@@ -85,17 +90,38 @@ impl Pairs {
         for (pair, (task, _)) in &mut self.tasks {
             match task.advance(now, fabric) {
                 Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
-                // What was refused is told; paths without their rules fall back to the base.
-                Progress::Refused | Progress::Done => done.push(*pair),
+                progress => done.push((*pair, progress)),
             }
         }
-        for pair in done {
-            if let Some((_, old)) = self.tasks.remove(&pair) {
-                self.clear(&old, fabric);
-                self.release(pair, &old);
+        for (pair, progress) in done {
+            let Some((_, old)) = self.tasks.remove(&pair) else { continue };
+            if progress == Progress::Refused {
+                self.give_up(pair, &old, fabric);
+            }
+            let drain = old.paths.iter().map(|labelled| network.drain_time(&labelled.path.path)).max();
+            self.draining.push((now.saturating_add(drain.unwrap_or_default()), pair, old));
+        }
+        let drained = self.draining.extract_if(.., |(at, _, _)| *at <= now).collect::<Vec<_>>();
+        for (_, pair, old) in drained {
+            self.clear(&old, fabric);
+            self.release(pair, &old);
+        }
+        self.draining.iter().map(|(at, _, _)| *at).chain(resume_at).min()
+    }
+
+    /// A switch would not have a rule: the pair is left to the base. Neither division may stay at the source; the old one's
+    /// paths may be dead.
+    fn give_up(&mut self, pair: Pair, old: &Division, fabric: &mut Fabric) {
+        let new = self.now.remove(&pair).unwrap_or_default();
+        for (node, key) in old.source.keys().chain(new.source.keys()) {
+            let users =
+                u32::from(old.source.contains_key(&(*node, *key))) + u32::from(new.source.contains_key(&(*node, *key)));
+            if self.users.get(&(*node, *key)).is_none_or(|all| *all <= users) {
+                fabric.set((*node, *key, None));
             }
         }
-        resume_at
+        self.clear(&new, fabric);
+        self.release(pair, &new);
     }
 
     fn begin(&mut self, compiler: Compiler, pair: Pair, placements: &Placements, network: &Network) {
@@ -107,20 +133,16 @@ impl Pairs {
             self.keep(pair, new);
             return;
         }
-        for rule in new.inner.keys() {
+        for rule in new.inner.keys().chain(new.source.keys()) {
             *self.users.entry(*rule).or_insert(0) += 1;
         }
         let set = |((node, key), wanted): (&(NodeIx, RuleKey), &Wanted)| (*node, *key, Some(wanted.clone()));
         let labels = Step { changes: new.inner.iter().map(set).collect(), ..Step::default() };
         let mut at_source: Vec<Change> = new.source.iter().map(set).collect();
-        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule));
+        let is_alone = |rule: &&(NodeIx, RuleKey)| self.users.get(rule).is_none_or(|users| *users <= 1);
+        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule)).filter(is_alone);
         at_source.extend(gone.map(|(node, key)| (*node, *key, None)));
-        let drain = old.paths.iter().map(|labelled| network.drain_time(&labelled.path.path)).max();
-        let steps = [
-            labels,
-            Step { changes: at_source, ..Step::default() },
-            Step { pause: drain.unwrap_or(Time::ZERO), changes: Vec::new() },
-        ];
+        let steps = [labels, Step { changes: at_source, ..Step::default() }];
         self.tasks.insert(pair, (Task::new(steps), old));
         self.keep(pair, new);
     }
@@ -128,7 +150,7 @@ impl Pairs {
     /// Takes away rules of labels that no division wants any more. Only now: another division may have come to share them
     /// while packets drained.
     fn clear(&mut self, old: &Division, fabric: &mut Fabric) {
-        for rule in old.inner.keys() {
+        for rule in old.inner.keys().chain(old.source.keys()) {
             let users = self.users.get_mut(rule).expect("rules of a division are counted");
             *users -= 1;
             if *users == 0 {

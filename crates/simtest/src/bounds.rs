@@ -48,6 +48,9 @@ impl Bounds {
         // may wait for the first.
         let stages = 2 * (plan.wiring.ports.len() as u64 + 4);
         let react = Time::from_ms(500) + (rtt + path) * stages + backlog * 4;
+        // The controller waits until 256 KB queued at each link of a path would have drained, twice at most: a move may wait
+        // for another.
+        let drain = crate::world::CAPACITY.time_for(256 * 1024) * (plan.wiring.ports.len() as u64 * 2);
         let idle = Time::from_s(u64::from(control.flow_idle_timeout_s));
         Bounds {
             seen,
@@ -57,7 +60,7 @@ impl Bounds {
             silence: control.echo_timeout + control.echo_interval + rtt,
             host: plan.announce_interval + rtt,
             react,
-            tidy: idle * 3 + control.poll_interval * 3 + Time::from_s(5),
+            tidy: idle * 3 + control.poll_interval * 3 + drain + Time::from_s(15),
         }
     }
 }

@@ -65,7 +65,8 @@ impl World {
         }
         state.switch.connected(self.now, connection);
         self.oracles.messages.connected(connection);
-        self.trouble(switch, self.bounds.handshake + self.bounds.react);
+        // Hosts that spoke while it was away have not been heard.
+        self.trouble(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
         let controller = self.controller.as_mut().expect("looked above");
         controller.handle(self.now, ToController::Connected(connection));
         self.after_switch(switch, None);
@@ -86,6 +87,7 @@ impl World {
         channel.generation += 1;
         channel.down.clear();
         channel.up.clear();
+        self.switches[switch].interrupted = true;
         self.oracles.messages.lost(connection);
         self.after(switch_notices, Event::SwitchNotices { switch, connection });
         if let Some(delay) = controller_notices {

@@ -255,7 +255,7 @@ fn flows(plan: &Plan, rng: &mut Stream) -> Vec<Action> {
         let tuple = FiveTuple { src: ipv4_of(from), dst: ipv4_of(to), protocol, src_port, dst_port };
         let at = between(rng, Time::from_ms(10), plan.calm_at);
         let until = (at + magnitude(rng, Time::from_ms(50), Time::from_s(30))).min(plan.calm_at);
-        let interval = magnitude(rng, Time::from_ms(8), Time::from_ms(300));
+        let interval = magnitude(rng, Time::from_ms(5), Time::from_ms(300));
         let payload = 16 + rng.below(1_200) as usize;
         tuples.insert(tuple).then_some(Action {
             number: 0,

@@ -32,6 +32,7 @@ pub use plan::{Cutback, Plan};
 pub use report::{Excuses, Failure, Oracle, Report};
 pub use sabotage::Sabotage;
 pub use shrink::{Shrunk, shrink};
+pub use world::Teller;
 
 /// Runs the storm of a seed.
 ///
@@ -53,21 +54,11 @@ pub fn storm_of(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>) -> R
 ///
 /// # Errors
 /// As [`storm_of`].
-pub fn trace(
-    plan: &Plan,
-    cutback: &Cutback,
-    sabotage: Option<Sabotage>,
-    tell: Box<dyn FnMut(&str)>,
-) -> Result<Report, Failure> {
+pub fn trace(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Teller) -> Result<Report, Failure> {
     run(plan, cutback, sabotage, Some(tell))
 }
 
-fn run(
-    plan: &Plan,
-    cutback: &Cutback,
-    sabotage: Option<Sabotage>,
-    tell: Option<Box<dyn FnMut(&str)>>,
-) -> Result<Report, Failure> {
+fn run(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Teller>) -> Result<Report, Failure> {
     let run = || world::World::new(plan, cutback, sabotage, tell).run();
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

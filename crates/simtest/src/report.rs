@@ -57,8 +57,8 @@ pub struct Excuses {
     pub table_full: u64,
     /// Frames lost while something on their path was being repaired.
     pub repair: u64,
-    /// Switches that were full in the end and could not hold what is wanted.
-    pub full_in_the_end: u64,
+    /// Frames that went round through a switch out of control, or brought up to date after it was.
+    pub loops_out_of_control: u64,
 }
 
 /// What a storm was like.
@@ -115,7 +115,7 @@ impl Report {
         self.excuses.cut_off += other.excuses.cut_off;
         self.excuses.table_full += other.excuses.table_full;
         self.excuses.repair += other.excuses.repair;
-        self.excuses.full_in_the_end += other.excuses.full_in_the_end;
+        self.excuses.loops_out_of_control += other.excuses.loops_out_of_control;
         self.calm_after = self.calm_after.max(other.calm_after);
     }
 }

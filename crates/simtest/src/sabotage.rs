@@ -1,12 +1,13 @@
 //! Controllers and switches that do one thing wrong: what stands between a correct controller and a correct switch changes,
 //! loses, repeats or invents messages. Every oracle has someone here whom it must catch.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 
 use net::{Stream, Time};
 use openflow::{
-    Action, Envelope, FlowMod, FlowModCommand, GroupModCommand, Match, Message, PacketIn, PacketOut, PortNo, TableId,
-    Xid, frame, headers::ether,
+    Action, Envelope, FlowMod, FlowModCommand, GroupModCommand, Masked, Match, Message, PacketIn, PacketOut, PortNo,
+    TableId, Xid, frame, headers::ether,
 };
 
 use crate::report::Oracle;
@@ -51,7 +52,7 @@ pub enum Sabotage {
     SameNumber,
     /// Switches do not answer barriers.
     NoBarrier,
-    /// Packets between switches are sent round: a rule points back where they came from.
+    /// Some rules send packets back where they came from.
     SendsBack,
     /// A copy of everything forwarded goes to port 1, too.
     Copies,
@@ -89,7 +90,9 @@ impl Sabotage {
     pub fn expected(self) -> &'static [Oracle] {
         use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology};
         match self {
-            Sabotage::EarlyBarrier | Sabotage::OldPathFirst => &[Loss, Loop, Service],
+            Sabotage::EarlyBarrier => &[Loss, Loop, Service],
+            // Additions that come after a later deletion stay.
+            Sabotage::OldPathFirst => &[Loss, Loop, Service, Installed],
             Sabotage::RulesBeforeGroups => &[Service, Loss, Installed, Settled],
             Sabotage::LosesChanges | Sabotage::ForgetsRules => &[Service, Loss, Installed, Loop],
             Sabotage::SwapsPorts => &[Delivery, Loop, Service, Loss],
@@ -105,7 +108,7 @@ impl Sabotage {
             Sabotage::LeaksGroups => &[Installed],
             Sabotage::SameNumber => &[Messages],
             Sabotage::NoBarrier => &[Settled, Service, Loss],
-            Sabotage::SendsBack => &[Loop],
+            Sabotage::SendsBack => &[Delivery, Loop, Loss, Service],
             Sabotage::Copies => &[Delivery],
             Sabotage::Chatters => &[Quiet],
         }
@@ -114,7 +117,7 @@ impl Sabotage {
     /// Storms within which it must be caught.
     pub fn seeds_max(self) -> u64 {
         match self {
-            Sabotage::HidesRefusals => 60,
+            Sabotage::HidesRefusals | Sabotage::IgnoresCookies => 60,
             Sabotage::OldPathFirst | Sabotage::EarlyBarrier | Sabotage::LeaksGroups | Sabotage::RulesBeforeGroups => 20,
             _ => 10,
         }
@@ -189,18 +192,19 @@ impl World {
                 Vec::new()
             }
             (Sabotage::IgnoresCookies, Message::FlowMod(flow_mod)) => {
-                if matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict) {
-                    let everything = FlowMod {
-                        command: FlowModCommand::Delete,
-                        match_: Match { eth_type: Some(ether::IPV4), ..Match::default() },
-                        cookie: 0,
-                        cookie_mask: 0,
-                        table: TableId::ALL,
-                        ..flow_mod.clone()
-                    };
-                    return on_time(Message::FlowMod(everything));
-                }
-                on_time(message)
+                let is_deletion = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+                let others = FlowMod {
+                    command: FlowModCommand::Delete,
+                    match_: to_elsewhere(),
+                    cookie: 0,
+                    cookie_mask: 0,
+                    table: TableId::ALL,
+                    ..flow_mod.clone()
+                };
+                let others = Envelope { xid: Xid(0xffff_0000), message: Message::FlowMod(others) };
+                let mut messages = on_time(message);
+                messages.extend(is_deletion.then_some((Time::ZERO, others)));
+                messages
             }
             (Sabotage::RepeatsLate, Message::FlowMod(FlowMod { command: FlowModCommand::Add, .. })) => {
                 let again = Envelope { xid, message: message.clone() };
@@ -273,6 +277,12 @@ impl World {
             self.switch_handles(switch, connection, envelope);
         }
     }
+}
+
+/// Packets to addresses no host of a storm has: rules of others are for those.
+fn to_elsewhere() -> Match {
+    let net = Masked { value: Ipv4Addr::new(192, 168, 0, 0), mask: Ipv4Addr::new(255, 255, 0, 0) };
+    Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(net), ..Match::default() }
 }
 
 /// Answers to questions for addresses name an address nobody has.

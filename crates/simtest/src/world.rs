@@ -24,6 +24,12 @@ use crate::sabotage::{Sabotage, Saboteur};
 /// Bits of cookies and groups that say whose a rule is.
 pub(crate) const OWNER: u16 = 0xa7ab;
 
+/// Capacity of links as the controller is told: a few flows of a storm are large for it.
+pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
+
+/// Who is told what happens, line by line.
+pub type Teller = Box<dyn FnMut(&str)>;
+
 /// Something that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -181,6 +187,8 @@ pub(crate) struct SwitchState {
     pub(crate) plugs: Vec<Option<(usize, usize)>>,
     pub(crate) timer: Time,
     pub(crate) disturbed: Time,
+    /// Whether its control was ever interrupted, beyond being made for the first time.
+    pub(crate) interrupted: bool,
     /// When it last refused something for want of room.
     pub(crate) full_at: Option<Time>,
 }
@@ -213,7 +221,7 @@ pub(crate) struct World {
     pub(crate) absent_switches: BTreeSet<usize>,
     pub(crate) absent_hosts: BTreeSet<usize>,
     /// Who wants to be told what happens.
-    tell: Option<Box<dyn FnMut(&str)>>,
+    tell: Option<Teller>,
 }
 
 /// Address of a host.
@@ -227,12 +235,7 @@ pub(crate) fn datapath_of(switch: usize) -> DatapathId {
 
 impl World {
     /// The world of a plan, at its beginning.
-    pub(crate) fn new(
-        plan: &Plan,
-        cutback: &Cutback,
-        sabotage: Option<Sabotage>,
-        tell: Option<Box<dyn FnMut(&str)>>,
-    ) -> World {
+    pub(crate) fn new(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Teller>) -> World {
         let plan = cutback.apply(plan);
         let wiring = &plan.wiring;
         let cable = |cable: &crate::plan::Cable| CableState {
@@ -334,7 +337,7 @@ impl World {
             seed: self.plan.seed,
             owner: OWNER,
             capacities: BTreeMap::new(),
-            default_capacity: Bandwidth::from_mbps(1),
+            default_capacity: CAPACITY,
             hosts,
             echo_interval: traits.echo_interval,
             echo_timeout: traits.echo_timeout,
@@ -508,6 +511,7 @@ impl SwitchState {
             plugs: vec![None; plan.wiring.ports[switch] as usize],
             timer: Time::MAX,
             disturbed: Time::ZERO,
+            interrupted: false,
             full_at: None,
         }
     }

@@ -46,7 +46,7 @@ pub(crate) fn draw(rng: &mut Stream) -> Foreign {
         // Some have taken a number the controller would like.
         let mut number = rng.below(1_000) as u32;
         if rng.below(2) == 0 {
-            number = u32::from(OWNER) << 16 | number % GROUPS;
+            number = (u32::from(OWNER) << 16) | (number % GROUPS);
         }
         GroupDescription {
             group: GroupId(number),
@@ -90,7 +90,7 @@ fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
     let mut rule = FlowMod::add(TableId(rng.below(4) as u8), priority, match_, Instructions::apply(actions));
     rule.cookie = match rng.below(3) {
         0 => 0,
-        1 => u64::from(OWNER ^ 1) << 48 | rng.bits() >> 16,
+        1 => (u64::from(OWNER ^ 1) << 48) | (rng.bits() >> 16),
         _ => u64::from(OWNER),
     };
     rule

@@ -37,6 +37,9 @@ impl World {
         all_cables.extend_from_slice(cables);
         all_cables.extend([from, to]);
         all_switches.extend(switch);
+        // It may have been about to leave by a port that is dead: those cables had to do with it, too.
+        let plugs = switch.into_iter().flat_map(|switch| self.switches[switch].plugs.iter().flatten());
+        all_cables.extend(plugs.map(|(cable, _)| *cable).filter(|cable| !self.cables[*cable].is_usable()));
         let is_known = match &self.flows[probe.flow].path {
             Some((cables, switches)) => {
                 all_cables.extend(cables);

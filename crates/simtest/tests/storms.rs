@@ -1,0 +1,93 @@
+//! Storms pass; the same storm is the same; what is done wrong is found.
+
+use std::collections::BTreeSet;
+
+use anabranch_simtest::{Cutback, Oracle, Plan, Sabotage, draw, shrink, storm, storm_of};
+
+fn all_of(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        if let Err(failure) = storm(seed) {
+            panic!("the storm of seed {seed} fails: {failure}\nsee `anabranch storm --seed {seed} --shrink`");
+        }
+    }
+}
+
+// Two tests, so that two cores have something to do.
+#[test]
+fn storms_pass() {
+    all_of(1..31);
+}
+#[test]
+fn more_storms_pass() {
+    all_of(31..61);
+}
+
+#[test]
+fn the_same_storm_is_the_same() {
+    for seed in [3, 14, 15] {
+        assert_eq!(storm(seed), storm(seed), "seed {seed}");
+        assert_ne!(storm(seed).unwrap().log_hash, storm(seed + 1).unwrap().log_hash, "other storms are others");
+    }
+}
+
+#[test]
+fn storms_do_something() {
+    let mut report = anabranch_simtest::Report::default();
+    (1..21).for_each(|seed| report.add(&storm(seed).unwrap()));
+    assert!(report.faults > 100 && report.flows > 100 && report.frames_delivered > 10_000, "{report:?}");
+    assert!(report.frames_lost > 0 && report.moves > 0 && report.pairs_checked > 10_000, "{report:?}");
+}
+
+/// The first seed whose storm finds a sabotage, with what it finds.
+fn caught(sabotage: Sabotage) -> Option<(u64, Oracle)> {
+    (1..=sabotage.seeds_max()).find_map(|seed| {
+        let plan = draw::draw(seed);
+        let failure = storm_of(&plan, &Cutback::default(), Some(sabotage)).err()?;
+        Some((seed, failure.oracle))
+    })
+}
+
+#[test]
+fn every_sabotage_is_found() {
+    let mut wrong = Vec::new();
+    for sabotage in Sabotage::ALL {
+        match caught(sabotage) {
+            Some((_, oracle)) if sabotage.expected().contains(&oracle) => {}
+            other => wrong.push((sabotage, other)),
+        }
+    }
+    assert!(wrong.is_empty(), "not found, or by something unexpected: {wrong:?}");
+}
+
+#[test]
+fn every_oracle_can_fail() {
+    use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology};
+    let mut missing =
+        BTreeSet::from([Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology]);
+    for seed in 1..100 {
+        for sabotage in Sabotage::ALL
+            .into_iter()
+            .filter(|sabotage| sabotage.expected().iter().any(|o| missing.contains(o)))
+            .collect::<Vec<_>>()
+        {
+            if let Err(failure) = storm_of(&draw::draw(seed), &Cutback::default(), Some(sabotage)) {
+                missing.remove(&failure.oracle);
+            }
+        }
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("no sabotage of a hundred storms was found by {missing:?}");
+}
+
+#[test]
+fn what_fails_is_made_smaller_and_fails_alike() {
+    let (sabotage, seed) = (Sabotage::WrongMac, 1);
+    let plan: Plan = draw::draw(seed);
+    let failure = storm_of(&plan, &Cutback::default(), Some(sabotage)).expect_err("this one is found");
+    let small = shrink(&plan, &Cutback::default(), Some(sabotage), &failure, 200, || true);
+    let again = storm_of(&plan, &small.cutback, Some(sabotage)).expect_err("it is as small as it fails");
+    assert_eq!((again.oracle, &again), (failure.oracle, &small.failure));
+    assert!(small.cutback.apply(&plan).actions.len() < plan.actions.len(), "{:?}", small.cutback);
+}
