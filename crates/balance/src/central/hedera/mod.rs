@@ -81,6 +81,13 @@ pub static ENTRY: Entry = Entry {
             doc: "Whether worst-fit counts the flows it has moved in this round, or believes the counters.",
         },
         Param {
+            name: "ties",
+            kind: ParamKind::Choice(&["first", "random"]),
+            default: "first",
+            unit: "",
+            doc: "Which of several paths with the most room worst-fit takes.",
+        },
+        Param {
             name: "iterations",
             kind: ParamKind::Count { min: 1, max: 1_000_000 },
             default: "1000",
@@ -125,7 +132,7 @@ pub(super) const REPORT_ABOVE: u64 = 100_000;
 enum Placer {
     FirstFit,
     Anneal(Annealer),
-    WorstFit { is_booked: bool },
+    WorstFit { is_booked: bool, are_ties_random: bool },
 }
 
 /// What a flow that is to be placed looks like.
@@ -153,7 +160,10 @@ impl Hedera {
     fn new(params: &Params) -> Hedera {
         let placer = match params.text("placer") {
             "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
-            "worst-fit" => Placer::WorstFit { is_booked: params.text("bookkeeping") == "within_round" },
+            "worst-fit" => Placer::WorstFit {
+                is_booked: params.text("bookkeeping") == "within_round",
+                are_ties_random: params.text("ties") == "random",
+            },
             _ => Placer::FirstFit,
         };
         let is_worst_fit = matches!(placer, Placer::WorstFit { .. });
@@ -195,10 +205,14 @@ impl Hedera {
                     placements.pin(large.flow, Pin { path, rate: None });
                 }
             }
-            Placer::WorstFit { is_booked } => {
+            Placer::WorstFit { is_booked, are_ties_random } => {
                 let large = measured_flows(view, self.threshold, self.source);
-                let book = worst_fit::Book { is_booked: *is_booked, is_base_spt: self.is_base_spt };
-                worst_fit::place(&mut self.search, view, &large, book, &mut self.room, placements);
+                let book = worst_fit::Book {
+                    is_booked: *is_booked,
+                    is_base_spt: self.is_base_spt,
+                    are_ties_random: *are_ties_random,
+                };
+                worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.room, placements);
             }
         }
     }

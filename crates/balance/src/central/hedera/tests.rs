@@ -101,6 +101,19 @@ fn worst_fit_without_bookkeeping_herds() {
 }
 
 #[test]
+fn random_ties_spread_what_believes_the_counters() {
+    let mut world = World::new(F0);
+    let mut driven = Driven::new("hedera:placer=worst-fit,ties=random", 1, &world);
+    let flows = world.stride(30);
+    count(&mut world, &driven, &flows);
+    driven.decide(&world, Why::Period);
+    count(&mut world, &driven, &flows);
+    // The core link that was full is idle now; the twenty flows of a pod are drawn onto the other three.
+    let (cllbl, bisection) = core_balance(&world);
+    assert!((1.33..2.8).contains(&cllbl) && bisection > 0.4, "{cllbl} {bisection}");
+}
+
+#[test]
 fn small_flows_stay_on_the_base() {
     let mut world = World::new("fat-tree:k=4");
     for spec in ["hedera", "hedera:placer=sa", "hedera:placer=worst-fit"] {
