@@ -167,6 +167,10 @@ pub(super) fn by_size(panel: &Panel<'_>) -> String {
             .map(|entry| Group { colour: entry.colour, values: bucket_values(entry, &categories, quantity) })
             .collect();
         let shown = groups.iter().flat_map(|group| group.values.iter().flatten());
+        // Flows that never end have no completion times to draw.
+        if shown.clone().next().is_none() {
+            continue;
+        }
         let (low, high) = range(shown.flat_map(|value| [value.value, value.whiskers.0.max(1.0), value.whiskers.1]));
         let axes = Axes {
             label: format!("{title} by flow size for {}", names(panel)),
