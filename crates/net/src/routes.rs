@@ -22,12 +22,27 @@ pub struct Routes {
     host_link: Vec<Option<LinkIx>>,
     /// By node: how to look it up.
     rows: Vec<Row>,
-    /// `(row, class)` -> range in `hops`.
-    table: Vec<(u32, u32)>,
+    row_count: usize,
+    /// `(class, row)` -> what is known there. By class first: a path is walked within one class, over neighbouring memory.
+    table: Vec<Slot>,
     hops: Vec<LinkIx>,
-    /// `(row, class)` -> number of equal-cost paths, saturating; 0 if unreachable.
-    counts: Vec<u32>,
-    distance: Vec<u16>,
+}
+
+/// What is known of the way from a node to a class.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Range in `hops`.
+    hops: (u32, u32),
+    /// Number of equal-cost paths, saturating; 0 if unreachable.
+    count: u32,
+    /// Links to the class node; `u16::MAX` if unreachable.
+    distance: u16,
+    /// Whether as many paths lead on from every next hop: then the next hop of a rank is found by division.
+    is_even: bool,
+}
+
+impl Slot {
+    const UNREACHABLE: Slot = Slot { hops: (0, 0), count: 0, distance: u16::MAX, is_even: false };
 }
 
 /// Where to find what is known of a node. In a large network nearly all nodes are hosts with one link: they have no rows
@@ -54,10 +69,9 @@ impl Routes {
             host_class,
             host_link,
             rows,
-            table: vec![(0, 0); row_count * class_count],
+            row_count,
+            table: vec![Slot::UNREACHABLE; row_count * class_count],
             hops,
-            counts: vec![0; row_count * class_count],
-            distance: vec![u16::MAX; row_count * class_count],
         };
         // The table repeats few distinct sets; share them.
         let mut shared = std::collections::BTreeMap::new();
@@ -94,20 +108,22 @@ impl Routes {
     }
     /// The equal-cost next hops of `node` towards `class`, in port order; empty at the class node itself
     /// and where there is no path.
+    #[inline]
     pub fn next_hops(&self, node: NodeIx, class: ClassIx) -> &[LinkIx] {
         let (start, end) = match self.rows[node.ix()] {
-            Row::Own(row) => self.table[self.slot(row, class)],
-            Row::Behind { switch, hop } if self.counts[self.slot(switch, class)] > 0 => hop,
+            Row::Own(row) => self.slot(row, class).hops,
+            Row::Behind { switch, hop } if self.slot(switch, class).count > 0 => hop,
             Row::Behind { .. } => (0, 0),
         };
         &self.hops[start as usize..end as usize]
     }
     /// Number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 where there is none.
+    #[inline]
     pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
         match self.rows[node.ix()] {
-            Row::Own(row) => self.counts[self.slot(row, class)],
+            Row::Own(row) => self.slot(row, class).count,
             Row::Behind { hop: (start, end), .. } if start == end => 0,
-            Row::Behind { switch, .. } => self.counts[self.slot(switch, class)],
+            Row::Behind { switch, .. } => self.slot(switch, class).count,
         }
     }
     /// Number of links from `node` to the class node; `None` where there is no path.
@@ -117,7 +133,7 @@ impl Routes {
             Row::Behind { hop: (start, end), .. } if start == end => return None,
             Row::Behind { switch, .. } => (switch, 1),
         };
-        let distance = self.distance[self.slot(row, class)];
+        let distance = self.slot(row, class).distance;
         (distance != u16::MAX).then_some(distance.saturating_add(farther))
     }
 
@@ -140,6 +156,18 @@ impl Routes {
 
     /// The next link of path number `rank` at `node`, and the rank to continue with at its far end.
     pub fn step(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
+        if let Row::Own(row) = self.rows[node.ix()] {
+            let Slot { hops: (start, end), count, is_even: true, .. } = *self.slot(row, class) else {
+                return self.step_unevenly(topology, node, class, rank);
+            };
+            let beyond = count / (end - start);
+            let link = (rank < count).then(|| self.hops[(start + rank / beyond) as usize])?;
+            return Some((link, rank % beyond));
+        }
+        self.step_unevenly(topology, node, class, rank)
+    }
+
+    fn step_unevenly(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
         let mut rest = rank;
         for link in self.next_hops(node, class) {
             let beyond = self.path_count(topology.link(*link).to, class);
@@ -192,8 +220,9 @@ impl Routes {
         .collect()
     }
 
-    fn slot(&self, row: u32, class: ClassIx) -> usize {
-        row as usize * self.class_count + class.0 as usize
+    #[inline]
+    fn slot(&self, row: u32, class: ClassIx) -> &Slot {
+        &self.table[class.0 as usize * self.row_count + row as usize]
     }
 
     fn fill_class(
@@ -211,10 +240,10 @@ impl Routes {
             let Row::Own(row) = self.rows[node.ix()] else {
                 continue;
             };
-            let slot = self.slot(row, class_ix);
-            self.distance[slot] = distance[node.ix()];
+            let slot = class * self.row_count + row as usize;
+            self.table[slot].distance = distance[node.ix()];
             if node == target {
-                self.counts[slot] = 1;
+                self.table[slot].count = 1;
                 continue;
             }
             let closer = |link: &LinkIx| {
@@ -225,15 +254,16 @@ impl Routes {
                     && distance[to.ix()] + 1 == distance[node.ix()]
             };
             let hops: Vec<LinkIx> = topology.out_links(node).iter().copied().filter(closer).collect();
-            let count = hops
-                .iter()
-                .fold(0u32, |sum, link| sum.saturating_add(self.path_count(topology.link(*link).to, class_ix)));
-            self.counts[slot] = count;
-            self.table[slot] = *shared.entry(hops).or_insert_with_key(|hops| {
+            let beyond = || hops.iter().map(|link| self.path_count(topology.link(*link).to, class_ix));
+            let count = beyond().fold(0u32, u32::saturating_add);
+            // A saturated count is no product.
+            let is_even = count < u32::MAX && beyond().all(|paths| paths > 0 && Some(paths) == beyond().next());
+            let hops = *shared.entry(hops).or_insert_with_key(|hops| {
                 let start = self.hops.len() as u32;
                 self.hops.extend_from_slice(hops);
                 (start, self.hops.len() as u32)
             });
+            self.table[slot] = Slot { hops, count, is_even, ..self.table[slot] };
         }
     }
 }
