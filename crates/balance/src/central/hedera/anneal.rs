@@ -15,9 +15,10 @@ use net::routes::ClassIx;
 use net::{HostIx, LinkIx, Stream};
 
 use super::Large;
-use crate::central::NetworkView;
 use crate::central::parts::dag::Dag;
 use crate::central::parts::edges::{edge_of, edges, host_rate, is_switch, rate_of};
+use crate::central::parts::grouped::Grouped;
+use crate::central::{NetworkView, Pin, Placements};
 
 pub(super) struct Annealer {
     iterations: u32,
@@ -51,8 +52,8 @@ struct State<'a> {
 
 /// Flows by receiver.
 struct Arriving<'a> {
-    start: Vec<u32>,
-    flows: Vec<&'a Large>,
+    large: &'a [Large],
+    by_receiver: Grouped,
 }
 
 impl Annealer {
@@ -69,9 +70,26 @@ impl Annealer {
         }
     }
 
-    /// The rank of the path that flows to a host take, of `path_count`.
-    pub(super) fn rank(&self, path_count: u32, dst: HostIx) -> u32 {
-        scaled(self.core[dst.ix()], self.cores, path_count)
+    /// One round: anneals, and puts every flow on the path through its receiver's core.
+    pub(super) fn place(
+        &mut self,
+        rng: &mut Stream,
+        view: &NetworkView<'_>,
+        large: &[Large],
+        placements: &mut Placements,
+    ) {
+        self.anneal(rng, view, large);
+        let dag = Dag::new(view);
+        let mut path = Vec::new();
+        placements.reserve_pins(view.flows.capacity());
+        for large in large {
+            let count = dag.path_count(large.ends);
+            if count > 0 {
+                path.clear();
+                dag.walk(large.ends, scaled(self.core[large.dst.ix()], self.cores, count), |link| path.push(link));
+                placements.pin(large.flow, Pin { path: path[..].into(), rate: None });
+            }
+        }
     }
 
     /// Works out pods and begins with cores spread evenly over the hosts of each, unless nothing of this changed.
@@ -112,11 +130,12 @@ impl Annealer {
     }
 
     /// One round from the best cores of the last.
-    pub(super) fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) {
+    fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) {
         let arriving = Arriving::new(self.core.len(), large);
         let mut state = State::new(view, self.cores);
         for large in large {
             state.add(large, self.core[large.dst.ix()], 1.0);
+            state.undo.clear();
         }
         let is_small = view.topology.hosts().len() <= 16;
         let factor = if self.cooling > 0.0 { self.cooling } else { [1000.0, 0.5][usize::from(is_small)] };
@@ -223,15 +242,10 @@ impl<'a> State<'a> {
 
 impl<'a> Arriving<'a> {
     fn new(hosts: usize, large: &'a [Large]) -> Arriving<'a> {
-        let mut flows: Vec<&Large> = large.iter().collect();
-        flows.sort_by_key(|large| large.dst);
-        let mut start = vec![0u32; hosts + 1];
-        flows.iter().for_each(|large| start[large.dst.ix() + 1] += 1);
-        (0..hosts).for_each(|host| start[host + 1] += start[host]);
-        Arriving { start, flows }
+        Arriving { large, by_receiver: Grouped::by(hosts, large.iter().map(|large| large.dst.ix())) }
     }
-    fn at(&self, host: HostIx) -> &[&'a Large] {
-        &self.flows[self.start[host.ix()] as usize..self.start[host.ix() + 1] as usize]
+    fn at(&self, host: HostIx) -> impl Iterator<Item = &'a Large> {
+        self.by_receiver.of(host.ix()).iter().map(|flow| &self.large[*flow as usize])
     }
 }
 
