@@ -13,23 +13,15 @@ use crate::central::parts::edges::{Ends, rate_of};
 /// Rooms of links, and working memory.
 #[derive(Clone, Debug, Default)]
 pub struct FirstFit {
-    links: Vec<Room>,
+    /// Bits per second left by [`place_of`] a link, with the slack of the comparison.
+    room: Vec<f64>,
+    far: Vec<NodeIx>,
     /// By node that may be on the way: its row in `refused`.
     rows: Vec<u32>,
     row_count: usize,
     /// By class of the destination and row: the least rate known to find no way on.
     refused: Vec<f64>,
     path: Vec<LinkIx>,
-}
-
-/// A link, with what a search asks about it side by side.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    /// Bits per second left, with the slack of the comparison.
-    room: f64,
-    far: NodeIx,
-    /// The row of the far end.
-    row: u32,
 }
 
 impl FirstFit {
@@ -42,62 +34,69 @@ impl FirstFit {
             self.rows.push(if is_between { self.row_count as u32 } else { u32::MAX });
             self.row_count += usize::from(is_between);
         }
-        self.links.clear();
-        self.links.extend((0..view.topology.links().len() as u32).map(LinkIx).map(|link| {
-            let far = view.topology.link(link).to;
-            Room { room: rate_of(view, link) * (1.0 + 1e-9), far, row: self.rows[far.ix()] }
-        }));
+        let links = view.topology.links();
+        self.far.clear();
+        self.far.extend(links.iter().map(|link| link.to));
+        self.room.clear();
+        self.room.resize(links.len(), 0.0);
+        for link in (0..links.len() as u32).map(LinkIx) {
+            self.room[place_of(links.len(), link)] = rate_of(view, link) * (1.0 + 1e-9);
+        }
         self.refused.clear();
         self.refused.resize(view.routes.class_count() * self.row_count, f64::INFINITY);
     }
 
     /// Takes room for a flow that has a path already. All of these come before the first [`FirstFit::place`].
     pub fn take(&mut self, path: &[LinkIx], rate: f64) {
-        path.iter().for_each(|link| self.links[link.ix()].room -= rate);
+        let links = self.room.len();
+        path.iter().for_each(|link| self.room[place_of(links, *link)] -= rate);
     }
 
     /// Takes room on the path of the lowest rank that has it, and answers its links; `None` where none has.
     pub fn place(&mut self, routes: &Routes, ends: Ends, rate: f64) -> Option<&[LinkIx]> {
         self.path.clear();
         let search = Descent { routes, to: ends.to, target: routes.class_node(ends.to), rate };
-        let row = self.rows[ends.from.ix()];
-        if rate >= self.refused[self.slot(ends.to, row)] || !self.descend(&search, ends.from, row) {
+        if !self.descend(&search, ends.from) {
             return None;
         }
+        let links = self.room.len();
         for link in &self.path {
-            self.links[link.ix()].room -= rate;
+            self.room[place_of(links, *link)] -= rate;
         }
         Some(&self.path)
     }
 
-    fn slot(&self, to: ClassIx, row: u32) -> usize {
-        to.0 as usize * self.row_count + row as usize
-    }
-
-    fn descend(&mut self, search: &Descent<'_>, at: NodeIx, row: u32) -> bool {
-        for hop in search.routes.next_hops(at, search.to) {
-            let link = self.links[hop.ix()];
-            if search.rate > link.room {
-                continue;
-            }
-            if link.far != search.target {
-                if search.rate >= self.refused[self.slot(search.to, link.row)] {
-                    continue;
-                }
-                self.path.push(*hop);
-                if self.descend(search, link.far, link.row) {
-                    return true;
-                }
-                self.path.pop();
-                continue;
-            }
-            self.path.push(*hop);
-            return true;
+    fn descend(&mut self, search: &Descent<'_>, at: NodeIx) -> bool {
+        let hops = search.routes.next_hops(at, search.to);
+        // Where there is one way on, looking whether it was refused is no less work than looking at it; and few flows share
+        // both ends.
+        let is_remembered = hops.len() > 1 && !self.path.is_empty();
+        let slot = is_remembered.then(|| search.to.0 as usize * self.row_count + self.rows[at.ix()] as usize);
+        if slot.is_some_and(|slot| search.rate >= self.refused[slot]) {
+            return false;
         }
-        let slot = self.slot(search.to, row);
-        self.refused[slot] = search.rate;
+        for hop in hops {
+            if search.rate > self.room[place_of(self.room.len(), *hop)] {
+                continue;
+            }
+            let far = self.far[hop.ix()];
+            self.path.push(*hop);
+            if far == search.target || self.descend(search, far) {
+                return true;
+            }
+            self.path.pop();
+        }
+        if let Some(slot) = slot {
+            self.refused[slot] = search.rate;
+        }
         false
     }
+}
+
+/// Where the room of a link is kept: the links up from a switch, which are looked at one after the other, are the same
+/// directions of cables that were added one after the other.
+fn place_of(links: usize, link: LinkIx) -> usize {
+    link.ix() / 2 + if link.0 & 1 == 0 { 0 } else { links / 2 }
 }
 
 /// What does not change in a search.
