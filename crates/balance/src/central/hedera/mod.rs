@@ -14,7 +14,8 @@
 //! - When links come or go, a round is run at once.
 //!
 //! Pitfalls: a starved flow measures below the threshold and is not seen. Nothing shorter than a period is reacted to. With
-//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began.
+//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began; with `ties=random` at least
+//! over all that were equally empty.
 
 mod anneal;
 mod worst_fit;
@@ -83,6 +84,13 @@ pub static ENTRY: Entry = Entry {
             doc: "Whether worst-fit counts the flows it has moved in this round, or believes the counters.",
         },
         Param {
+            name: "ties",
+            kind: ParamKind::Choice(&["first", "random"]),
+            default: "first",
+            unit: "",
+            doc: "Which of several paths with the most available bandwidth worst-fit takes.",
+        },
+        Param {
             name: "iterations",
             kind: ParamKind::Count { min: 1, max: 1_000_000 },
             default: "1000",
@@ -127,7 +135,7 @@ pub(super) const REPORT_ABOVE: u64 = 100_000;
 enum Placer {
     FirstFit,
     Anneal(Annealer),
-    WorstFit { is_booked: bool },
+    WorstFit { is_booked: bool, are_ties_drawn: bool },
 }
 
 /// What a flow that is to be placed looks like.
@@ -157,7 +165,10 @@ impl Hedera {
     fn new(params: &Params) -> Hedera {
         let placer = match params.text("placer") {
             "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
-            "worst-fit" => Placer::WorstFit { is_booked: params.text("bookkeeping") == "within_round" },
+            "worst-fit" => Placer::WorstFit {
+                is_booked: params.text("bookkeeping") == "within_round",
+                are_ties_drawn: params.text("ties") == "random",
+            },
             _ => Placer::FirstFit,
         };
         let is_worst_fit = matches!(placer, Placer::WorstFit { .. });
@@ -194,10 +205,11 @@ impl Hedera {
                 first_fit(&mut self.first_fit, view, &large, placements);
             }
             Placer::Anneal(annealer) => annealer.place(cx.rng, view, &estimated(&self.hosts, &flows), placements),
-            Placer::WorstFit { is_booked } => {
+            Placer::WorstFit { is_booked, are_ties_drawn } => {
                 let large = measured_flows(view, &self.hosts, &flows);
-                let book = worst_fit::Book { is_booked: *is_booked, is_base_spt: self.is_base_spt };
-                worst_fit::place(&mut self.search, view, &large, book, &mut self.used, placements);
+                let (is_booked, are_ties_drawn) = (*is_booked, *are_ties_drawn);
+                let book = worst_fit::Book { is_booked, is_base_spt: self.is_base_spt, are_ties_drawn };
+                worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.used, placements);
             }
         }
     }

@@ -1,11 +1,12 @@
 //! F0's placement (mechanisms.md P08.4): no estimates and no reservations; by the counters of ports, each large flow moves
 //! once to the path with the most room on its narrowest link.
 //!
-//! Readings: the paths are the equal-cost ones; among equals the first is taken. With bookkeeping, what the
+//! Readings: the paths are the equal-cost ones; among those with the same room the first is taken, or with `ties=random` one
+//! is drawn: F0's program reads paths and loads from hash maps, whose order is unknown. With bookkeeping, what the
 //! flows of a round were measured to send is first taken off the links they leave, where these are known (single paths as
 //! base), and then put on those they go to, one by one.
 
-use net::LinkIx;
+use net::{LinkIx, Stream};
 
 use super::Large;
 use crate::central::parts::dag::{Dag, Search};
@@ -19,10 +20,13 @@ pub(super) struct Book {
     pub is_booked: bool,
     /// Whether flows that were not moved take the lowest port at every tie.
     pub is_base_spt: bool,
+    /// Whether one of the paths with the most room is drawn, rather than the first taken.
+    pub are_ties_drawn: bool,
 }
 
 /// One round. `used` is working memory: bits per second by link.
 pub(super) fn place(
+    rng: &mut Stream,
     search: &mut Search,
     view: &NetworkView<'_>,
     large: &[Large],
@@ -46,7 +50,12 @@ pub(super) fn place(
         if !is_free(&large, placements) {
             continue;
         }
-        if search.widest(dag, large.ends, |link| rate_of(view, link) - used[link.ix()]).is_some() {
+        let room = |link: LinkIx| rate_of(view, link) - used[link.ix()];
+        let found = match book.are_ties_drawn {
+            true => search.widest_drawn(dag, large.ends, room, rng),
+            false => search.widest(dag, large.ends, room),
+        };
+        if found.is_some() {
             if book.is_booked {
                 search.found().iter().for_each(|link| used[link.ix()] += large.rate);
             }
