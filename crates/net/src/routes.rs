@@ -3,6 +3,8 @@
 //! Destinations are grouped into classes: hosts behind one switch share a class (the switch), so the
 //! tables grow with the number of racks, not of hosts. A host with several links is its own class.
 
+use std::collections::BTreeMap;
+
 use crate::topology::{HostIx, LinkIx, NodeIx, NodeKind, Topology};
 use crate::units::Bandwidth;
 
@@ -22,12 +24,41 @@ pub struct Routes {
     host_link: Vec<Option<LinkIx>>,
     /// By node: how to look it up.
     rows: Vec<Row>,
-    /// `(row, class)` -> range in `hops`.
-    table: Vec<(u32, u32)>,
+    /// Blocks that make up all rows of a class.
+    blocks_per_class: usize,
+    /// `(class, row / BLOCK)` -> which block. By class first: a path is walked within one class, over neighbouring memory.
+    blocks: Vec<u32>,
+    /// `(block, row % BLOCK)` -> where the next hops are in `hops`: their number, then they.
+    table: Vec<u32>,
+    /// `(block, row % BLOCK)` -> what else is known there.
+    beyond: Vec<Beyond>,
     hops: Vec<LinkIx>,
-    /// `(row, class)` -> number of equal-cost paths, saturating; 0 if unreachable.
-    counts: Vec<u32>,
-    distance: Vec<u16>,
+}
+
+/// Rows of one class that are stored once for all classes where they are the same: in a tree the same ways lead to all racks
+/// of a pod, and up to all others, so that a table of millions of entries shrinks to one that a cache holds.
+const BLOCK: usize = 32;
+
+/// What lies between a node and a class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Beyond {
+    /// Number of equal-cost paths, saturating; 0 if unreachable.
+    count: u32,
+    /// Links to the class node; `u16::MAX` if unreachable.
+    distance: u16,
+    /// Whether as many paths lead on from every next hop: then the next hop of a rank is found by division.
+    is_even: bool,
+}
+
+impl Beyond {
+    const UNREACHABLE: Beyond = Beyond { count: 0, distance: u16::MAX, is_even: false };
+}
+
+/// What repeats while tables are computed, with where it is stored.
+#[derive(Default)]
+struct Shared {
+    hops: BTreeMap<Vec<LinkIx>, u32>,
+    blocks: BTreeMap<Vec<(u32, Beyond)>, u32>,
 }
 
 /// Where to find what is known of a node. In a large network nearly all nodes are hosts with one link: they have no rows
@@ -36,8 +67,8 @@ pub struct Routes {
 enum Row {
     /// In its own row.
     Own(u32),
-    /// In the row of its switch, over the one link in `hops` here (none if it is dead).
-    Behind { switch: u32, hop: (u32, u32) },
+    /// In the row of its switch, over the one link in `hops` (none if it is dead).
+    Behind { switch: u32, hop: u32 },
 }
 
 impl Routes {
@@ -54,15 +85,17 @@ impl Routes {
             host_class,
             host_link,
             rows,
-            table: vec![(0, 0); row_count * class_count],
+            blocks_per_class: row_count.div_ceil(BLOCK),
+            blocks: Vec::with_capacity(row_count.div_ceil(BLOCK) * class_count),
+            table: Vec::new(),
+            beyond: Vec::new(),
             hops,
-            counts: vec![0; row_count * class_count],
-            distance: vec![u16::MAX; row_count * class_count],
         };
-        // The table repeats few distinct sets; share them.
-        let mut shared = std::collections::BTreeMap::new();
+        // The tables repeat few distinct sets of next hops, and few distinct blocks; share them.
+        let mut shared = Shared::default();
         for class in 0..class_count {
-            routes.fill_class(topology, alive, class, &mut shared);
+            let column = routes.column(topology, alive, class, row_count, &mut shared.hops);
+            routes.store(&column, &mut shared.blocks);
         }
         routes
     }
@@ -94,30 +127,32 @@ impl Routes {
     }
     /// The equal-cost next hops of `node` towards `class`, in port order; empty at the class node itself
     /// and where there is no path.
+    #[inline]
     pub fn next_hops(&self, node: NodeIx, class: ClassIx) -> &[LinkIx] {
-        let (start, end) = match self.rows[node.ix()] {
+        let at = match self.rows[node.ix()] {
             Row::Own(row) => self.table[self.slot(row, class)],
-            Row::Behind { switch, hop } if self.counts[self.slot(switch, class)] > 0 => hop,
-            Row::Behind { .. } => (0, 0),
+            Row::Behind { switch, hop } if self.beyond[self.slot(switch, class)].count > 0 => hop,
+            Row::Behind { .. } => NO_HOPS,
         };
-        &self.hops[start as usize..end as usize]
+        self.hops_at(at)
     }
     /// Number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 where there is none.
+    #[inline]
     pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
         match self.rows[node.ix()] {
-            Row::Own(row) => self.counts[self.slot(row, class)],
-            Row::Behind { hop: (start, end), .. } if start == end => 0,
-            Row::Behind { switch, .. } => self.counts[self.slot(switch, class)],
+            Row::Own(row) => self.beyond[self.slot(row, class)].count,
+            Row::Behind { hop: NO_HOPS, .. } => 0,
+            Row::Behind { switch, .. } => self.beyond[self.slot(switch, class)].count,
         }
     }
     /// Number of links from `node` to the class node; `None` where there is no path.
     pub fn distance(&self, node: NodeIx, class: ClassIx) -> Option<u16> {
         let (row, farther) = match self.rows[node.ix()] {
             Row::Own(row) => (row, 0),
-            Row::Behind { hop: (start, end), .. } if start == end => return None,
+            Row::Behind { hop: NO_HOPS, .. } => return None,
             Row::Behind { switch, .. } => (switch, 1),
         };
-        let distance = self.distance[self.slot(row, class)];
+        let distance = self.beyond[self.slot(row, class)].distance;
         (distance != u16::MAX).then_some(distance.saturating_add(farther))
     }
 
@@ -140,6 +175,17 @@ impl Routes {
 
     /// The next link of path number `rank` at `node`, and the rank to continue with at its far end.
     pub fn step(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
+        if let Row::Own(row) = self.rows[node.ix()]
+            && let Beyond { count, is_even: true, .. } = self.beyond[self.slot(row, class)]
+        {
+            let hops = self.hops_at(self.table[self.slot(row, class)]);
+            let beyond = count / hops.len() as u32;
+            return hops.get((rank / beyond) as usize).map(|link| (*link, rank % beyond));
+        }
+        self.step_unevenly(topology, node, class, rank)
+    }
+
+    fn step_unevenly(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
         let mut rest = rank;
         for link in self.next_hops(node, class) {
             let beyond = self.path_count(topology.link(*link).to, class);
@@ -192,29 +238,40 @@ impl Routes {
         .collect()
     }
 
+    #[inline]
     fn slot(&self, row: u32, class: ClassIx) -> usize {
-        row as usize * self.class_count + class.0 as usize
+        let (block, at) = (row as usize / BLOCK, row as usize % BLOCK);
+        self.blocks[class.0 as usize * self.blocks_per_class + block] as usize * BLOCK + at
+    }
+    #[inline]
+    fn hops_at(&self, at: u32) -> &[LinkIx] {
+        let at = at as usize;
+        &self.hops[at + 1..at + 1 + self.hops[at].0 as usize]
     }
 
-    fn fill_class(
+    /// What is known of every row about a class.
+    fn column(
         &mut self,
         topology: &Topology,
         alive: &[bool],
         class: usize,
-        shared: &mut std::collections::BTreeMap<Vec<LinkIx>, (u32, u32)>,
-    ) {
+        row_count: usize,
+        shared: &mut BTreeMap<Vec<LinkIx>, u32>,
+    ) -> Vec<(u32, Beyond)> {
         let target = self.class_node[class];
-        let has_row = |node: NodeIx| matches!(self.rows[node.ix()], Row::Own(_));
-        let (distance, order) = distances_to(topology, alive, target, has_row);
-        let class_ix = ClassIx(class as u32);
+        let row_of = |node: NodeIx| match self.rows[node.ix()] {
+            Row::Own(row) => Some(row as usize),
+            Row::Behind { .. } => None,
+        };
+        let (distance, order) = distances_to(topology, alive, target, |node| row_of(node).is_some());
+        let mut column = vec![(NO_HOPS, Beyond::UNREACHABLE); row_count];
         for node in order {
-            let Row::Own(row) = self.rows[node.ix()] else {
+            let Some(row) = row_of(node) else {
                 continue;
             };
-            let slot = self.slot(row, class_ix);
-            self.distance[slot] = distance[node.ix()];
+            let distance_here = distance[node.ix()];
             if node == target {
-                self.counts[slot] = 1;
+                column[row].1 = Beyond { count: 1, distance: distance_here, is_even: false };
                 continue;
             }
             let closer = |link: &LinkIx| {
@@ -222,20 +279,46 @@ impl Routes {
                 alive[link.ix()]
                     && (to == target || topology.node(to).forwards)
                     && distance[to.ix()] != u16::MAX
-                    && distance[to.ix()] + 1 == distance[node.ix()]
+                    && distance[to.ix()] + 1 == distance_here
             };
             let hops: Vec<LinkIx> = topology.out_links(node).iter().copied().filter(closer).collect();
-            let count = hops
-                .iter()
-                .fold(0u32, |sum, link| sum.saturating_add(self.path_count(topology.link(*link).to, class_ix)));
-            self.counts[slot] = count;
-            self.table[slot] = *shared.entry(hops).or_insert_with_key(|hops| {
-                let start = self.hops.len() as u32;
-                self.hops.extend_from_slice(hops);
-                (start, self.hops.len() as u32)
+            let beyond =
+                || hops.iter().map(|link| row_of(topology.link(*link).to).map_or(0, |row| column[row].1.count));
+            let count = beyond().fold(0u32, u32::saturating_add);
+            // A saturated count is no product.
+            let is_even = count < u32::MAX && beyond().all(|paths| paths > 0 && Some(paths) == beyond().next());
+            let at = *shared.entry(hops).or_insert_with_key(|hops| append(&mut self.hops, hops));
+            column[row] = (at, Beyond { count, distance: distance_here, is_even });
+        }
+        column
+    }
+
+    /// Adds the column of the next class.
+    fn store(&mut self, column: &[(u32, Beyond)], shared: &mut BTreeMap<Vec<(u32, Beyond)>, u32>) {
+        for rows in column.chunks(BLOCK) {
+            let block = *shared.entry(rows.to_vec()).or_insert_with(|| {
+                let block = self.table.len() / BLOCK;
+                self.table.extend(rows.iter().map(|(hops, _)| *hops));
+                self.beyond.extend(rows.iter().map(|(_, beyond)| *beyond));
+                // The last block of a class may be shorter; all are stored at full length.
+                self.table.resize((block + 1) * BLOCK, NO_HOPS);
+                self.beyond.resize((block + 1) * BLOCK, Beyond::UNREACHABLE);
+                block as u32
             });
+            self.blocks.push(block);
         }
     }
+}
+
+/// Where there are no next hops in `hops`.
+const NO_HOPS: u32 = 0;
+
+/// Adds next hops after their number, and answers where.
+fn append(all: &mut Vec<LinkIx>, hops: &[LinkIx]) -> u32 {
+    let at = all.len() as u32;
+    all.push(LinkIx(hops.len() as u32));
+    all.extend_from_slice(hops);
+    at
 }
 
 /// Class node of every class, class of every host, last link to every single-homed host.
@@ -272,15 +355,14 @@ fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (V
         rows.push(Row::Own(row_count));
         row_count += u32::from(!is_behind);
     }
-    let mut hops = Vec::new();
+    let mut hops = vec![LinkIx(0)]; // NO_HOPS
     for (host, down) in topology.hosts().iter().zip(host_link) {
         let Some(up) = down.map(LinkIx::reverse) else {
             continue;
         };
-        let start = hops.len() as u32;
-        hops.extend(alive[up.ix()].then_some(up));
+        let hop = if alive[up.ix()] { append(&mut hops, &[up]) } else { NO_HOPS };
         if let Row::Own(switch) = rows[topology.link(up).to.ix()] {
-            rows[host.ix()] = Row::Behind { switch, hop: (start, hops.len() as u32) };
+            rows[host.ix()] = Row::Behind { switch, hop };
         }
     }
     (rows, row_count as usize, hops)

@@ -11,6 +11,7 @@ pub mod hedera;
 pub mod microte;
 pub mod ofpt;
 pub mod parts;
+mod pins;
 mod placements;
 pub mod sdn_ecmp;
 pub mod sdn_spain;
@@ -21,6 +22,7 @@ pub mod sdn_wcmp;
 pub(crate) mod testing;
 
 pub use flows::{FlowFacts, FlowId, FlowTable};
+pub use pins::{Pins, PinsIter};
 pub use placements::{Base, Changes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
 
 use net::{Bandwidth, FiveTuple, Routes, Stream, Time, Topology};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use net::{Bandwidth, LinkIx, NodeIx};
 
-use super::FlowId;
+use super::{FlowId, Pins};
 
 /// Links from switch to switch, from the switch of the source to that of the destination; empty where they are the same.
 pub type Path = Arc<[LinkIx]>;
@@ -57,7 +57,7 @@ pub struct Pin {
 pub struct Placements {
     base: Option<Base>,
     pairs: BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>>,
-    pins: BTreeMap<FlowId, Pin>,
+    pins: Pins,
     report_above: u64,
     changes: Changes,
 }
@@ -109,25 +109,24 @@ impl Placements {
         }
     }
     /// Flows with a path of their own.
-    pub fn pins(&self) -> &BTreeMap<FlowId, Pin> {
+    pub fn pins(&self) -> &Pins {
         &self.pins
     }
     /// The path of its own a flow has.
     pub fn pin_of(&self, flow: FlowId) -> Option<&Pin> {
         self.pins.get(&flow)
     }
-    /// Gives a flow a path of its own, or another one.
+    /// Gives a flow a path of its own, or another one. Numbers of flows are dense: memory grows with the greatest.
     pub fn pin(&mut self, flow: FlowId, pin: Pin) {
-        if self.pins.get(&flow) != Some(&pin) {
-            self.pins.insert(flow, pin);
-            self.changes.pins.insert(flow);
-        }
+        self.pins.set(flow, Some(pin));
     }
     /// Takes it away again: the flow goes with its pair, or by the base.
     pub fn release(&mut self, flow: FlowId) {
-        if self.pins.remove(&flow).is_some() {
-            self.changes.pins.insert(flow);
-        }
+        self.pins.set(flow, None);
+    }
+    /// Makes place for pins of flows with numbers below this, for those who are about to pin many.
+    pub fn reserve_pins(&mut self, numbers: usize) {
+        self.pins.reserve(numbers);
     }
     /// Agents report flows that have sent more than this, bytes.
     pub fn report_above(&self) -> u64 {
@@ -142,6 +141,7 @@ impl Placements {
     }
     /// What was edited since the last call.
     pub fn take_changes(&mut self) -> Changes {
-        std::mem::take(&mut self.changes)
+        let pins = self.pins.take_edited().into_iter().collect();
+        Changes { pins, ..std::mem::take(&mut self.changes) }
     }
 }

@@ -15,9 +15,10 @@ use net::routes::ClassIx;
 use net::{HostIx, LinkIx, Stream};
 
 use super::Large;
-use crate::central::NetworkView;
 use crate::central::parts::dag::Dag;
 use crate::central::parts::edges::{edge_of, edges, host_rate, is_switch, rate_of};
+use crate::central::parts::grouped::Grouped;
+use crate::central::{NetworkView, Pin, Placements};
 
 pub(super) struct Annealer {
     iterations: u32,
@@ -36,23 +37,31 @@ pub(super) struct Annealer {
     core: Vec<u32>,
 }
 
-/// Loads and what exceeds capacities.
-struct State<'a> {
-    dag: Dag<'a>,
-    cores: u32,
+/// Paths, loads and what exceeds capacities.
+struct State {
     /// Bits per second that loads and capacities are counted in.
     unit: f64,
     load: Vec<f64>,
     capacity: Vec<f64>,
     excess: f64,
+    paths: Paths,
     /// Links whose load the last swap changed, with the load before.
-    undo: Vec<(LinkIx, f64)>,
+    before: Vec<(LinkIx, f64)>,
+    /// Places of paths that it changed, with the link before.
+    paths_before: Vec<(usize, LinkIx)>,
+}
+
+/// The links of the path of every flow, in one row: all paths of a pair are of the same length.
+struct Paths {
+    start: Vec<u32>,
+    links: Vec<LinkIx>,
 }
 
 /// Flows by receiver.
 struct Arriving<'a> {
-    start: Vec<u32>,
-    flows: Vec<&'a Large>,
+    dag: Dag<'a>,
+    large: &'a [Large],
+    by_receiver: Grouped,
 }
 
 impl Annealer {
@@ -69,9 +78,22 @@ impl Annealer {
         }
     }
 
-    /// The rank of the path that flows to a host take, of `path_count`.
-    pub(super) fn rank(&self, path_count: u32, dst: HostIx) -> u32 {
-        scaled(self.core[dst.ix()], self.cores, path_count)
+    /// One round: anneals, and puts every flow on the path through its receiver's core.
+    pub(super) fn place(
+        &mut self,
+        rng: &mut Stream,
+        view: &NetworkView<'_>,
+        large: &[Large],
+        placements: &mut Placements,
+    ) {
+        let paths = self.anneal(rng, view, large);
+        placements.reserve_pins(view.flows.capacity());
+        for (nth, large) in large.iter().enumerate() {
+            let path = paths.of(nth);
+            if !path.is_empty() {
+                placements.pin(large.flow, Pin { path: path.into(), rate: None });
+            }
+        }
     }
 
     /// Works out pods and begins with cores spread evenly over the hosts of each, unless nothing of this changed.
@@ -111,13 +133,11 @@ impl Annealer {
         }
     }
 
-    /// One round from the best cores of the last.
-    pub(super) fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) {
-        let arriving = Arriving::new(self.core.len(), large);
-        let mut state = State::new(view, self.cores);
-        for large in large {
-            state.add(large, self.core[large.dst.ix()], 1.0);
-        }
+    /// From the best cores of the last round; answers the paths through the best that were found.
+    fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) -> Paths {
+        let arriving = Arriving::new(view, self.core.len(), large);
+        let mut state = State::new(view, self.first_paths(&arriving));
+        (0..large.len()).for_each(|nth| state.add(nth, large[nth].rate));
         let is_small = view.topology.hosts().len() <= 16;
         let factor = if self.cooling > 0.0 { self.cooling } else { [1000.0, 0.5][usize::from(is_small)] };
         // Swaps made, and how many of them lead to the best state seen.
@@ -144,7 +164,34 @@ impl Annealer {
                 best = (state.excess, swaps.len());
             }
         }
-        swaps[best.1..].iter().rev().for_each(|(a, b)| self.core.swap(a.ix(), b.ix()));
+        for (a, b) in swaps[best.1..].iter().rev() {
+            self.core.swap(a.ix(), b.ix());
+        }
+        for host in swaps[best.1..].iter().flat_map(|(a, b)| [*a, *b]) {
+            arriving.at(host).for_each(|nth| self.lead(&arriving, nth, &mut state.paths));
+        }
+        state.paths
+    }
+
+    /// All paths through the present cores: by receiver, so that those of one class are walked one after the other.
+    fn first_paths(&self, arriving: &Arriving<'_>) -> Paths {
+        let mut paths = Paths::new(arriving);
+        for nth in arriving.by_receiver.all() {
+            self.lead(arriving, *nth as usize, &mut paths);
+        }
+        paths
+    }
+
+    /// Leads a flow through the core of its receiver.
+    fn lead(&self, arriving: &Arriving<'_>, nth: usize, paths: &mut Paths) {
+        let Large { ends, dst, .. } = arriving.large[nth];
+        let rank = scaled(self.core[dst.ix()], self.cores, arriving.dag.path_count(ends));
+        let mut links = paths.of_mut(nth).iter_mut();
+        arriving.dag.walk(ends, rank, |link| {
+            if let Some(place) = links.next() {
+                *place = link;
+            }
+        });
     }
 
     /// Two hosts whose cores to swap: of one pod, of one edge switch, or of one switch through which both receive.
@@ -174,64 +221,101 @@ impl Annealer {
         Some(&self.below[edge.0 as usize])
     }
 
-    fn swap(&mut self, state: &mut State<'_>, arriving: &Arriving<'_>, a: HostIx, b: HostIx) {
-        state.undo.clear();
+    fn swap(&mut self, state: &mut State, arriving: &Arriving<'_>, a: HostIx, b: HostIx) {
+        state.before.clear();
+        state.paths_before.clear();
         let moved = || [a, b].into_iter().flat_map(|host| arriving.at(host));
-        moved().for_each(|large| state.add(large, self.core[large.dst.ix()], -1.0));
+        moved().for_each(|nth| state.change(nth, -arriving.large[nth].rate));
         self.core.swap(a.ix(), b.ix());
-        moved().for_each(|large| state.add(large, self.core[large.dst.ix()], 1.0));
+        for nth in moved() {
+            state.remember_path(nth);
+            self.lead(arriving, nth, &mut state.paths);
+            state.change(nth, arriving.large[nth].rate);
+        }
     }
 }
 
-impl<'a> State<'a> {
-    fn new(view: &NetworkView<'a>, cores: u32) -> State<'a> {
+impl State {
+    fn new(view: &NetworkView<'_>, paths: Paths) -> State {
         let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
         let unit = hosts.map(|host| host_rate(view, host)).fold(1.0, f64::max);
         let links = (0..view.topology.links().len() as u32).map(LinkIx);
         State {
-            dag: Dag::new(view),
-            cores,
             unit,
             load: vec![0.0; view.topology.links().len()],
             capacity: links.map(|link| rate_of(view, link) / unit).collect(),
             excess: 0.0,
-            undo: Vec::new(),
+            paths,
+            before: Vec::new(),
+            paths_before: Vec::new(),
         }
     }
 
-    /// Adds a flow `sign` times to the links of its path through a core.
-    fn add(&mut self, large: &Large, core: u32, sign: f64) {
-        let rank = scaled(core, self.cores, self.dag.path_count(large.ends));
-        let rate = sign * large.rate / self.unit;
-        let State { dag, load, capacity, excess, undo, .. } = self;
-        dag.walk(large.ends, rank, |link| {
+    /// Adds a rate, maybe a negative one, to the links of a flow's path.
+    fn add(&mut self, nth: usize, rate: f64) {
+        let rate = rate / self.unit;
+        let State { load, capacity, excess, paths, .. } = self;
+        for link in paths.of(nth) {
             let (before, capacity) = (load[link.ix()], capacity[link.ix()]);
             let after = before + rate;
             *excess += (after - capacity).max(0.0) - (before - capacity).max(0.0);
             load[link.ix()] = after;
-            undo.push((link, before));
-        });
+        }
+    }
+
+    /// The same, so that it can be undone.
+    fn change(&mut self, nth: usize, rate: f64) {
+        let State { load, paths, before, .. } = self;
+        before.extend(paths.of(nth).iter().map(|link| (*link, load[link.ix()])));
+        self.add(nth, rate);
+    }
+
+    fn remember_path(&mut self, nth: usize) {
+        let State { paths, paths_before, .. } = self;
+        paths_before.extend(paths.range(nth).map(|at| (at, paths.links[at])));
     }
 
     fn undo(&mut self, excess: f64) {
-        while let Some((link, before)) = self.undo.pop() {
+        while let Some((link, before)) = self.before.pop() {
             self.load[link.ix()] = before;
+        }
+        for (at, link) in self.paths_before.drain(..) {
+            self.paths.links[at] = link;
         }
         self.excess = excess;
     }
 }
 
-impl<'a> Arriving<'a> {
-    fn new(hosts: usize, large: &'a [Large]) -> Arriving<'a> {
-        let mut flows: Vec<&Large> = large.iter().collect();
-        flows.sort_by_key(|large| large.dst);
-        let mut start = vec![0u32; hosts + 1];
-        flows.iter().for_each(|large| start[large.dst.ix() + 1] += 1);
-        (0..hosts).for_each(|host| start[host + 1] += start[host]);
-        Arriving { start, flows }
+impl Paths {
+    fn new(arriving: &Arriving<'_>) -> Paths {
+        let mut start = Vec::with_capacity(arriving.large.len() + 1);
+        let mut end = 0;
+        start.push(0);
+        for large in arriving.large {
+            end += u32::from(arriving.dag.distance(large.ends).unwrap_or(0));
+            start.push(end);
+        }
+        Paths { start, links: vec![LinkIx(0); end as usize] }
     }
-    fn at(&self, host: HostIx) -> &[&'a Large] {
-        &self.flows[self.start[host.ix()] as usize..self.start[host.ix() + 1] as usize]
+    fn range(&self, nth: usize) -> std::ops::Range<usize> {
+        self.start[nth] as usize..self.start[nth + 1] as usize
+    }
+    fn of(&self, nth: usize) -> &[LinkIx] {
+        &self.links[self.range(nth)]
+    }
+    fn of_mut(&mut self, nth: usize) -> &mut [LinkIx] {
+        let range = self.range(nth);
+        &mut self.links[range]
+    }
+}
+
+impl<'a> Arriving<'a> {
+    fn new(view: &NetworkView<'a>, hosts: usize, large: &'a [Large]) -> Arriving<'a> {
+        let by_receiver = Grouped::by(hosts, large.iter().map(|large| large.dst.ix()));
+        Arriving { dag: Dag::new(view), large, by_receiver }
+    }
+    fn at(&self, host: HostIx) -> impl Iterator<Item = usize> {
+        self.by_receiver.of(host.ix()).iter().map(|flow| *flow as usize)
     }
 }
 

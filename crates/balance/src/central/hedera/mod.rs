@@ -14,18 +14,21 @@
 //! - When links come or go, a round is run at once.
 //!
 //! Pitfalls: a starved flow measures below the threshold and is not seen. Nothing shorter than a period is reacted to. With
-//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began.
+//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began; with `ties=random` at least
+//! over all that were equally empty.
 
 mod anneal;
 mod worst_fit;
 
-use net::{Bandwidth, HostIx, LinkIx, Time};
+use net::{Bandwidth, HostIx, Time};
 
 use self::anneal::Annealer;
 use super::parts::base;
-use super::parts::dag::{Dag, Search};
+use super::parts::dag::Search;
 use super::parts::demand;
-use super::parts::edges::{Ends, ends, host_rate, rate_of};
+use super::parts::edges::{Ends, host_rate};
+use super::parts::first_fit::FirstFit;
+use super::parts::hosts::Hosts;
 use super::{
     Base, CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Pin, Placements, Why,
 };
@@ -85,7 +88,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["first", "random"]),
             default: "first",
             unit: "",
-            doc: "Which of several paths with the most room worst-fit takes.",
+            doc: "Which of several paths with the most available bandwidth worst-fit takes.",
         },
         Param {
             name: "iterations",
@@ -132,7 +135,7 @@ pub(super) const REPORT_ABOVE: u64 = 100_000;
 enum Placer {
     FirstFit,
     Anneal(Annealer),
-    WorstFit { is_booked: bool, are_ties_random: bool },
+    WorstFit { is_booked: bool, are_ties_drawn: bool },
 }
 
 /// What a flow that is to be placed looks like.
@@ -151,9 +154,11 @@ struct Hedera {
     period: Time,
     source: FlowSource,
     is_base_spt: bool,
+    hosts: Hosts,
+    first_fit: FirstFit,
     search: Search,
-    /// By link: bits per second left, or (worst-fit) used; working memory of a round.
-    room: Vec<f64>,
+    /// By link: bits per second used; working memory of worst-fit.
+    used: Vec<f64>,
 }
 
 impl Hedera {
@@ -162,7 +167,7 @@ impl Hedera {
             "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
             "worst-fit" => Placer::WorstFit {
                 is_booked: params.text("bookkeeping") == "within_round",
-                are_ties_random: params.text("ties") == "random",
+                are_ties_drawn: params.text("ties") == "random",
             },
             _ => Placer::FirstFit,
         };
@@ -181,8 +186,10 @@ impl Hedera {
             period,
             source: flow_source(params),
             is_base_spt,
+            hosts: Hosts::default(),
+            first_fit: FirstFit::default(),
             search: Search::default(),
-            room: Vec::new(),
+            used: Vec::new(),
         }
     }
 
@@ -191,53 +198,38 @@ impl Hedera {
     }
 
     fn round(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, placements: &mut Placements) {
+        let flows = large_flows(view, &self.hosts, self.threshold, self.source);
         match &mut self.placer {
             Placer::FirstFit => {
-                let large = estimated(view, &large_flows(view, self.threshold, self.source));
-                self.first_fit(view, &large, placements);
+                let large = estimated(&self.hosts, &flows);
+                first_fit(&mut self.first_fit, view, &large, placements);
             }
-            Placer::Anneal(annealer) => {
-                let large = estimated(view, &large_flows(view, self.threshold, self.source));
-                annealer.anneal(cx.rng, view, &large);
-                let dag = Dag::new(view);
-                for large in large.iter().filter(|large| dag.path_count(large.ends) > 0) {
-                    let path = dag.path(large.ends, annealer.rank(dag.path_count(large.ends), large.dst));
-                    placements.pin(large.flow, Pin { path, rate: None });
-                }
-            }
-            Placer::WorstFit { is_booked, are_ties_random } => {
-                let large = measured_flows(view, self.threshold, self.source);
-                let book = worst_fit::Book {
-                    is_booked: *is_booked,
-                    is_base_spt: self.is_base_spt,
-                    are_ties_random: *are_ties_random,
-                };
-                worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.room, placements);
+            Placer::Anneal(annealer) => annealer.place(cx.rng, view, &estimated(&self.hosts, &flows), placements),
+            Placer::WorstFit { is_booked, are_ties_drawn } => {
+                let large = measured_flows(view, &self.hosts, &flows);
+                let (is_booked, are_ties_drawn) = (*is_booked, *are_ties_drawn);
+                let book = worst_fit::Book { is_booked, is_base_spt: self.is_base_spt, are_ties_drawn };
+                worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.used, placements);
             }
         }
     }
+}
 
-    /// Global first fit (P08.2): flows that have a path keep it; others take the first one with room.
-    fn first_fit(&mut self, view: &NetworkView<'_>, large: &[Large], placements: &mut Placements) {
-        // Rooms with the slack of the comparison: one number to look at per link.
-        let links = (0..view.topology.links().len() as u32).map(LinkIx);
-        self.room.clear();
-        self.room.extend(links.map(|link| rate_of(view, link) * (1.0 + 1e-9)));
-        for large in large {
-            if let Some(pin) = placements.pin_of(large.flow) {
-                pin.path.iter().for_each(|link| self.room[link.ix()] -= large.rate);
-            }
+/// Global first fit (P08.2): flows that have a path keep it; others take the first one with room.
+fn first_fit(first_fit: &mut FirstFit, view: &NetworkView<'_>, large: &[Large], placements: &mut Placements) {
+    first_fit.begin(view);
+    for large in large {
+        if let Some(pin) = placements.pin_of(large.flow) {
+            first_fit.take(&pin.path, large.rate);
         }
-        let dag = Dag::new(view);
-        for large in large {
-            if placements.pin_of(large.flow).is_some() {
-                continue;
-            }
-            let room = &self.room;
-            if self.search.first_fit(dag, large.ends, 0, |link| large.rate <= room[link.ix()]) {
-                self.search.found().iter().for_each(|link| self.room[link.ix()] -= large.rate);
-                placements.pin(large.flow, Pin { path: self.search.found().into(), rate: None });
-            }
+    }
+    placements.reserve_pins(view.flows.capacity());
+    for large in large {
+        if placements.pin_of(large.flow).is_some() {
+            continue;
+        }
+        if let Some(path) = first_fit.place(view.routes, large.ends, large.rate) {
+            placements.pin(large.flow, Pin { path: path.into(), rate: None });
         }
     }
 }
@@ -250,6 +242,7 @@ impl CentralBalancer for Hedera {
     fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
         match why {
             Why::Network => {
+                self.hosts = Hosts::new(view);
                 placements.set_base(self.base(view));
                 if self.source == FlowSource::Agents {
                     placements.set_report_above(REPORT_ABOVE);
@@ -268,40 +261,51 @@ impl CentralBalancer for Hedera {
 
 /// Whether a flow sends more than `threshold` of its host's link.
 pub(super) fn is_large(view: &NetworkView<'_>, facts: &FlowFacts, threshold: f64, source: FlowSource) -> bool {
+    exceeds(facts, threshold * host_rate(view, facts.src), source)
+}
+
+fn exceeds(facts: &FlowFacts, threshold_bps: f64, source: FlowSource) -> bool {
     match facts.rate.map(Bandwidth::as_bps_f64) {
-        Some(rate) => rate > threshold * host_rate(view, facts.src),
+        Some(rate) => rate > threshold_bps,
         None => source == FlowSource::Agents,
     }
 }
 
+/// A flow with its hosts.
+type Known = (FlowId, HostIx, HostIx);
+
 /// The large flows in the order of their numbers, including those between hosts of one switch, which have demands too.
-fn large_flows<'a>(view: &NetworkView<'a>, threshold: f64, source: FlowSource) -> Vec<(FlowId, &'a FlowFacts)> {
-    let is_known = |host: HostIx| host.ix() < view.topology.hosts().len();
-    let flows = view.flows.iter().filter(|(_, facts)| is_known(facts.src) && is_known(facts.dst));
-    flows.filter(|(_, facts)| is_large(view, facts, threshold, source)).collect()
+fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: FlowSource) -> Vec<Known> {
+    let mut flows = Vec::with_capacity(view.flows.len());
+    for (flow, facts) in view.flows.iter() {
+        let (Some(rate), Some(_)) = (hosts.rates().get(facts.src.ix()), hosts.rates().get(facts.dst.ix())) else {
+            continue;
+        };
+        if exceeds(facts, threshold * rate, source) {
+            flows.push((flow, facts.src, facts.dst));
+        }
+    }
+    flows
 }
 
 /// The flows of these that have something to choose, with estimated demands.
-fn estimated(view: &NetworkView<'_>, flows: &[(FlowId, &FlowFacts)]) -> Vec<Large> {
-    let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
-    let capacity: Vec<f64> = hosts.map(|host| host_rate(view, host)).collect();
-    let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, facts)| (facts.src, facts.dst)).collect();
-    let (demands, _) = demand::estimate(&capacity, &pairs);
+fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
+    let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, src, dst)| (*src, *dst)).collect();
+    let (demands, _) = demand::estimate(hosts.rates(), &pairs);
     let with_demand = flows.iter().zip(demands);
-    let placed = |((flow, facts), demand): (&(FlowId, &FlowFacts), demand::Demand)| {
-        Some(Large { flow: *flow, ends: ends(view, facts)?, dst: facts.dst, rate: demand.rate })
+    let placed = |((flow, src, dst), demand): (&Known, demand::Demand)| {
+        Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate: demand.rate })
     };
     with_demand.filter_map(placed).collect()
 }
 
-/// The large flows that have something to choose, with measured rates.
-fn measured_flows(view: &NetworkView<'_>, threshold: f64, source: FlowSource) -> Vec<Large> {
-    let flows = large_flows(view, threshold, source).into_iter();
-    let with_rate = |(flow, facts): (FlowId, &FlowFacts)| {
-        let rate = facts.rate.map_or(0.0, Bandwidth::as_bps_f64);
-        Some(Large { flow, ends: ends(view, facts)?, dst: facts.dst, rate })
+/// The flows of these that have something to choose, with measured rates.
+fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
+    let rate = |flow| view.flows.get(flow).and_then(|facts| facts.rate).map_or(0.0, Bandwidth::as_bps_f64);
+    let with_rate = |(flow, src, dst): &Known| {
+        Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate: rate(*flow) })
     };
-    flows.filter_map(with_rate).collect()
+    flows.iter().filter_map(with_rate).collect()
 }
 
 #[cfg(test)]

@@ -114,6 +114,27 @@ fn random_ties_spread_what_believes_the_counters() {
 }
 
 #[test]
+fn worst_fit_that_draws_among_equals_spreads_flows_over_idle_paths() {
+    // Two leaves, eight ways between them: all but the first are idle, as everything takes the lowest port.
+    let mut world = World::new("leaf-spine:leaves=2,spines=8,hosts_per_leaf=64,host_rate=1Gbps,fabric_rate=10Gbps");
+    let rate = Some(Bandwidth::from_gbps(1));
+    let flows: Vec<FlowId> = (0..64).map(|host| world.flow(host, 64 + host, rate)).collect();
+    let used = |ties: &str, world: &mut World| {
+        let mut driven = Driven::new(&format!("hedera:placer=worst-fit{ties}"), 1, world);
+        count(world, &driven, &flows);
+        driven.decide(world, Why::Period);
+        let mut flows_of: std::collections::BTreeMap<net::LinkIx, u32> = Default::default();
+        driven.placements.pins().values().for_each(|pin| *flows_of.entry(pin.path[0]).or_default() += 1);
+        flows_of.into_values().collect::<Vec<u32>>()
+    };
+    assert_eq!(used("", &mut world), [64], "the first of the idle ones");
+    let drawn = used(",ties=random", &mut world);
+    assert_eq!((drawn.len(), drawn.iter().sum::<u32>()), (7, 64), "all but the busy one");
+    // 64 flows over seven: about nine each, with a spread of three.
+    assert!(drawn.iter().all(|flows| (1..=20).contains(flows)), "{drawn:?}");
+}
+
+#[test]
 fn small_flows_stay_on_the_base() {
     let mut world = World::new("fat-tree:k=4");
     for spec in ["hedera", "hedera:placer=sa", "hedera:placer=worst-fit"] {

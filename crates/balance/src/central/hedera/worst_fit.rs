@@ -1,9 +1,8 @@
 //! F0's placement (mechanisms.md P08.4): no estimates and no reservations; by the counters of ports, each large flow moves
 //! once to the path with the most room on its narrowest link.
 //!
-//! Readings: the paths are the equal-cost ones; among equals the first is taken, or with `ties=random` any (F0's code reads paths
-//! and loads from hash maps). Paths are equal if their rooms differ by less than a thousandth, which what discovery sends does
-//! not exceed. With bookkeeping, what the
+//! Readings: the paths are the equal-cost ones; among those with the same room the first is taken, or with `ties=random` one
+//! is drawn: F0's program reads paths and loads from hash maps, whose order is unknown. With bookkeeping, what the
 //! flows of a round were measured to send is first taken off the links they leave, where these are known (single paths as
 //! base), and then put on those they go to, one by one.
 
@@ -11,8 +10,8 @@ use net::{LinkIx, Stream};
 
 use super::Large;
 use crate::central::parts::dag::{Dag, Search};
-use crate::central::parts::edges::{Ends, measured, rate_of};
-use crate::central::{NetworkView, Path, Pin, Placements};
+use crate::central::parts::edges::{measured, rate_of};
+use crate::central::{NetworkView, Pin, Placements};
 
 /// What is remembered within a round.
 #[derive(Clone, Copy)]
@@ -21,11 +20,11 @@ pub(super) struct Book {
     pub is_booked: bool,
     /// Whether flows that were not moved take the lowest port at every tie.
     pub is_base_spt: bool,
-    /// Whether any of several equally wide paths may be taken, or the first.
-    pub are_ties_random: bool,
+    /// Whether one of the paths with the most room is drawn, rather than the first taken.
+    pub are_ties_drawn: bool,
 }
 
-/// Widths closer than this share of the greater one are equal.
+/// Rooms that round to the same multiple of this share of a link are equal where ties are drawn.
 const TIE: f64 = 1e-3;
 
 /// One round. `used` is working memory: bits per second by link.
@@ -55,28 +54,20 @@ pub(super) fn place(
             continue;
         }
         let room = |link: LinkIx| rate_of(view, link) - used[link.ix()];
-        let Some(width) = search.widest(dag, large.ends, room) else { continue };
-        let path: Path = if book.are_ties_random {
-            dag.path(large.ends, any_of_width(rng, dag, large.ends, width, room))
-        } else {
-            search.found().into()
+        // What discovery sends does not make an idle path less idle than another.
+        let about = |link: LinkIx| {
+            let unit = rate_of(view, link) * TIE;
+            (room(link) / unit).round() * unit
         };
-        if book.is_booked {
-            path.iter().for_each(|link| used[link.ix()] += large.rate);
+        let found = match book.are_ties_drawn {
+            true => search.widest_drawn(dag, large.ends, about, rng),
+            false => search.widest(dag, large.ends, room),
+        };
+        if found.is_some() {
+            if book.is_booked {
+                search.found().iter().for_each(|link| used[link.ix()] += large.rate);
+            }
+            placements.pin(large.flow, Pin { path: search.found().into(), rate: None });
         }
-        placements.pin(large.flow, Pin { path, rate: None });
     }
-}
-
-/// The rank of one of the paths as wide as the widest.
-fn any_of_width(rng: &mut Stream, dag: Dag<'_>, ends: Ends, width: f64, room: impl Fn(LinkIx) -> f64) -> u32 {
-    let least = width - TIE * width.abs();
-    let is_as_wide = |rank: &u32| {
-        let mut narrowest = f64::INFINITY;
-        dag.walk(ends, *rank, |link| narrowest = narrowest.min(room(link)));
-        narrowest >= least
-    };
-    let wide: Vec<u32> = (0..dag.path_count(ends)).filter(is_as_wide).collect();
-    // Rounding apart there is at least the widest itself.
-    if wide.is_empty() { 0 } else { wide[rng.below(wide.len() as u64) as usize] }
 }

@@ -15,6 +15,8 @@ pub(super) struct Book {
     room: Vec<f64>,
     /// l(e).
     length: Vec<f64>,
+    /// Live links between switches.
+    fabric: Vec<LinkIx>,
     /// D: capacity times length, summed over links between switches.
     volume: f64,
 }
@@ -28,14 +30,16 @@ impl Book {
         let delta = (1.0 + eps) * libm::pow((1.0 + eps) * switches, -1.0 / eps);
         let capacity: Vec<f64> = links().map(|link| rate_of(view, link)).collect();
         let left: Vec<f64> = links().map(|link| (capacity[link.ix()] - background(link)).max(0.0)).collect();
-        let in_fabric = links().filter(|link| view.alive[link.ix()] && !view.topology.is_host_link(*link));
+        let is_fabric = |link: &LinkIx| view.alive[link.ix()] && !view.topology.is_host_link(*link);
+        let fabric: Vec<LinkIx> = links().filter(is_fabric).collect();
         Book {
             eps,
             room: left.clone(),
             left,
             length: capacity.iter().map(|capacity| delta / capacity).collect(),
             capacity,
-            volume: in_fabric.count() as f64 * delta,
+            volume: fabric.len() as f64 * delta,
+            fabric,
         }
     }
 
@@ -74,6 +78,11 @@ impl Book {
     /// Whether a path has a link with more on it than it carries.
     pub(super) fn is_overloaded(&self, path: &[LinkIx]) -> bool {
         path.iter().any(|link| self.room[link.ix()] < -1e-9 * self.capacity[link.ix()])
+    }
+    /// Whether moving flows could make overload less. All paths of a flow have as many links, so wherever flows go the loads of
+    /// all links together stay what they are: less too much on some means less room left on others, if there is any.
+    pub(super) fn is_improvable(&self) -> bool {
+        self.fabric.iter().any(|link| self.room[link.ix()] > 0.0)
     }
     /// Sum of what is too much.
     pub(super) fn overload(&self) -> f64 {

@@ -274,7 +274,7 @@ impl Ofpt {
         }
     }
 
-    /// Places flows again that cross an overloaded link.
+    /// Places flows again that cross an overloaded link, unless all are: then nothing that is too much could go elsewhere.
     fn repair(
         &mut self,
         rng: &mut Stream,
@@ -283,6 +283,9 @@ impl Ofpt {
         routes: &mut BTreeMap<FlowId, Path>,
     ) {
         for _ in 0..self.repair_passes {
+            if !self.book.is_improvable() {
+                return;
+            }
             let mut is_changed = false;
             for long in flows {
                 let Some(path) = routes.get(&long.flow).filter(|path| self.book.is_overloaded(path)).cloned() else {

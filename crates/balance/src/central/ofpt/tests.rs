@@ -300,3 +300,23 @@ fn short_flows_have_one_path_per_pair() {
         }
     }
 }
+
+#[test]
+fn repair_leaves_alone_what_it_cannot_better() {
+    // Ten flows per host, each of which wants the whole link of its host: all links are too full, however flows go.
+    let mut world = World::new(K4);
+    let mut rng = Stream::new(1, "traffic");
+    for host in (0..16).flat_map(|host| [host; 10]) {
+        world.flow(host, (host + 1 + rng.below(15) as u32) % 16, None);
+    }
+    let pins = |world: &World, repair: &str| {
+        let mut driven = Driven::new(&format!("ofpt:repair={repair}"), 1, world);
+        driven.decide(world, Why::Period);
+        driven.placements.pins().clone()
+    };
+    assert_eq!(pins(&world, "5"), pins(&world, "0"));
+    // One flow per host leaves room on links for others to go to.
+    let mut world = World::new(K4);
+    world.bijection(&mut Stream::new(1, "traffic"));
+    assert_ne!(pins(&world, "5"), pins(&world, "0"));
+}

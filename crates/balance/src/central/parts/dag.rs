@@ -4,7 +4,7 @@
 //! DAG at most once, while a fat-tree of k ports has (k/2)^2 paths between pods but only k + k^2/2 links on them.
 
 use net::routes::ClassIx;
-use net::{LinkIx, NodeIx, Routes, Topology};
+use net::{LinkIx, NodeIx, Routes, Stream, Topology};
 
 use crate::central::parts::edges::Ends;
 use crate::central::{NetworkView, Path};
@@ -73,7 +73,7 @@ pub struct Search {
     /// By node: in which search it was last settled.
     settled: Vec<u32>,
     search: u32,
-    /// By node settled in this search: the best width, or least length, from here on.
+    /// By node settled in this search: the best width, least length, or number of paths, from here on.
     value: Vec<f64>,
     path: Vec<LinkIx>,
 }
@@ -104,6 +104,33 @@ impl Search {
             let mut wide =
                 hops.filter(|hop| width(**hop).min(self.width_from(dag, dag.far(**hop), ends.to, &width)) >= best);
             let link = *wide.next()?;
+            self.path.push(link);
+            at = dag.far(link);
+        }
+        Some(best)
+    }
+
+    /// Like [`Search::widest`], but any of the paths whose narrowest link is widest is as likely as the others.
+    pub fn widest_drawn(
+        &mut self,
+        dag: Dag<'_>,
+        ends: Ends,
+        width: impl Fn(LinkIx) -> f64,
+        rng: &mut Stream,
+    ) -> Option<f64> {
+        let best = self.widest(dag, ends, &width)?;
+        let is_wide = |link: LinkIx| width(link) >= best;
+        self.begin(dag);
+        let mut rank = rng.below((self.count_from(dag, ends.from, ends.to, &is_wide) as u64).max(1));
+        let (mut at, target) = (ends.from, dag.target(ends));
+        while at != target {
+            let mut hops = dag.hops(at, ends.to).iter().copied().filter(|hop| is_wide(*hop));
+            let link = hops.find(|hop| {
+                let through = self.count_from(dag, dag.far(*hop), ends.to, &is_wide) as u64;
+                let is_through = rank < through;
+                rank -= if is_through { 0 } else { through };
+                is_through
+            })?;
             self.path.push(link);
             at = dag.far(link);
         }
@@ -201,6 +228,22 @@ impl Search {
         self.value[at.ix()]
     }
 
+    /// How many paths over links that count lead on from a node; exact below 2^53.
+    fn count_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, counts: &impl Fn(LinkIx) -> bool) -> f64 {
+        if at == dag.routes.class_node(to) {
+            return 1.0;
+        }
+        if self.settled[at.ix()] != self.search {
+            let mut sum = 0.0;
+            for hop in dag.hops(at, to).iter().filter(|hop| counts(**hop)) {
+                sum += self.count_from(dag, dag.far(*hop), to, counts);
+            }
+            self.settled[at.ix()] = self.search;
+            self.value[at.ix()] = sum;
+        }
+        self.value[at.ix()]
+    }
+
     fn width_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, width: &impl Fn(LinkIx) -> f64) -> f64 {
         if at == dag.routes.class_node(to) {
             return f64::INFINITY;
@@ -262,6 +305,8 @@ mod tests {
                 let length = |path: &Path| path.iter().map(|link| widths[link.ix()] + 1.0).sum::<f64>();
                 let least = paths.iter().map(length).fold(f64::INFINITY, f64::min);
                 prop_assert_eq!(Some(search.found()), paths.iter().find(|path| width(path) == best).map(|path| &path[..]));
+                prop_assert_eq!(search.widest_drawn(dag, ends, |link| widths[link.ix()], &mut rng), Some(best));
+                prop_assert!(paths.iter().any(|path| width(path) == best && path[..] == *search.found()));
                 prop_assert_eq!(search.shortest(dag, ends, |link| widths[link.ix()] + 1.0), Some(least));
                 prop_assert_eq!(Some(search.found()), paths.iter().find(|path| length(path) == least).map(|path| &path[..]));
                 let rank_min = rng.below(paths.len() as u64) as usize;
@@ -270,5 +315,26 @@ mod tests {
                 prop_assert_eq!(is_found.then(|| search.found()), expected.map(|path| &path[..]));
             }
         }
+    }
+
+    #[test]
+    fn each_of_the_widest_paths_is_drawn_as_often() {
+        let world = World::new("fat-tree:k=4");
+        let view = world.view();
+        let dag = Dag::new(&view);
+        let (from, to) = pairs(&view).find(|(from, to)| view.routes.path_count(*from, *to) == 4).expect("another pod");
+        let ends = Ends { from, to };
+        // Three of four paths are as wide: two over one aggregation switch, one over the other.
+        let narrow = dag.path(ends, 3)[1];
+        let mut rng = Stream::new(1, "ties");
+        let mut search = Search::default();
+        let mut drawn = [0u32; 4];
+        for _ in 0..30_000 {
+            let width = search.widest_drawn(dag, ends, |link| if link == narrow { 1.0 } else { 2.0 }, &mut rng);
+            assert_eq!(width, Some(2.0));
+            drawn[dag.rank_of(ends, search.found()).expect("a shortest path") as usize] += 1;
+        }
+        assert_eq!(drawn[3], 0);
+        assert!(drawn[..3].iter().all(|times| (9_500..10_500).contains(times)), "{drawn:?}");
     }
 }

@@ -4,7 +4,11 @@
 //! Reading: hosts may have links of different rates, so demands are bits per second rather than shares of one rate.
 //! Pitfall: equal shares must not count as limited by their senders, hence the tolerance in the comparisons.
 
+use std::ops::Range;
+
 use net::HostIx;
+
+use crate::central::parts::grouped::Grouped;
 
 /// An estimate for one flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,118 +28,118 @@ const TOLERANCE: f64 = 1e-9;
 /// A host is looked at again only when a flow of it changed, which does not alter the outcome: what is computed for a
 /// host depends on its own flows alone.
 pub fn estimate(capacity: &[f64], flows: &[(HostIx, HostIx)]) -> (Vec<Demand>, u32) {
-    let mut demands = vec![Demand::default(); flows.len()];
     let sources = Grouped::by(capacity.len(), flows.iter().map(|(src, _)| src.ix()));
-    let receivers = Grouped::by(capacity.len(), flows.iter().map(|(_, dst)| dst.ix()));
+    let mut work = Work::new(capacity.len(), flows, &sources);
     let mut source_changed: Vec<bool> = (0..capacity.len()).map(|host| !sources.of(host).is_empty()).collect();
     let mut receiver_changed = vec![false; capacity.len()];
     let mut rounds = 0;
-    let mut limited = Vec::new();
     let mut is_changed = true;
     while is_changed {
         (is_changed, rounds) = (false, rounds + 1);
         for host in 0..capacity.len() {
             if std::mem::take(&mut source_changed[host]) {
-                is_changed |= by_source(capacity[host], sources.of(host), &mut demands, |flow| {
-                    receiver_changed[flows[flow].1.ix()] = true;
-                });
+                is_changed |= work.by_source(capacity[host], sources.range(host), &mut receiver_changed);
             }
         }
         for host in 0..capacity.len() {
             if std::mem::take(&mut receiver_changed[host]) {
-                is_changed |= by_receiver(capacity[host], receivers.of(host), &mut demands, &mut limited, |flow| {
-                    source_changed[flows[flow].0.ix()] = true;
-                });
+                is_changed |= work.by_receiver(capacity[host], host, &mut source_changed);
             }
         }
+    }
+    let mut demands = vec![Demand::default(); flows.len()];
+    for (at, flow) in sources.all().iter().enumerate() {
+        demands[*flow as usize] = Demand { rate: work.rate[at], is_receiver_limited: work.is_limited[at] };
     }
     (demands, rounds)
 }
 
-/// Divides what the flows limited by their receivers leave of a source among the others.
-fn by_source(capacity: f64, flows: &[u32], demands: &mut [Demand], mut changed: impl FnMut(usize)) -> bool {
-    let (mut taken, mut others) = (0.0, 0u32);
-    for flow in flows {
-        match demands[*flow as usize] {
-            Demand { rate, is_receiver_limited: true } => taken += rate,
-            _ => others += 1,
-        }
-    }
-    let share = (capacity - taken).max(0.0) / f64::from(others.max(1));
-    let mut is_changed = false;
-    for flow in flows.iter().map(|flow| *flow as usize) {
-        let demand = &mut demands[flow];
-        if !demand.is_receiver_limited && (demand.rate - share).abs() > TOLERANCE * capacity {
-            demand.rate = share;
-            is_changed = true;
-            changed(flow);
-        }
-    }
-    is_changed
+/// The flows by source, so that those of a source are neighbours; those of a receiver are spread anyway.
+struct Work {
+    rate: Vec<f64>,
+    is_limited: Vec<bool>,
+    source: Vec<u32>,
+    receiver: Vec<u32>,
+    /// Positions above by receiver, in the order of flows.
+    at_receiver: Vec<u32>,
+    receivers: Grouped,
+    /// Positions and rates of the flows that a receiver may limit.
+    limited: Vec<(u32, f64)>,
 }
 
-/// Cuts the flows into a receiver to its capacity: equal shares for those that could use them.
-fn by_receiver(
-    capacity: f64,
-    flows: &[u32],
-    demands: &mut [Demand],
-    limited: &mut Vec<u32>,
-    mut changed: impl FnMut(usize),
-) -> bool {
-    let total: f64 = flows.iter().map(|flow| demands[*flow as usize].rate).sum();
-    if total <= capacity * (1.0 + TOLERANCE) {
-        return false;
-    }
-    limited.clear();
-    limited.extend_from_slice(flows);
-    let (mut small, mut share) = (0.0, capacity / flows.len() as f64);
-    loop {
-        let before = limited.len();
-        limited.retain(|flow| {
-            let rate = demands[*flow as usize].rate;
-            let is_small = rate < share - TOLERANCE * capacity;
-            small += if is_small { rate } else { 0.0 };
-            !is_small
-        });
-        if limited.len() == before || limited.is_empty() {
-            break;
+impl Work {
+    fn new(hosts: usize, flows: &[(HostIx, HostIx)], sources: &Grouped) -> Work {
+        let receivers = Grouped::by(hosts, flows.iter().map(|(_, dst)| dst.ix()));
+        let mut position = vec![0u32; flows.len()];
+        for (at, flow) in (0u32..).zip(sources.all()) {
+            position[*flow as usize] = at;
         }
-        share = (capacity - small) / limited.len() as f64;
-    }
-    let mut is_changed = false;
-    for flow in limited.iter().map(|flow| *flow as usize) {
-        let demand = Demand { rate: share, is_receiver_limited: true };
-        let is_same = demands[flow].is_receiver_limited && (demands[flow].rate - share).abs() <= TOLERANCE * capacity;
-        if !is_same {
-            demands[flow] = demand;
-            is_changed = true;
-            changed(flow);
+        let by_source = || sources.all().iter().map(|flow| flows[*flow as usize]);
+        Work {
+            rate: vec![0.0; flows.len()],
+            is_limited: vec![false; flows.len()],
+            source: by_source().map(|(src, _)| src.0).collect(),
+            receiver: by_source().map(|(_, dst)| dst.0).collect(),
+            at_receiver: receivers.all().iter().map(|flow| position[*flow as usize]).collect(),
+            receivers,
+            limited: Vec::new(),
         }
     }
-    is_changed
-}
 
-/// Flows grouped by a host.
-struct Grouped {
-    start: Vec<u32>,
-    flows: Vec<u32>,
-}
-
-impl Grouped {
-    fn by(hosts: usize, host_of: impl Iterator<Item = usize> + Clone) -> Grouped {
-        let mut start = vec![0u32; hosts + 1];
-        host_of.clone().for_each(|host| start[host + 1] += 1);
-        (0..hosts).for_each(|host| start[host + 1] += start[host]);
-        let mut next = start.clone();
-        let mut flows = vec![0; start[hosts] as usize];
-        for (flow, host) in host_of.enumerate() {
-            flows[next[host] as usize] = flow as u32;
-            next[host] += 1;
+    /// Divides what the flows limited by their receivers leave of a source among the others.
+    fn by_source(&mut self, capacity: f64, own: Range<usize>, receiver_changed: &mut [bool]) -> bool {
+        let (rates, is_limited, receiver) =
+            (&mut self.rate[own.clone()], &self.is_limited[own.clone()], &self.receiver[own]);
+        let (mut taken, mut others) = (0.0, 0u32);
+        for (rate, is_limited) in rates.iter().zip(is_limited) {
+            match is_limited {
+                true => taken += rate,
+                false => others += 1,
+            }
         }
-        Grouped { start, flows }
+        let share = (capacity - taken).max(0.0) / f64::from(others.max(1));
+        let mut is_changed = false;
+        for ((rate, is_limited), receiver) in rates.iter_mut().zip(is_limited).zip(receiver) {
+            if !is_limited && (*rate - share).abs() > TOLERANCE * capacity {
+                *rate = share;
+                is_changed = true;
+                receiver_changed[*receiver as usize] = true;
+            }
+        }
+        is_changed
     }
-    fn of(&self, host: usize) -> &[u32] {
-        &self.flows[self.start[host] as usize..self.start[host + 1] as usize]
+
+    /// Cuts the flows into a receiver to its capacity: equal shares for those that could use them.
+    fn by_receiver(&mut self, capacity: f64, host: usize, source_changed: &mut [bool]) -> bool {
+        let own = &self.at_receiver[self.receivers.range(host)];
+        self.limited.clear();
+        self.limited.extend(own.iter().map(|at| (*at, self.rate[*at as usize])));
+        let total: f64 = self.limited.iter().map(|(_, rate)| rate).sum();
+        if total <= capacity * (1.0 + TOLERANCE) {
+            return false;
+        }
+        let (mut small, mut share) = (0.0, capacity / own.len() as f64);
+        loop {
+            let before = self.limited.len();
+            self.limited.retain(|(_, rate)| {
+                let is_small = *rate < share - TOLERANCE * capacity;
+                small += if is_small { *rate } else { 0.0 };
+                !is_small
+            });
+            if self.limited.len() == before || self.limited.is_empty() {
+                break;
+            }
+            share = (capacity - small) / self.limited.len() as f64;
+        }
+        let mut is_changed = false;
+        for (at, rate) in self.limited.iter().map(|(at, rate)| (*at as usize, *rate)) {
+            if !self.is_limited[at] || (rate - share).abs() > TOLERANCE * capacity {
+                (self.rate[at], self.is_limited[at]) = (share, true);
+                is_changed = true;
+                source_changed[self.source[at] as usize] = true;
+            }
+        }
+        is_changed
     }
 }
 

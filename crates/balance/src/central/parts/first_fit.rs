@@ -1,0 +1,157 @@
+//! First fit for many flows: where room is only ever taken, what had no room keeps having none.
+//!
+//! The outcome is that of [`super::dag::Search::first_fit`] for one flow after the other. What makes it fast is that dead
+//! ends are remembered from flow to flow: where no way on from a switch had room for a rate, none will have for this or a
+//! higher one.
+
+use net::routes::ClassIx;
+use net::{LinkIx, NodeIx, NodeKind, Routes};
+
+use crate::central::NetworkView;
+use crate::central::parts::edges::{Ends, rate_of};
+
+/// Rooms of links, and working memory.
+#[derive(Clone, Debug, Default)]
+pub struct FirstFit {
+    /// Bits per second left by [`place_of`] a link, with the slack of the comparison.
+    room: Vec<f64>,
+    far: Vec<NodeIx>,
+    /// By node that may be on the way: its row in `refused`.
+    rows: Vec<u32>,
+    row_count: usize,
+    /// By class of the destination and row: the least rate known to find no way on.
+    refused: Vec<f64>,
+    path: Vec<LinkIx>,
+}
+
+impl FirstFit {
+    /// All rooms are the rates of links.
+    pub fn begin(&mut self, view: &NetworkView<'_>) {
+        self.row_count = 0;
+        self.rows.clear();
+        for node in view.topology.nodes() {
+            let is_between = node.kind == NodeKind::Switch || node.forwards;
+            self.rows.push(if is_between { self.row_count as u32 } else { u32::MAX });
+            self.row_count += usize::from(is_between);
+        }
+        let links = view.topology.links();
+        self.far.clear();
+        self.far.extend(links.iter().map(|link| link.to));
+        self.room.clear();
+        self.room.resize(links.len(), 0.0);
+        for link in (0..links.len() as u32).map(LinkIx) {
+            self.room[place_of(links.len(), link)] = rate_of(view, link) * (1.0 + 1e-9);
+        }
+        self.refused.clear();
+        self.refused.resize(view.routes.class_count() * self.row_count, f64::INFINITY);
+    }
+
+    /// Takes room for a flow that has a path already. All of these come before the first [`FirstFit::place`].
+    pub fn take(&mut self, path: &[LinkIx], rate: f64) {
+        let links = self.room.len();
+        path.iter().for_each(|link| self.room[place_of(links, *link)] -= rate);
+    }
+
+    /// Takes room on the path of the lowest rank that has it, and answers its links; `None` where none has.
+    pub fn place(&mut self, routes: &Routes, ends: Ends, rate: f64) -> Option<&[LinkIx]> {
+        self.path.clear();
+        let search = Descent { routes, to: ends.to, target: routes.class_node(ends.to), rate };
+        if !self.descend(&search, ends.from) {
+            return None;
+        }
+        let links = self.room.len();
+        for link in &self.path {
+            self.room[place_of(links, *link)] -= rate;
+        }
+        Some(&self.path)
+    }
+
+    fn descend(&mut self, search: &Descent<'_>, at: NodeIx) -> bool {
+        let hops = search.routes.next_hops(at, search.to);
+        // Where there is one way on, looking whether it was refused is no less work than looking at it; and few flows share
+        // both ends.
+        let is_remembered = hops.len() > 1 && !self.path.is_empty();
+        let slot = is_remembered.then(|| search.to.0 as usize * self.row_count + self.rows[at.ix()] as usize);
+        if slot.is_some_and(|slot| search.rate >= self.refused[slot]) {
+            return false;
+        }
+        for hop in hops {
+            if search.rate > self.room[place_of(self.room.len(), *hop)] {
+                continue;
+            }
+            let far = self.far[hop.ix()];
+            self.path.push(*hop);
+            if far == search.target || self.descend(search, far) {
+                return true;
+            }
+            self.path.pop();
+        }
+        if let Some(slot) = slot {
+            self.refused[slot] = search.rate;
+        }
+        false
+    }
+}
+
+/// Where the room of a link is kept: the links up from a switch, which are looked at one after the other, are the same
+/// directions of cables that were added one after the other.
+fn place_of(links: usize, link: LinkIx) -> usize {
+    link.ix() / 2 + if link.0 & 1 == 0 { 0 } else { links / 2 }
+}
+
+/// What does not change in a search.
+struct Descent<'a> {
+    routes: &'a Routes,
+    to: ClassIx,
+    target: NodeIx,
+    rate: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::central::parts::dag::{Dag, Search};
+    use crate::central::parts::edges::pairs;
+    use crate::central::testing::World;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        /// Flow by flow the same as a search that remembers nothing, until the network is full.
+        #[test]
+        fn remembering_dead_ends_changes_nothing(
+            family in prop::sample::select(vec![
+                "fat-tree:k=4", "leaf-spine:leaves=3,spines=3,hosts_per_leaf=1,parallel=2", "vl2:d0=2,d1=4,d2=4,hosts_per_tor=1",
+                "geni-wan", "flattened-butterfly:k=3,n=3",
+            ]),
+            seed in any::<u64>(),
+        ) {
+            let mut rng = net::Stream::new(seed, "first fit");
+            let world = World::new(family);
+            let view = world.view();
+            let dag = Dag::new(&view);
+            let all: Vec<_> = pairs(&view).collect();
+            let mut room: Vec<f64> = (0..view.topology.links().len() as u32).map(|link| rate_of(&view, LinkIx(link))).collect();
+            let least = room.iter().copied().fold(f64::INFINITY, f64::min);
+            room.iter_mut().for_each(|room| *room *= 1.0 + 1e-9);
+            let (mut first_fit, mut search) = (FirstFit::default(), Search::default());
+            first_fit.begin(&view);
+            let mut refused = 0;
+            for nth in 0..200 {
+                let (from, to) = all[rng.below(all.len() as u64) as usize];
+                let (ends, rate) = (Ends { from, to }, least * [0.1, 0.25, 0.25, 1.0][rng.below(4) as usize]);
+                let expected = search.first_fit(dag, ends, 0, |link| rate <= room[link.ix()]).then(|| search.found());
+                if nth < 5 {
+                    // Flows that have their paths already.
+                    first_fit.take(expected.unwrap_or(&[]), rate);
+                } else {
+                    prop_assert_eq!(first_fit.place(view.routes, ends, rate), expected);
+                }
+                expected.into_iter().flatten().for_each(|link| room[link.ix()] -= rate);
+                refused += u32::from(expected.is_none());
+            }
+            prop_assert!(refused > 0, "the network was never full");
+        }
+    }
+}
