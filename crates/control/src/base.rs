@@ -10,12 +10,13 @@ use openflow::PortNo;
 
 use crate::compile::{Compiler, base_key};
 use crate::fabric::Fabric;
+use crate::moves::Moves;
 use crate::network::Network;
 use crate::stage::{self, Graph};
 
 /// How long a stage waits for a switch that does not confirm. Then the others go on without it: a loop that may come
 /// about is less bad than a network that cannot be repaired because one switch stalls.
-const PATIENCE: Time = Time::from_ms(1000);
+pub(crate) const PATIENCE: Time = Time::from_ms(1000);
 
 /// A switch and a destination switch.
 type Slot = (NodeIx, NodeIx);
@@ -34,10 +35,11 @@ pub(crate) struct Base {
     /// Hosts there are rules for.
     hosts: BTreeMap<HostIx, Place>,
     by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
+    pub(crate) moves: Moves,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+pub(crate) struct Place {
     edge: NodeIx,
     address: Ipv4Addr,
     port: PortNo,
@@ -46,11 +48,16 @@ struct Place {
 impl Base {
     /// Whether every stage is done.
     pub(crate) fn is_settled(&self) -> bool {
-        self.stages.is_empty()
+        self.stages.is_empty() && self.moves.is_empty()
     }
     /// When [`Base::advance`] should be called, besides after confirmations.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.deadline.filter(|_| !self.stages.is_empty())
+        let stage = self.deadline.filter(|_| !self.stages.is_empty());
+        stage.into_iter().chain(self.moves.poll_timeout()).min()
+    }
+    /// Addresses at a switch that packets may be sent to.
+    pub(crate) fn addresses_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
+        self.by_edge.get(&edge).into_iter().flatten().copied()
     }
     /// Next hops towards a switch that may be in effect now, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
@@ -58,25 +65,30 @@ impl Base {
         graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default()
     }
 
-    /// Hosts came or went.
-    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) {
+    /// Hosts came or went. Answers the addresses that have left a switch: [`Moves`] are to be begun for them.
+    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> Vec<Ipv4Addr> {
         let place = |(host, facts): (HostIx, &crate::network::HostFacts)| {
             (host, Place { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
         let wanted: BTreeMap<HostIx, Place> = network.current_hosts().map(place).collect();
         let gone: Vec<HostIx> = self.hosts.keys().filter(|host| !wanted.contains_key(host)).copied().collect();
-        for host in gone {
-            self.remove_host(compiler, host, fabric);
+        let gone: Vec<Ipv4Addr> =
+            gone.into_iter().filter_map(|host| self.remove_host(compiler, host, fabric)).collect();
+        for address in &gone {
+            self.moves.begin(*address);
         }
+        let is_here = |address: &Ipv4Addr| wanted.values().any(|place| place.address == *address);
+        self.moves.forget_places(is_here);
         for (host, place) in wanted {
-            if self.hosts.insert(host, place).is_none() {
-                self.add_host(compiler, place, network, fabric);
+            if !self.hosts.contains_key(&host) && !self.moves.set_then(place.address, Some((host, place))) {
+                self.add_host(compiler, host, place, network, fabric);
             }
         }
+        gone
     }
 
-    fn remove_host(&mut self, compiler: Compiler, host: HostIx, fabric: &mut Fabric) {
-        let Some(place) = self.hosts.remove(&host) else { return };
+    fn remove_host(&mut self, compiler: Compiler, host: HostIx, fabric: &mut Fabric) -> Option<Ipv4Addr> {
+        let place = self.hosts.remove(&host)?;
         if let Some(addresses) = self.by_edge.get_mut(&place.edge) {
             addresses.remove(&place.address);
         }
@@ -86,9 +98,11 @@ impl Base {
         for (node, _) in self.hops.keys().filter(|(_, to)| *to == place.edge) {
             fabric.set((*node, base_key(place.address), None));
         }
+        Some(place.address)
     }
 
-    fn add_host(&mut self, compiler: Compiler, place: Place, network: &Network, fabric: &mut Fabric) {
+    fn add_host(&mut self, compiler: Compiler, host: HostIx, place: Place, network: &Network, fabric: &mut Fabric) {
+        self.hosts.insert(host, place);
         self.by_edge.entry(place.edge).or_default().insert(place.address);
         for (key, wanted) in compiler.last_hop(place.address, place.port) {
             fabric.set((place.edge, key, Some(wanted)));
@@ -127,6 +141,22 @@ impl Base {
                 self.stages[stage].extend(group.into_iter().map(|node| (node, *to)));
             }
         }
+    }
+
+    /// Hosts whose old rules are gone everywhere get new ones; the switches they are at.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Time,
+        compiler: Compiler,
+        network: &Network,
+        fabric: &mut Fabric,
+    ) -> BTreeSet<NodeIx> {
+        let mut edges = BTreeSet::new();
+        for (host, place) in self.moves.take_done(now, fabric).into_iter().flatten() {
+            self.add_host(compiler, host, place, network, fabric);
+            edges.insert(place.edge);
+        }
+        edges
     }
 
     /// Goes on with the change as far as confirmations allow; whether anything was changed.

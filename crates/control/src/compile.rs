@@ -191,6 +191,10 @@ impl Compiler {
 pub(crate) fn base_key(host: Ipv4Addr) -> RuleKey {
     key(FORWARD, BASE, to(host))
 }
+/// Whether a rule is about packets to a host.
+pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
+    key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
+}
 /// What names the rule of a pinned flow.
 pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
     key(FORWARD, priority, tuple_match(tuple))

@@ -37,6 +37,14 @@ impl Fabric {
     pub(crate) fn ticket(&self, node: NodeIx) -> u64 {
         self.switches.get(&node).map_or(0, Installer::ticket)
     }
+    /// Tickets of all switches.
+    pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
+        self.switches.iter().map(|(node, switch)| (*node, switch.ticket())).collect()
+    }
+    /// Tickets of the switches that something else is wanted of than before.
+    pub(crate) fn tickets_since(&self, before: &BTreeMap<NodeIx, u64>) -> Vec<(NodeIx, u64)> {
+        self.tickets().into_iter().filter(|(node, ticket)| before.get(node) != Some(ticket)).collect()
+    }
     pub(crate) fn is_confirmed(&self, node: NodeIx, ticket: u64) -> bool {
         self.switches.get(&node).is_none_or(|switch| switch.is_confirmed(ticket))
     }
@@ -78,6 +86,11 @@ impl Task {
             steps: steps.into_iter().filter(|step| !step.changes.is_empty() || step.pause > Time::ZERO).collect(),
             ..Task::default()
         }
+    }
+
+    /// Leaves out changes still to come.
+    pub(crate) fn leave_out(&mut self, is_meant: impl Fn(&RuleKey) -> bool) {
+        self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
     }
 
     /// Goes on as far as it can.

@@ -19,6 +19,7 @@ mod flows;
 mod hosts;
 mod install;
 mod labels;
+mod moves;
 mod network;
 mod order;
 mod packets;

@@ -129,10 +129,6 @@ impl Network {
     pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostFacts)> {
         (0u32..).map(HostIx).zip(&self.hosts).filter(|(_, host)| host.is_current)
     }
-    /// Addresses of the hosts at a switch.
-    pub(crate) fn hosts_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
-        self.current_hosts().filter(move |(_, host)| host.edge == edge).map(|(_, host)| host.known.ipv4)
-    }
     /// How long packets on a path may take to arrive: its latency, and 256 KB queued at each link.
     pub(crate) fn drain_time(&self, path: &[LinkIx]) -> Time {
         bounded(path.iter().map(|link| self.hop_time(*link)).fold(Time::ZERO, Time::saturating_add))

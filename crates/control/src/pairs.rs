@@ -11,7 +11,8 @@ use balance::central::{Placements, WeightedPath};
 use core::net::Ipv4Addr;
 use net::{LinkIx, NodeIx, Time};
 
-use crate::compile::Compiler;
+use crate::base::Base;
+use crate::compile::{Compiler, is_to};
 use crate::fabric::{Change, Fabric, Progress, Step, Task};
 use crate::install::{RuleKey, Wanted};
 use crate::labels::Labels;
@@ -30,7 +31,8 @@ pub(crate) struct Pairs {
     draining: Vec<(Time, Pair, Division)>,
     pending: BTreeSet<Pair>,
     labels: Labels,
-    /// How many divisions want a rule: labels are shared, and the rules of a host that moves are of two pairs for a while.
+    /// How many divisions want a rule of a label: labels are shared. Rules of the source belong to one pair each, since a
+    /// host that moves has left one pair before it joins another ([`crate::moves`]); a division that drains has none.
     users: BTreeMap<(NodeIx, RuleKey), u32>,
 }
 
@@ -79,12 +81,13 @@ impl Pairs {
         compiler: Compiler,
         placements: &Placements,
         network: &Network,
+        base: &Base,
         fabric: &mut Fabric,
     ) -> Option<Time> {
         let free: Vec<Pair> = self.pending.iter().filter(|pair| !self.tasks.contains_key(pair)).copied().collect();
         for pair in free {
             self.pending.remove(&pair);
-            self.begin(compiler, pair, placements, network);
+            self.begin(compiler, pair, placements, network, base);
         }
         let (mut resume_at, mut done) = (None, Vec::new());
         for (pair, (task, _)) in &mut self.tasks {
@@ -114,33 +117,49 @@ impl Pairs {
     fn give_up(&mut self, pair: Pair, old: &Division, fabric: &mut Fabric) {
         let new = self.now.remove(&pair).unwrap_or_default();
         for (node, key) in old.source.keys().chain(new.source.keys()) {
-            let users =
-                u32::from(old.source.contains_key(&(*node, *key))) + u32::from(new.source.contains_key(&(*node, *key)));
-            if self.users.get(&(*node, *key)).is_none_or(|all| *all <= users) {
-                fabric.set((*node, *key, None));
-            }
+            fabric.set((*node, *key, None));
         }
         self.clear(&new, fabric);
         self.release(pair, &new);
     }
 
-    fn begin(&mut self, compiler: Compiler, pair: Pair, placements: &Placements, network: &Network) {
+    /// The host of an address has left: its packets are not divided any more.
+    pub(crate) fn close(&mut self, address: Ipv4Addr, fabric: &mut Fabric) {
+        for division in self.now.values_mut().chain(self.tasks.values_mut().map(|(_, old)| old)) {
+            for ((node, key), _) in division.source.extract_if(.., |(_, key), _| is_to(key, address)) {
+                fabric.set((node, key, None));
+            }
+        }
+        self.tasks.values_mut().for_each(|(task, _)| task.leave_out(|key| is_to(key, address)));
+    }
+    /// Nobody writes labels on packets to an address any more: the rules of its labels go.
+    pub(crate) fn purge(&mut self, address: Ipv4Addr, fabric: &mut Fabric) {
+        let under_way = self.tasks.values_mut().map(|(_, old)| old);
+        let draining = self.draining.iter_mut().map(|(_, _, division)| division);
+        for division in self.now.values_mut().chain(under_way).chain(draining) {
+            division.inner.retain(|(_, key), _| !is_to(key, address));
+        }
+        for ((node, key), _) in self.users.extract_if(.., |(_, key), _| is_to(key, address)) {
+            fabric.set((node, key, None));
+        }
+    }
+
+    fn begin(&mut self, compiler: Compiler, pair: Pair, placements: &Placements, network: &Network, base: &Base) {
         let wanted = placements.pairs().get(&pair).map(|paths| &paths[..]).unwrap_or_default();
-        let new = self.compile(compiler, pair, wanted, network);
+        let new = self.compile(compiler, pair, wanted, network, base);
         let old = self.now.remove(&pair).unwrap_or_default();
         if new.source == old.source && new.inner == old.inner {
             self.release(pair, &old);
             self.keep(pair, new);
             return;
         }
-        for rule in new.inner.keys().chain(new.source.keys()) {
+        for rule in new.inner.keys() {
             *self.users.entry(*rule).or_insert(0) += 1;
         }
         let set = |((node, key), wanted): (&(NodeIx, RuleKey), &Wanted)| (*node, *key, Some(wanted.clone()));
         let labels = Step { changes: new.inner.iter().map(set).collect(), ..Step::default() };
         let mut at_source: Vec<Change> = new.source.iter().map(set).collect();
-        let is_alone = |rule: &&(NodeIx, RuleKey)| self.users.get(rule).is_none_or(|users| *users <= 1);
-        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule)).filter(is_alone);
+        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule));
         at_source.extend(gone.map(|(node, key)| (*node, *key, None)));
         let steps = [labels, Step { changes: at_source, ..Step::default() }];
         self.tasks.insert(pair, (Task::new(steps), old));
@@ -150,7 +169,7 @@ impl Pairs {
     /// Takes away rules of labels that no division wants any more. Only now: another division may have come to share them
     /// while packets drained.
     fn clear(&mut self, old: &Division, fabric: &mut Fabric) {
-        for rule in old.inner.keys().chain(old.source.keys()) {
+        for rule in old.inner.keys() {
             let users = self.users.get_mut(rule).expect("rules of a division are counted");
             *users -= 1;
             if *users == 0 {
@@ -181,6 +200,7 @@ impl Pairs {
         (from, to): Pair,
         wanted: &[WeightedPath],
         network: &Network,
+        base: &Base,
     ) -> Division {
         let mut division = Division::default();
         for path in wanted {
@@ -196,7 +216,7 @@ impl Pairs {
             Some((port, labelled.path.weight, labelled.label))
         };
         let buckets: Vec<_> = division.paths.iter().filter_map(first).collect();
-        let hosts: Vec<Ipv4Addr> = network.hosts_at(to).collect();
+        let hosts: Vec<Ipv4Addr> = base.addresses_at(to).collect();
         for host in hosts.into_iter().filter(|_| !buckets.is_empty()) {
             let (key, wanted) = compiler.divided(host, &buckets);
             division.source.insert((from, key), wanted);

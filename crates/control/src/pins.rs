@@ -21,6 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::Path;
+use core::net::Ipv4Addr;
 use net::{FiveTuple, LinkIx, NodeIx, Time};
 
 use crate::base::Base;
@@ -92,6 +93,14 @@ impl Pins {
         self.active.insert(tuple);
     }
 
+    /// The host of an address has left, and nothing else leads there: all rules of its flows go at once.
+    pub(crate) fn purge(&mut self, address: Ipv4Addr, around: &Surroundings<'_>, fabric: &mut Fabric) {
+        for (tuple, pinned) in self.flows.iter_mut().filter(|(tuple, _)| tuple.dst == address) {
+            pinned.purge(tuple, around, fabric);
+            self.active.insert(*tuple);
+        }
+    }
+
     /// Goes on as far as it can; the time it waits for, if any.
     pub(crate) fn advance(
         &mut self,
@@ -150,6 +159,9 @@ impl Pinned {
         fabric: &mut Fabric,
         fates: &mut Vec<Fate>,
     ) -> Progress {
+        if around.base.moves.is_moving(tuple.dst) {
+            return Progress::Waiting(None);
+        }
         loop {
             if self.task.is_none() {
                 if self.now.as_ref().map(|(path, _)| path) == self.wanted.as_ref() {
@@ -174,6 +186,21 @@ impl Pinned {
                 }
             }
         }
+    }
+
+    fn purge(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {
+        let reached = self.task.take().and_then(|(_, reached)| reached);
+        // The old path may have got the priority above that of the new one.
+        let above = reached.as_ref().map(|(_, priority)| priority + 1);
+        let now = self.now.take();
+        for (path, priority) in now.iter().chain(&reached) {
+            for (node, _) in hops(path, around.network) {
+                for priority in above.into_iter().chain([*priority]) {
+                    fabric.set((node, pin_key(tuple, priority), None));
+                }
+            }
+        }
+        self.missed = None;
     }
 
     /// The new path cannot be had: its rules go, the old ones stay. It is tried again when

@@ -41,7 +41,11 @@ impl Controller {
         }
         if std::mem::take(&mut self.are_hosts_new) {
             self.are_ports_new = true;
-            self.base.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            let before = self.fabric.tickets();
+            let left = self.base.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            left.iter().for_each(|address| self.pairs.close(*address, &mut self.fabric));
+            let waiting = self.fabric.tickets_since(&before);
+            left.into_iter().for_each(|address| self.base.moves.wait(self.now, address, waiting.clone()));
             let lost = self.flows.set_hosts(self.compiler, &self.network, &mut self.fabric);
             self.questions.extend(lost.into_iter().map(Why::FlowEnded));
             let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
@@ -146,8 +150,10 @@ impl Controller {
     /// Goes on with everything that takes several steps.
     fn advance(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
+        self.follow_moves();
         self.base.advance(now, compiler, &self.network, &mut self.fabric);
-        let pairs = self.pairs.advance(now, compiler, &self.placements, &self.network, &mut self.fabric);
+        let (network, fabric) = (&self.network, &mut self.fabric);
+        let pairs = self.pairs.advance(now, compiler, &self.placements, network, &self.base, fabric);
         let around = Surroundings { compiler, network: &self.network, base: &self.base, pairs: &self.pairs };
         let mut fates = Vec::new();
         let pins = self.pins.advance(now, &around, &mut self.fabric, &mut fates);
@@ -158,6 +164,23 @@ impl Controller {
                 self.event(Event::Migrated(tuple));
             }
         }
+    }
+
+    /// Goes on with hosts that have left a switch.
+    fn follow_moves(&mut self) {
+        let (now, compiler) = (self.now, self.compiler);
+        for address in self.base.moves.take_bare(now, &self.fabric) {
+            let before = self.fabric.tickets();
+            self.pairs.purge(address, &mut self.fabric);
+            let around = Surroundings { compiler, network: &self.network, base: &self.base, pairs: &self.pairs };
+            self.pins.purge(address, &around, &mut self.fabric);
+            let waiting = self.fabric.tickets_since(&before);
+            self.base.moves.wait_last(now, address, waiting);
+        }
+        let edges = self.base.arrive(now, compiler, &self.network, &mut self.fabric);
+        let divided = self.placements.pairs().keys().copied().chain(self.pairs.known());
+        let divided: Vec<_> = divided.filter(|(_, to)| edges.contains(to)).collect();
+        self.pairs.mark(divided);
     }
 
     /// Sends what switches lack, as far as their windows allow.

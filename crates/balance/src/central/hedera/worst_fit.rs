@@ -1,9 +1,10 @@
 //! F0's placement (mechanisms.md P08.4): no estimates and no reservations; by the counters of ports, each large flow moves
 //! once to the path with the most room on its narrowest link.
 //!
-//! Readings: the paths are the equal-cost ones; among those with the same room the first is taken, or with `ties=random` one
-//! is drawn: F0's program reads paths and loads from hash maps, whose order is unknown. With bookkeeping, what the
-//! flows of a round were measured to send is first taken off the links they leave, where these are known (single paths as
+//! Readings: the paths are the equal-cost ones; among equals the first is taken, or with `ties=random` one is drawn (F0's
+//! program reads paths and loads from hash maps, whose order is unknown). There, paths are equal if their rooms differ by
+//! less than a thousandth, which what discovery sends does not exceed. With bookkeeping, what the flows of a round were
+//! measured to send is first taken off the links they leave, where these are known (single paths as
 //! base), and then put on those they go to, one by one.
 
 use net::{LinkIx, Stream};
@@ -11,7 +12,7 @@ use net::{LinkIx, Stream};
 use super::Large;
 use crate::central::parts::dag::{Dag, Search};
 use crate::central::parts::edges::{measured, rate_of};
-use crate::central::{NetworkView, Pin, Placements};
+use crate::central::{NetworkView, Path, Pin, Placements};
 
 /// What is remembered within a round.
 #[derive(Clone, Copy)]
@@ -24,7 +25,7 @@ pub(super) struct Book {
     pub are_ties_drawn: bool,
 }
 
-/// Rooms that round to the same multiple of this share of a link are equal where ties are drawn.
+/// Widths closer than this share of the greater one are equal.
 const TIE: f64 = 1e-3;
 
 /// One round. `used` is working memory: bits per second by link.
@@ -54,20 +55,17 @@ pub(super) fn place(
             continue;
         }
         let room = |link: LinkIx| rate_of(view, link) - used[link.ix()];
-        // What discovery sends does not make an idle path less idle than another.
-        let about = |link: LinkIx| {
-            let unit = rate_of(view, link) * TIE;
-            (room(link) / unit).round() * unit
-        };
-        let found = match book.are_ties_drawn {
-            true => search.widest_drawn(dag, large.ends, about, rng),
-            false => search.widest(dag, large.ends, room),
-        };
-        if found.is_some() {
-            if book.is_booked {
-                search.found().iter().for_each(|link| used[link.ix()] += large.rate);
+        let Some(width) = search.widest(dag, large.ends, room) else { continue };
+        if book.are_ties_drawn {
+            let least = width - TIE * width.abs();
+            if !search.any_fit(dag, large.ends, rng, |link| room(link) >= least) {
+                continue;
             }
-            placements.pin(large.flow, Pin { path: search.found().into(), rate: None });
         }
+        let path: Path = search.found().into();
+        if book.is_booked {
+            path.iter().for_each(|link| used[link.ix()] += large.rate);
+        }
+        placements.pin(large.flow, Pin { path, rate: None });
     }
 }

@@ -110,31 +110,31 @@ impl Search {
         Some(best)
     }
 
-    /// Like [`Search::widest`], but any of the paths whose narrowest link is widest is as likely as the others.
-    pub fn widest_drawn(
-        &mut self,
-        dag: Dag<'_>,
-        ends: Ends,
-        width: impl Fn(LinkIx) -> f64,
-        rng: &mut Stream,
-    ) -> Option<f64> {
-        let best = self.widest(dag, ends, &width)?;
-        let is_wide = |link: LinkIx| width(link) >= best;
+    /// Finds any of the paths on whose links all fit, each as likely as the others; false if there is none.
+    pub fn any_fit(&mut self, dag: Dag<'_>, ends: Ends, rng: &mut Stream, fits: impl Fn(LinkIx) -> bool) -> bool {
         self.begin(dag);
-        let mut rank = rng.below((self.count_from(dag, ends.from, ends.to, &is_wide) as u64).max(1));
+        let count = self.count_from(dag, ends.from, ends.to, &fits) as u64;
+        if count == 0 {
+            return false;
+        }
+        // The rank among those that fit.
+        let mut rank = rng.below(count);
         let (mut at, target) = (ends.from, dag.target(ends));
         while at != target {
-            let mut hops = dag.hops(at, ends.to).iter().copied().filter(|hop| is_wide(*hop));
-            let link = hops.find(|hop| {
-                let through = self.count_from(dag, dag.far(*hop), ends.to, &is_wide) as u64;
+            let mut hops = dag.hops(at, ends.to).iter().copied().filter(|hop| fits(*hop));
+            let next = hops.find(|hop| {
+                let through = self.count_from(dag, dag.far(*hop), ends.to, &fits) as u64;
                 let is_through = rank < through;
                 rank -= if is_through { 0 } else { through };
                 is_through
-            })?;
+            });
+            let Some(link) = next else {
+                return false;
+            };
             self.path.push(link);
             at = dag.far(link);
         }
-        Some(best)
+        true
     }
 
     /// Finds the path of the lowest rank among those with the least sum of lengths, and answers that; `None` where there is
@@ -305,8 +305,10 @@ mod tests {
                 let length = |path: &Path| path.iter().map(|link| widths[link.ix()] + 1.0).sum::<f64>();
                 let least = paths.iter().map(length).fold(f64::INFINITY, f64::min);
                 prop_assert_eq!(Some(search.found()), paths.iter().find(|path| width(path) == best).map(|path| &path[..]));
-                prop_assert_eq!(search.widest_drawn(dag, ends, |link| widths[link.ix()], &mut rng), Some(best));
-                prop_assert!(paths.iter().any(|path| width(path) == best && path[..] == *search.found()));
+                let fitting: Vec<&Path> = paths.iter().filter(|path| width(path) >= 1.0).collect();
+                let drawn = fitting.len().checked_sub(1).map(|_| rng.clone().below(fitting.len() as u64) as usize);
+                let is_drawn = search.any_fit(dag, ends, &mut rng, |link| widths[link.ix()] >= 1.0);
+                prop_assert_eq!(is_drawn.then(|| search.found()), drawn.map(|nth| &fitting[nth][..]));
                 prop_assert_eq!(search.shortest(dag, ends, |link| widths[link.ix()] + 1.0), Some(least));
                 prop_assert_eq!(Some(search.found()), paths.iter().find(|path| length(path) == least).map(|path| &path[..]));
                 let rank_min = rng.below(paths.len() as u64) as usize;
@@ -318,20 +320,19 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_widest_paths_is_drawn_as_often() {
+    fn each_path_that_fits_is_drawn_as_often() {
         let world = World::new("fat-tree:k=4");
         let view = world.view();
         let dag = Dag::new(&view);
         let (from, to) = pairs(&view).find(|(from, to)| view.routes.path_count(*from, *to) == 4).expect("another pod");
         let ends = Ends { from, to };
-        // Three of four paths are as wide: two over one aggregation switch, one over the other.
+        // Three of four paths fit: two over one aggregation switch, one over the other.
         let narrow = dag.path(ends, 3)[1];
         let mut rng = Stream::new(1, "ties");
         let mut search = Search::default();
         let mut drawn = [0u32; 4];
         for _ in 0..30_000 {
-            let width = search.widest_drawn(dag, ends, |link| if link == narrow { 1.0 } else { 2.0 }, &mut rng);
-            assert_eq!(width, Some(2.0));
+            assert!(search.any_fit(dag, ends, &mut rng, |link| link != narrow));
             drawn[dag.rank_of(ends, search.found()).expect("a shortest path") as usize] += 1;
         }
         assert_eq!(drawn[3], 0);
