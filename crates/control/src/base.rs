@@ -13,6 +13,7 @@ use crate::fabric::Fabric;
 use crate::moves::Moves;
 use crate::network::Network;
 use crate::stage::{self, Graph};
+use crate::unsure::{self, Hops};
 
 /// How long a stage waits for a switch that does not confirm. Then the others go on without it: a loop that may come
 /// about is less bad than a network that cannot be repaired because one switch stalls.
@@ -29,6 +30,10 @@ pub(crate) struct Base {
     /// Next hops replaced by those, but perhaps still in effect.
     fading: Vec<(Slot, u64, Arc<[NextHop]>)>,
     target: Arc<HopTable>,
+    /// What the balancer wants; the target differs where switches are unsure.
+    wanted: Arc<HopTable>,
+    unsure: BTreeSet<NodeIx>,
+    is_stale: bool,
     stages: VecDeque<Vec<Slot>>,
     waiting: Vec<(NodeIx, u64)>,
     deadline: Option<Time>,
@@ -103,6 +108,7 @@ impl Base {
 
     fn add_host(&mut self, compiler: Compiler, host: HostIx, place: Place, network: &Network, fabric: &mut Fabric) {
         self.hosts.insert(host, place);
+        self.is_stale = true;
         self.by_edge.entry(place.edge).or_default().insert(place.address);
         for (key, wanted) in compiler.last_hop(place.address, place.port) {
             fabric.set((place.edge, key, Some(wanted)));
@@ -113,8 +119,55 @@ impl Base {
         }
     }
 
-    /// The balancer wants this now. A change under way is left where it is: the new one starts from there.
-    pub(crate) fn set_target(&mut self, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
+    /// The balancer wants this now.
+    pub(crate) fn set_wanted(&mut self, wanted: &Arc<HopTable>) {
+        self.wanted = wanted.clone();
+        self.is_stale = true;
+    }
+
+    /// Leads round switches that are not known to have the rules wanted, once they are others than before.
+    pub(crate) fn follow_unsure(&mut self, network: &Network, fabric: &Fabric) {
+        let unsure = fabric.unsure();
+        if !std::mem::take(&mut self.is_stale) && unsure == self.unsure {
+            return;
+        }
+        self.unsure = unsure;
+        let mut target = self.wanted.clone();
+        for (to, addresses) in self.by_edge.iter().filter(|(_, addresses)| !addresses.is_empty()) {
+            let old = self.old_hops(addresses, network, fabric);
+            if old.is_empty() {
+                continue;
+            }
+            let towards = |((node, dst), hops): (&Slot, &Arc<[NextHop]>)| (dst == to).then(|| (*node, hops.clone()));
+            let hops: Hops = self.wanted.0.iter().filter_map(towards).collect();
+            if let Some(hops) = unsure::avoid(&hops, &old, *to, network) {
+                let table = Arc::make_mut(&mut target);
+                table.0.retain(|(_, dst), _| dst != to);
+                table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
+            }
+        }
+        if target.0 != self.target.0 {
+            self.set_target(&target, network, fabric);
+        }
+    }
+
+    /// Where unsure switches may send packets to these addresses.
+    fn old_hops(&self, addresses: &BTreeSet<Ipv4Addr>, network: &Network, fabric: &Fabric) -> Graph {
+        let mut old = Graph::new();
+        for node in &self.unsure {
+            let Some(switch) = fabric.switches.get(node) else { continue };
+            let keys = addresses.iter().map(|address| base_key(*address));
+            let beyond = keys.flat_map(|key| switch.ports_of(&key).collect::<Vec<_>>());
+            let beyond: BTreeSet<NodeIx> = beyond.flat_map(|port| network.beyond(*node, port)).collect();
+            if !beyond.is_empty() {
+                old.insert(*node, beyond);
+            }
+        }
+        old
+    }
+
+    /// Next hops are to be these now. A change under way is left where it is: the new one starts from there.
+    fn set_target(&mut self, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
         self.target = target.clone();
         self.stages.clear();
         self.waiting.clear();

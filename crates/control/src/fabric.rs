@@ -37,6 +37,10 @@ impl Fabric {
     pub(crate) fn ticket(&self, node: NodeIx) -> u64 {
         self.switches.get(&node).map_or(0, Installer::ticket)
     }
+    /// Switches where rules may decide that are not those wanted.
+    pub(crate) fn unsure(&self) -> BTreeSet<NodeIx> {
+        self.switches.iter().filter(|(_, switch)| switch.is_unsure()).map(|(node, _)| *node).collect()
+    }
     /// Tickets of all switches.
     pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
         self.switches.iter().map(|(node, switch)| (*node, switch.ticket())).collect()

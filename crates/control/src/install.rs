@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use openflow::{
     Action, Bucket, FlowModFlags, FlowRemoved, FlowStats, GroupDescription, GroupId, GroupKind, Instructions, Match,
-    TableId, Xid,
+    PortNo, TableId, Xid,
 };
 
 /// What names a rule on a switch. Ordered as switches list them: by table, priority (highest first), match.
@@ -96,6 +96,10 @@ pub(crate) struct Installer {
     /// Number of the latest change of what is wanted.
     version: u64,
     confirmed: u64,
+    /// Confirmed when nothing is left of what it was found with.
+    reconciled_at: u64,
+    /// What may be there instead of what was sent on a connection that was lost.
+    doubtful: Vec<(RuleKey, Rule)>,
 }
 
 impl Installer {
@@ -122,6 +126,8 @@ impl Installer {
             barriers: VecDeque::new(),
             version: 0,
             confirmed: 0,
+            reconciled_at: 0,
+            doubtful: Vec::new(),
         }
     }
 
@@ -215,7 +221,11 @@ impl Installer {
     /// The connection is gone: what was not confirmed may or may not have been done.
     pub(crate) fn offline(&mut self) {
         self.is_online = false;
-        self.sent.clear();
+        let doubtful = std::mem::take(&mut self.sent).into_values().filter_map(|sent| match sent {
+            Sent::Rule(key, before) => Some((key, before?)),
+            Sent::Group(..) => None,
+        });
+        self.doubtful.extend(doubtful);
         self.barriers.clear();
     }
 
@@ -225,6 +235,7 @@ impl Installer {
         // A switch may come again before its old connection is found dead: nothing sent there will be answered.
         self.offline();
         self.is_online = true;
+        self.doubtful.clear();
         self.installed.clear();
         self.groups_installed.clear();
         self.uses_installed.clear();
@@ -262,7 +273,38 @@ impl Installer {
         self.dirty_groups = self.groups.keys().chain(self.groups_installed.keys()).copied().collect();
         self.dirty_groups.retain(|group| self.groups.get(group) != self.groups_installed.get(group));
         self.version += 1;
-        self.installed.keys().any(|key| self.dirty.contains(key))
+        let has_leftovers = self.installed.keys().any(|key| self.dirty.contains(key));
+        if has_leftovers {
+            self.reconciled_at = self.version;
+        }
+        has_leftovers
+    }
+
+    /// Whether rules may decide here that are not those wanted, and for longer than a change takes.
+    pub(crate) fn is_unsure(&self) -> bool {
+        match self.is_online {
+            true => self.is_held || (self.reconciled_at > 0 && !self.is_confirmed(self.reconciled_at)),
+            false => !self.installed.is_empty(),
+        }
+    }
+    /// Ports that packets a rule is for may leave by now.
+    pub(crate) fn ports_of(&self, key: &RuleKey) -> impl Iterator<Item = PortNo> {
+        let before = self.sent.values().filter_map(|sent| match sent {
+            Sent::Rule(other, before) => before.as_ref().map(|before| (other, before)),
+            Sent::Group(..) => None,
+        });
+        let doubtful = self.doubtful.iter().map(|(other, before)| (other, before));
+        let before = before.chain(doubtful).filter(move |(other, _)| *other == key).map(|(_, before)| before);
+        self.installed.get(key).into_iter().chain(before).flat_map(|rule| self.ports_of_rule(rule))
+    }
+    fn ports_of_rule(&self, rule: &Rule) -> Vec<PortNo> {
+        let output = |action: &Action| match action {
+            Action::Output { port, .. } => Some(*port),
+            _ => None,
+        };
+        let buckets = rule.group.and_then(|group| self.groups_installed.get(&group));
+        let behind = buckets.into_iter().flat_map(|buckets| buckets.iter()).flat_map(|bucket| &bucket.actions);
+        rule.instructions.apply.iter().chain(behind).filter_map(output).collect()
     }
 
     fn survey_group(&mut self, found: &GroupDescription) {

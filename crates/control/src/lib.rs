@@ -30,6 +30,7 @@ mod session;
 mod stage;
 mod stats;
 mod timing;
+mod unsure;
 
 use std::collections::BTreeMap;
 

@@ -121,6 +121,11 @@ impl Network {
     pub(crate) fn host(&self, host: HostIx) -> Option<&HostFacts> {
         self.hosts.get(host.ix())
     }
+    /// Switches a port leads to or has led to.
+    pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> impl Iterator<Item = NodeIx> {
+        let links = self.datapath_of(node).into_iter().flat_map(move |datapath| self.links_from((datapath, port)));
+        links.filter(|link| !self.is_host_link(*link)).filter_map(|link| self.far_end(link))
+    }
     /// Where an address is now.
     pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {
         self.by_ipv4.get(&address).copied()

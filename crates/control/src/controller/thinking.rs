@@ -120,7 +120,7 @@ impl Controller {
         if changes.base
             && let Some(Wanted::Hops(table)) = self.placements.base()
         {
-            self.base.set_target(table, &self.network, &self.fabric);
+            self.base.set_wanted(table);
         }
         self.pairs.mark(changes.pairs);
         for flow in changes.pins {
@@ -151,6 +151,7 @@ impl Controller {
     fn advance(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
         self.follow_moves();
+        self.base.follow_unsure(&self.network, &self.fabric);
         self.base.advance(now, compiler, &self.network, &mut self.fabric);
         let (network, fabric) = (&self.network, &mut self.fabric);
         let pairs = self.pairs.advance(now, compiler, &self.placements, network, &self.base, fabric);
