@@ -13,7 +13,7 @@ use crate::compile::{Compiler, Purpose, tuple_of};
 use crate::discovery::{Discovery, Status};
 use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
-use crate::hosts::Arp;
+use crate::hosts::{Arp, Claims};
 use crate::network::{End, Network};
 use crate::pairs::Pairs;
 use crate::pins::Pins;
@@ -43,6 +43,9 @@ pub struct Controller {
     pub(crate) discovery: Discovery,
     pub(crate) ports: Ports,
     pub(crate) arp: Arp,
+    pub(crate) claims: Claims,
+    /// Until then ports need not be probed again for the sake of claims.
+    pub(crate) claims_probed_until: Time,
     pub(crate) flows: Flows,
     pub(crate) port_samples: BTreeMap<End, [Sample; 2]>,
     pub(crate) load: Vec<LinkLoad>,
@@ -98,6 +101,8 @@ impl Controller {
             discovery: Discovery::new(config.seed),
             ports: Ports::default(),
             arp: Arp::default(),
+            claims: Claims::default(),
+            claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
             port_samples: BTreeMap::new(),
             load: Vec::new(),

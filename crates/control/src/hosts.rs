@@ -67,6 +67,33 @@ impl Arp {
     }
 }
 
+/// Hosts that seem to be at ports where none was known. A link that was dead when its ports were probed shows hosts far
+/// behind it as soon as it is alive again: they are believed when another probe of such ports has not come back either.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(BTreeMap<Ipv4Addr, (KnownHost, Time)>);
+
+impl Claims {
+    /// A host seems to be there; whether ports are to be probed, so that it can be believed at `due`.
+    pub(crate) fn claim(&mut self, known: KnownHost, due: Time) -> bool {
+        let is_new = match self.0.get(&known.ipv4) {
+            Some((before, _)) => *before != known,
+            None => self.0.len() < ASKED_MAX,
+        };
+        if is_new {
+            self.0.insert(known.ipv4, (known, due));
+        }
+        is_new
+    }
+    /// When the next one can be believed.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.0.values().map(|(_, due)| *due).min()
+    }
+    /// Those that can be believed now, if their ports still seem to have no switch behind them.
+    pub(crate) fn take_due(&mut self, now: Time) -> Vec<KnownHost> {
+        self.0.extract_if(.., |_, (_, due)| *due <= now).map(|(_, (known, _))| known).collect()
+    }
+}
+
 /// The host a packet shows to be at a port, if it can be believed.
 pub(crate) fn speaker(at: End, headers: &Headers) -> Option<KnownHost> {
     let is_station = !headers.eth_src.is_multicast() && headers.eth_src != MacAddr::default();

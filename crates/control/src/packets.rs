@@ -6,13 +6,13 @@ use net::{LinkIx, Time};
 use openflow::headers::{ether, protocol};
 use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
 
-use crate::Event;
 use crate::compile::{CLASSIFY, tuple_of};
 use crate::controller::{Controller, question, tuple_of_packet};
-use crate::discovery::{Found, is_physical};
+use crate::discovery::{EDGE_AFTER, Found, is_physical};
 use crate::hosts::{self, Answer};
 use crate::network::End;
 use crate::stats::{Reading, Sample};
+use crate::{Event, KnownHost};
 
 impl Controller {
     pub(crate) fn packet_in(&mut self, datapath: DatapathId, packet: &PacketIn) {
@@ -54,10 +54,48 @@ impl Controller {
     /// Somebody spoke at a port without a switch behind it.
     fn host_spoke(&mut self, at: End, headers: &openflow::Headers) {
         let Some(known) = hosts::speaker(at, headers) else { return };
-        let is_place_sure = self.discovery.is_edge(self.now, at) || self.network.has_host_at(at);
-        if !is_place_sure || !self.ports.is_live(at) {
-            return; // A switch may yet turn out to be behind it.
+        if !self.ports.is_live(at) {
+            return;
         }
+        if self.network.has_host_at(at) {
+            self.host_found(known);
+        } else if self.discovery.is_edge(self.now, at) {
+            let due = self.now.saturating_add(self.probe_time());
+            if self.claims.claim(known, due) {
+                self.probe_edges(at);
+            }
+        } // Else a switch may yet turn out to be behind it.
+    }
+
+    /// How long a probe may be under way from here to here.
+    fn probe_time(&self) -> Time {
+        let rtt = self.sessions.values().filter_map(|session| session.rtt).max().unwrap_or(Time::ZERO);
+        (rtt * 2).clamp(Time::from_ms(1), EDGE_AFTER)
+    }
+
+    /// Probes a port where a host seems to be, and every other that may be the far end of a link to it.
+    fn probe_edges(&mut self, at: End) {
+        let mut ends = vec![at];
+        if self.claims_probed_until <= self.now {
+            self.claims_probed_until = self.now.saturating_add(self.probe_time());
+            let is_edge =
+                |end: &End| *end != at && self.discovery.is_edge(self.now, *end) && !self.network.has_host_at(*end);
+            ends.extend(self.ports.live().filter(is_edge));
+        }
+        ends.into_iter().for_each(|end| self.probe(end));
+    }
+
+    /// Believes in hosts whose ports have been probed again.
+    pub(crate) fn believe_claims(&mut self) {
+        for known in self.claims.take_due(self.now) {
+            let at = (known.datapath, known.port);
+            if self.ports.is_live(at) && self.discovery.is_edge(self.now, at) {
+                self.host_found(known);
+            }
+        }
+    }
+
+    fn host_found(&mut self, known: KnownHost) {
         if self.network.add_host(&self.config, known) {
             self.are_hosts_new = true;
             self.event(Event::Host(known));

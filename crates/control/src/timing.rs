@@ -20,6 +20,7 @@ impl Controller {
             self.next_poll.filter(|_| is_anyone_there),
             self.next_period,
             self.held.values().copied().min(),
+            self.claims.next_due(),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
@@ -29,6 +30,7 @@ impl Controller {
         self.keep_alive();
         self.release_held();
         self.find_gone();
+        self.believe_claims();
         self.probe_all();
         // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.
         self.are_ports_new = true;
