@@ -249,3 +249,25 @@ fn a_larger_tree_comes_up() {
     assert!(world.controller.alive().iter().all(|alive| *alive));
     world.assert_exact();
 }
+
+/// Next hops round a failure must not lead to a switch that still sends to where they come from (storm 306).
+#[test]
+fn a_switch_out_of_reach_gets_nothing_it_would_send_back() {
+    let mut world = World::up(fat_tree(), quiet());
+    let first = world.send(udp(0, 7, 1));
+    world.run(Time::from_ms(5));
+    // Edge, aggregation, core, aggregation of the other pod, edge.
+    let visited = world.packets[first as usize].visited.clone();
+    world.disconnect(visited[1]);
+    let cable = world.cable(visited[2], visited[3]);
+    world.set_cable(cable, false);
+    world.settle();
+    let unreached = world.unreached();
+    assert!(unreached.is_empty(), "{unreached:?}");
+    // Back, it is told, and the core switch may send to it again.
+    world.connect(visited[1]);
+    world.run(Time::from_s(1));
+    world.settle();
+    world.assert_exact();
+    assert!(world.unreached().is_empty());
+}

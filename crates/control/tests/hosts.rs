@@ -5,6 +5,7 @@ mod world;
 use anabranch_control::{Config, Event};
 use balance::central::{AgentReport, CentralNeeds, FlowSource, Why};
 use net::{HostIx, Time, address};
+use openflow::headers::ether;
 use openflow::{MacAddr, frame};
 use world::{World, fat_tree, needs, udp};
 
@@ -44,6 +45,8 @@ fn an_unknown_host_is_asked_for_at_edge_ports_only_and_answered_for_afterwards()
     let asker = (MacAddr(address::host_mac(HostIx(0))), address::host_ipv4(HostIx(0)));
     world.transmit(HostIx(15), frame::arp_reply(mac, ip, asker.0, asker.1), None);
     world.run(Time::from_ms(20));
+    // Ports without hosts are probed before the one that answered is believed.
+    world.to_hosts.retain(|(_, frame)| frame::parse(frame).is_ok_and(|frame| frame.eth_type == ether::ARP));
     assert_eq!(world.to_hosts.len(), 1, "{:?}", world.to_hosts);
     assert!(world.to_hosts[0].0 == HostIx(0) && is_arp(&world.to_hosts[0].1, 2));
     world.to_hosts.clear();
@@ -168,4 +171,74 @@ fn agents_start_and_end_flows_which_are_counted_meanwhile() {
     assert!(((best / expected - 1.0).abs()) < 0.01, "{best} instead of {expected}");
     let counting = |entry: &openflow::FlowStats| entry.cookie >> 40 & 0xff == 2;
     assert!(!world.switches.values().any(|switch| switch.entries().iter().any(counting)), "the counter is gone");
+}
+
+/// A link that was dead when its ports were probed (storm 39).
+#[test]
+fn a_link_that_comes_alive_shows_no_hosts() {
+    let mut world = World::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    let core = world.topology.nodes().iter().position(|node| node.tier.0 == 3).expect("a core switch");
+    let down = world.topology.out_links(net::NodeIx(core as u32))[0];
+    world.link_down.extend([down, down.reverse()]);
+    world.connect_all();
+    world.run(Time::from_s(1));
+    (0..16).for_each(|host| ask(&mut world, host, host));
+    world.settle();
+    let known = |world: &World| world.events.iter().filter(|(_, event)| matches!(event, Event::Host(_))).count();
+    assert_eq!(known(&world), 16);
+    world.link_down.clear();
+    for (link, host) in [(down, 0), (down.reverse(), 15)] {
+        let (mac, ip) = (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
+        world.travel(link, frame::arp_request(mac, ip, ip), None);
+    }
+    world.run(Time::from_ms(100));
+    world.settle();
+    assert_eq!(known(&world), 16, "the hosts are where they were");
+    assert!(world.controller.alive().iter().all(|alive| *alive), "and the link is found at once");
+    assert!(world.unreached().is_empty());
+}
+
+/// Packets written a label to where the host was meet next hops to where it is (storm 464).
+#[test]
+fn a_host_with_divided_traffic_moves_without_loops() {
+    let mut world = World::up(fat_tree(), quiet());
+    let (topology, routes) = (fat_tree(), net::Routes::intact(&world.topology));
+    let datapaths = |from: u32, to: u32, rank: u32| -> Vec<u64> {
+        let start = routes.class_node(routes.class_of(HostIx(from)));
+        let links = routes.path(&topology, start, routes.class_of(HostIx(to)), rank);
+        net::paths::nodes(&topology, start, &links).into_iter().map(address::datapath_of).collect()
+    };
+    world.want(|script| {
+        for (from, to) in [(5, 0), (9, 0), (12, 0), (5, 12), (9, 12)] {
+            let paths: Vec<_> = [3, 1, 2].map(|rank| (datapaths(from, to, rank), 1)).into();
+            let ends = (paths[0].0[0], *paths[0].0.last().expect("a path has nodes"));
+            script.divisions.insert(ends, paths);
+        }
+    });
+    // A cable of no account, so that the balancer is asked.
+    let cable = net::LinkIx(0);
+    world.set_cable(cable, false);
+    world.settle();
+    world.set_cable(cable, true);
+    world.run(Time::from_s(20));
+    world.settle();
+    assert!(world.unreached().is_empty());
+    world.assert_exact();
+    let (mac, ip) = (MacAddr(address::host_mac(HostIx(0))), address::host_ipv4(HostIx(0)));
+    world.transmit(HostIx(12), frame::arp_request(mac, ip, ip), None);
+    let first = world.packets.len();
+    for round in 0..400u16 {
+        for from in [5, 9, 13] {
+            world.send(udp(from, 0, round));
+        }
+        world.run(Time::from_us(10));
+    }
+    world.run(Time::from_ms(10));
+    let sent = &world.packets[first..];
+    assert!(sent.iter().all(|packet| !packet.has_looped));
+    assert!(sent[..300].iter().any(|packet| packet.delivered.is_some_and(|(host, _)| host == HostIx(0))));
+    assert!(sent[1000..].iter().all(|packet| packet.delivered.is_some_and(|(host, _)| host == HostIx(12))));
+    world.run(Time::from_s(20));
+    world.settle();
+    world.assert_exact();
 }

@@ -293,7 +293,8 @@ impl World {
         self.travel(link, bytes, packet);
     }
 
-    fn travel(&mut self, link: LinkIx, bytes: Vec<u8>, packet: Option<u32>) {
+    /// Sends a frame along a link.
+    pub fn travel(&mut self, link: LinkIx, bytes: Vec<u8>, packet: Option<u32>) {
         if self.link_down.contains(&link) {
             return;
         }
