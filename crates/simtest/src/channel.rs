@@ -87,7 +87,6 @@ impl World {
         channel.generation += 1;
         channel.down.clear();
         channel.up.clear();
-        self.switches[switch].interrupted = true;
         self.oracles.messages.lost(connection);
         self.after(switch_notices, Event::SwitchNotices { switch, connection });
         if let Some(delay) = controller_notices {

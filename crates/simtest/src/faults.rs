@@ -21,7 +21,6 @@ impl World {
             What::SwitchOff { switch, .. } => self.power_off(switch),
             What::Stall { switch } => {
                 self.switches[switch].channel.stalls += 1;
-                self.switches[switch].interrupted = true;
                 self.trouble(switch, self.bounds.silence + self.bounds.react);
             }
             What::Break { switch, unnoticed } => {

@@ -57,8 +57,6 @@ pub struct Excuses {
     pub table_full: u64,
     /// Frames lost while something on their path was being repaired.
     pub repair: u64,
-    /// Frames that went round through a switch out of control, or brought up to date after it was.
-    pub loops_out_of_control: u64,
 }
 
 /// What a storm was like.
@@ -115,7 +113,6 @@ impl Report {
         self.excuses.cut_off += other.excuses.cut_off;
         self.excuses.table_full += other.excuses.table_full;
         self.excuses.repair += other.excuses.repair;
-        self.excuses.loops_out_of_control += other.excuses.loops_out_of_control;
         self.calm_after = self.calm_after.max(other.calm_after);
     }
 }

@@ -187,8 +187,6 @@ pub(crate) struct SwitchState {
     pub(crate) plugs: Vec<Option<(usize, usize)>>,
     pub(crate) timer: Time,
     pub(crate) disturbed: Time,
-    /// Whether its control was ever interrupted, beyond being made for the first time.
-    pub(crate) interrupted: bool,
     /// When it last refused something for want of room.
     pub(crate) full_at: Option<Time>,
 }
@@ -511,7 +509,6 @@ impl SwitchState {
             plugs: vec![None; plan.wiring.ports[switch] as usize],
             timer: Time::MAX,
             disturbed: Time::ZERO,
-            interrupted: false,
             full_at: None,
         }
     }

@@ -232,15 +232,14 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
     let excuses = &report.excuses;
     writeln!(
         out,
-        "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} loops \
-         there, {} with full tables\ncalm after at most {} from the end of the faults; log {:016x}",
+        "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} \
+         with full tables\ncalm after at most {} from the end of the faults; log {:016x}",
         report.messages_down,
         report.messages_up,
         report.changes,
         report.errors,
         excuses.repair,
         excuses.cut_off,
-        excuses.loops_out_of_control,
         excuses.table_full,
         report.calm_after,
         report.log_hash,
