@@ -58,6 +58,24 @@ pub struct Headers {
     pub arp_op: u16,
 }
 
+impl Headers {
+    /// Of an untagged IPv4 packet that has ports; of each pair the source first.
+    pub fn ipv4(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], ip_proto: u8, ports: [u16; 2]) -> Headers {
+        let ([eth_src, eth_dst], [ipv4_src, ipv4_dst], [l4_src, l4_dst]) = (macs, addresses, ports);
+        Headers {
+            eth_dst,
+            eth_src,
+            eth_type: ether::IPV4,
+            ip_proto,
+            ipv4_src,
+            ipv4_dst,
+            l4_src,
+            l4_dst,
+            ..Headers::default()
+        }
+    }
+}
+
 impl Default for Headers {
     fn default() -> Headers {
         Headers {

@@ -56,17 +56,7 @@ impl Host {
 
 /// Headers of a flow's packets.
 pub(crate) fn headers_of(tuple: &FiveTuple, src: MacAddr, dst: MacAddr) -> Headers {
-    Headers {
-        eth_dst: dst,
-        eth_src: src,
-        eth_type: ether::IPV4,
-        ip_proto: tuple.protocol,
-        ipv4_src: tuple.src,
-        ipv4_dst: tuple.dst,
-        l4_src: tuple.src_port,
-        l4_dst: tuple.dst_port,
-        ..Headers::default()
-    }
+    Headers::ipv4([src, dst], [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port])
 }
 
 impl World {

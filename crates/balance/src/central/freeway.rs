@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use net::{Bandwidth, LinkIx, Time};
 
-use super::hedera::{DETECT, REPORT_ABOVE, flow_source, is_large};
+use super::hedera::{DETECT, REPORT_ABOVE, THRESHOLD, flow_source, is_large};
 use super::parts::base;
 use super::parts::dag::Dag;
 use super::parts::edges::{Ends, ends, measured, rate_of};
@@ -37,13 +37,7 @@ pub static ENTRY: Entry = Entry {
     senses: "flow and port counters",
     worlds: &[World::Simulator, World::OpenFlow],
     params: &[
-        Param {
-            name: "threshold",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.1",
-            unit: "of the host's link",
-            doc: "A flow that sends more is large.",
-        },
+        THRESHOLD,
         Param {
             name: "period",
             kind: ParamKind::Duration,

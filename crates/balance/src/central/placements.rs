@@ -71,8 +71,6 @@ pub struct Changes {
     pub pairs: BTreeSet<(NodeIx, NodeIx)>,
     /// Flows pinned, moved or released.
     pub pins: BTreeSet<FlowId>,
-    /// The threshold of reports.
-    pub report_above: bool,
 }
 
 impl Placements {
@@ -134,10 +132,7 @@ impl Placements {
     }
     /// Changes that.
     pub fn set_report_above(&mut self, bytes: u64) {
-        if self.report_above != bytes {
-            self.report_above = bytes;
-            self.changes.report_above = true;
-        }
+        self.report_above = bytes;
     }
     /// What was edited since the last call.
     pub fn take_changes(&mut self) -> Changes {

@@ -14,7 +14,7 @@ use super::parts::pairs::divide_all;
 use super::{CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowSource, NetworkView, Placements, Why};
 use crate::dataplane::NO_NEEDS;
 use crate::dataplane::parts::vlans::{Plan, Vlans};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::Params;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
 /// Registry entry.
@@ -27,29 +27,7 @@ pub static ENTRY: Entry = Entry {
     reorders: Reorders::Never,
     senses: "failures",
     worlds: &[World::Simulator, World::OpenFlow],
-    params: &[
-        Param {
-            name: "k",
-            kind: ParamKind::Count { min: 1, max: 256 },
-            default: "16",
-            unit: "paths",
-            doc: "Most paths laid out for a pair of edge switches.",
-        },
-        Param {
-            name: "vlans",
-            kind: ParamKind::Count { min: 1, max: 4094 },
-            default: "4094",
-            unit: "VLANs",
-            doc: "Most VLANs; 4094 can be told apart by their tag.",
-        },
-        Param {
-            name: "trials",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "4",
-            unit: "",
-            doc: "Orders in which paths are packed into trees; the smallest packing is kept.",
-        },
-    ],
+    params: &[Plan::K, Plan::VLANS, Plan::TRIALS],
     example: "sdn-spain",
     needs: NO_NEEDS,
     build: Build::Central(|env, params| Box::new(SdnSpain::new(env, params))),
@@ -62,12 +40,7 @@ struct SdnSpain {
 
 impl SdnSpain {
     fn new(env: &CentralEnv, params: &Params) -> SdnSpain {
-        let plan = Plan {
-            paths_max: params.count("k") as u32,
-            vlans_max: params.count("vlans") as u32,
-            trials: params.count("trials") as u32,
-        };
-        SdnSpain { plan, seed: env.seed }
+        SdnSpain { plan: Plan::from_params(params), seed: env.seed }
     }
 }
 

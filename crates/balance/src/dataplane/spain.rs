@@ -37,27 +37,9 @@ pub static ENTRY: Entry = Entry {
     senses: "timeouts",
     worlds: &[World::Simulator],
     params: &[
-        Param {
-            name: "k",
-            kind: ParamKind::Count { min: 1, max: 256 },
-            default: "16",
-            unit: "paths",
-            doc: "Most paths laid out for a pair of edges.",
-        },
-        Param {
-            name: "vlans",
-            kind: ParamKind::Count { min: 1, max: 4094 },
-            default: "4094",
-            unit: "VLANs",
-            doc: "Most VLANs; 4094 can be told apart by their tag.",
-        },
-        Param {
-            name: "trials",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "4",
-            unit: "",
-            doc: "Orders in which paths are packed into trees; the smallest packing is kept.",
-        },
+        Plan::K,
+        Plan::VLANS,
+        Plan::TRIALS,
         Param {
             name: "retry",
             kind: ParamKind::Scaled,
@@ -81,11 +63,7 @@ struct Spain {
 
 impl Spain {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Spain {
-        let plan = Plan {
-            paths_max: params.count("k") as u32,
-            vlans_max: params.count("vlans") as u32,
-            trials: params.count("trials") as u32,
-        };
+        let plan = Plan::from_params(params);
         let vlans = env.shared.get_or_make(|| Vlans::new(env.topology, env.routes, env.seed, &plan));
         let own_paths = vlans.offset(env.class, ClassIx(env.path_counts.len() as u32));
         Spain {

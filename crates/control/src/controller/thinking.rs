@@ -179,6 +179,9 @@ impl Controller {
             self.base.moves.wait_last(now, address, waiting);
         }
         let edges = self.base.arrive(now, compiler, &self.network, &mut self.fabric);
+        if edges.is_empty() {
+            return;
+        }
         let divided = self.placements.pairs().keys().copied().chain(self.pairs.known());
         let divided: Vec<_> = divided.filter(|(_, to)| edges.contains(to)).collect();
         self.pairs.mark(divided);

@@ -272,17 +272,8 @@ impl World {
     pub fn send(&mut self, tuple: FiveTuple) -> u32 {
         let from = address::host_of_ipv4(tuple.src, self.topology.hosts().len()).expect("a host's address");
         let to = address::host_of_ipv4(tuple.dst, self.topology.hosts().len()).expect("a host's address");
-        let headers = Headers {
-            eth_dst: MacAddr(address::host_mac(to)),
-            eth_src: MacAddr(address::host_mac(from)),
-            eth_type: openflow::headers::ether::IPV4,
-            ip_proto: tuple.protocol,
-            ipv4_src: tuple.src,
-            ipv4_dst: tuple.dst,
-            l4_src: tuple.src_port,
-            l4_dst: tuple.dst_port,
-            ..Headers::default()
-        };
+        let macs = [from, to].map(|host| MacAddr(address::host_mac(host)));
+        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
         let packet = self.packets.len() as u32;
         self.packets.push(Packet::default());
         self.transmit(from, frame::build(&headers, 100), Some(packet));

@@ -1,7 +1,7 @@
 //! Headers of the packets of each flow, and what switches have decided about them.
 
 use net::{FiveTuple, HostIx, Time, address};
-use openflow::headers::{ether, protocol};
+use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, PortNo};
 use switch::{Decision, NoOutput};
 
@@ -124,17 +124,8 @@ impl Flows {
 }
 
 fn headers(src: HostIx, dst: HostIx, tuple: FiveTuple) -> Headers {
-    Headers {
-        eth_dst: MacAddr(address::host_mac(dst)),
-        eth_src: MacAddr(address::host_mac(src)),
-        eth_type: ether::IPV4,
-        ip_proto: tuple.protocol,
-        ipv4_src: tuple.src,
-        ipv4_dst: tuple.dst,
-        l4_src: tuple.src_port,
-        l4_dst: tuple.dst_port,
-        ..Headers::default()
-    }
+    let macs = [src, dst].map(|host| MacAddr(address::host_mac(host)));
+    Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port])
 }
 
 /// The tag of a packet as [`Packet::tag`] holds it: 0 for none.

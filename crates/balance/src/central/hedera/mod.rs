@@ -54,13 +54,7 @@ pub static ENTRY: Entry = Entry {
             unit: "",
             doc: "Global first fit, simulated annealing, or F0's way.",
         },
-        Param {
-            name: "threshold",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.1",
-            unit: "of the host's link",
-            doc: "A flow that sends more is large.",
-        },
+        THRESHOLD,
         Param {
             name: "period",
             kind: ParamKind::Duration,
@@ -108,6 +102,15 @@ pub static ENTRY: Entry = Entry {
     example: "hedera:placer=sa",
     needs: NO_NEEDS,
     build: Build::Central(|_, params| Box::new(Hedera::new(params))),
+};
+
+/// What balancers of large flows take for one.
+pub(super) const THRESHOLD: Param = Param {
+    name: "threshold",
+    kind: ParamKind::Number { min: 0.0, max: 1.0 },
+    default: "0.1",
+    unit: "of the host's link",
+    doc: "A flow that sends more is large.",
 };
 
 /// How balancers of large flows learn of them.

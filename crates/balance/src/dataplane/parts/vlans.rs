@@ -7,6 +7,7 @@ use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, Routes, Stream, Topology};
 
 use crate::dataplane::parts::forest::{Cables, Forest};
+use crate::params::{Param, ParamKind, Params};
 
 /// How to compute [`Vlans`].
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,39 @@ pub struct Plan {
     pub vlans_max: u32,
     /// Orders of packing that are tried, at least 1.
     pub trials: u32,
+}
+
+impl Plan {
+    /// Parameter for [`Plan::paths_max`].
+    pub const K: Param = Param {
+        name: "k",
+        kind: ParamKind::Count { min: 1, max: 256 },
+        default: "16",
+        unit: "paths",
+        doc: "Most paths laid out for a pair of edges.",
+    };
+    /// Parameter for [`Plan::vlans_max`].
+    pub const VLANS: Param = Param {
+        name: "vlans",
+        kind: ParamKind::Count { min: 1, max: 4094 },
+        default: "4094",
+        unit: "VLANs",
+        doc: "Most VLANs; 4094 can be told apart by their tag.",
+    };
+    /// Parameter for [`Plan::trials`].
+    pub const TRIALS: Param = Param {
+        name: "trials",
+        kind: ParamKind::Count { min: 1, max: 1000 },
+        default: "4",
+        unit: "",
+        doc: "Orders in which paths are packed into trees; the smallest packing is kept.",
+    };
+
+    /// As the three parameters say.
+    pub fn from_params(params: &Params) -> Plan {
+        let count = |param: Param| params.count(param.name) as u32;
+        Plan { paths_max: count(Plan::K), vlans_max: count(Plan::VLANS), trials: count(Plan::TRIALS) }
+    }
 }
 
 /// A path and the VLAN it lies in.
