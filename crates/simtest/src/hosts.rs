@@ -160,9 +160,12 @@ impl World {
 
     fn ask(&mut self, host: usize, target: Ipv4Addr) {
         let now = self.now;
-        let (_, last) = self.hosts[host].asked.entry(target).or_insert((now, Time::ZERO));
+        let (first, last) = self.hosts[host].asked.entry(target).or_insert((now, Time::ZERO));
         if *last != Time::ZERO && now < *last + ARP_RETRY {
             return;
+        }
+        if now > *last + ARP_RETRY * 3 {
+            *first = now; // Whoever asked before has given up.
         }
         *last = now;
         let bytes = frame::arp_request(mac_of(host), ipv4_of(host), target);

@@ -21,9 +21,9 @@ use crate::interrupt;
 #[command(after_help = "Examples:\n  anabranch storm --seeds 2000\n  anabranch storm --seed 17 --shrink\n  \
                         anabranch storm --seed 17 --keep 3,7,9")]
 pub struct Args {
-    /// Storms to run
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    seeds: u64,
+    /// Storms to run; 200 if neither this nor --minutes is given
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
     /// Seed of the first one
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     from: u64,
@@ -132,6 +132,7 @@ fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure
 fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
     let begun = Instant::now();
     let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes.clamp(0.0, 1e7) * 60.0));
+    let seeds = args.seeds.unwrap_or(if limit.is_some() { u64::MAX } else { 200 });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cores, |jobs| jobs as usize);
     let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -143,7 +144,7 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
                 loop {
                     let is_late = limit.is_some_and(|limit| begun.elapsed() > limit);
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let is_over = number >= args.seeds || is_late || has_failed.load(Ordering::Relaxed);
+                    let is_over = number >= seeds || is_late || has_failed.load(Ordering::Relaxed);
                     if is_over || stop.load(Ordering::Relaxed) {
                         return;
                     }
@@ -155,6 +156,7 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
                     match result {
                         Ok(report) => done.1.add(&report),
                         Err(failure) => {
+                            eprintln!("seed {seed}: {failure}");
                             has_failed.store(!args.keep_going, Ordering::Relaxed);
                             done.2.push((seed, failure));
                         }

@@ -2,7 +2,7 @@
 //!
 //! A loss is excused while what broke on the frame's way, or on the way of the flow's last frame that arrived, is being
 //! repaired (the bounds of [`crate::bounds`]), at switches whose tables are full, and between hosts that are connected
-//! only through switches out of control.
+//! only through switches out of control, or only by what is being repaired.
 
 use crate::report::Oracle;
 use crate::world::{Frame, World};
@@ -57,6 +57,8 @@ impl World {
             self.report.excuses.table_full += 1;
         } else if !self.is_obliged(from, to) {
             self.report.excuses.cut_off += 1;
+        } else if !self.is_connected_since(from, to, probe.sent) {
+            self.report.excuses.repair += 1;
         } else {
             let place = switch.map_or_else(|| format!("on cable {cables:?}"), |switch| format!("at s{switch}"));
             let way: Vec<String> =

@@ -1,6 +1,6 @@
 //! No black holes: hosts that are connected are served, once there was time for repair.
 
-use net::FiveTuple;
+use net::{FiveTuple, Time};
 use openflow::PortNo;
 
 use crate::draw::ipv4_of;
@@ -10,13 +10,24 @@ use crate::plan::End;
 use crate::report::Oracle;
 use crate::world::{World, mac_of};
 
+/// Which switches and cables connect hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// Those with power.
+    Powered,
+    /// Those the controller can reach.
+    Controlled,
+    /// Of these, what nothing has happened to, or what has been repaired before then.
+    Undisturbed(Time),
+}
+
 impl World {
     /// Walks between all pairs of hosts through the tables as they are.
     pub(crate) fn check_service(&mut self) {
         if self.controller.is_none() {
             return;
         }
-        let (controlled, physical) = (self.parts(true), self.parts(false));
+        let (controlled, physical) = (self.parts(Counts::Controlled), self.parts(Counts::Powered));
         for from in 0..self.hosts.len() {
             for to in (0..self.hosts.len()).filter(|to| *to != from) {
                 let is_linked = |parts: &[Option<usize>]| parts[from].is_some() && parts[from] == parts[to];
@@ -86,18 +97,33 @@ impl World {
 
     /// Whether two hosts are connected through switches the controller can reach.
     pub(crate) fn is_obliged(&self, from: usize, to: usize) -> bool {
-        let parts = self.parts(true);
-        self.controller.is_some() && parts[from].is_some() && parts[from] == parts[to]
+        self.controller.is_some() && self.is_in_one_part(from, to, Counts::Controlled)
     }
 
-    /// Which part of the network each host is in: connected by cables that work both ways, and through switches with
-    /// power, or besides within the controller's reach. `None` for a host without a working cable.
-    fn parts(&self, is_controlled: bool) -> Vec<Option<usize>> {
+    /// Whether two hosts are connected through what the controller can reach, and has known about since then.
+    pub(crate) fn is_connected_since(&self, from: usize, to: usize, since: Time) -> bool {
+        self.is_in_one_part(from, to, Counts::Undisturbed(since))
+    }
+
+    fn is_in_one_part(&self, from: usize, to: usize, counts: Counts) -> bool {
+        let parts = self.parts(counts);
+        parts[from].is_some() && parts[from] == parts[to]
+    }
+
+    /// Which part of the network each host is in: connected by cables that work both ways, and through switches that
+    /// count. `None` for a host without a working cable.
+    fn parts(&self, counts: Counts) -> Vec<Option<usize>> {
         let mut part: Vec<Option<usize>> = vec![None; self.switches.len()];
+        let is_repaired = |disturbed: Time| match counts {
+            Counts::Undisturbed(since) => disturbed < since,
+            Counts::Controlled | Counts::Powered => true,
+        };
         let is_in = |switch: usize| {
             let state = &self.switches[switch];
-            state.is_on && (!is_controlled || state.channel.is_good())
+            let is_reached = counts == Counts::Powered || state.channel.is_good();
+            state.is_on && is_reached && is_repaired(state.disturbed)
         };
+        let is_good = |cable: usize| self.cables[cable].is_usable() && is_repaired(self.cables[cable].disturbed);
         for start in 0..part.len() {
             if part[start].is_some() || !is_in(start) {
                 continue;
@@ -108,7 +134,7 @@ impl World {
                 for (cable, side) in self.switches[switch].plugs.iter().flatten() {
                     let state = &self.cables[*cable];
                     if let End::Switch(next, PortNo(_)) = state.ends[1 - side]
-                        && state.is_usable()
+                        && is_good(*cable)
                         && is_in(next)
                         && part[next].is_none()
                     {
@@ -119,7 +145,7 @@ impl World {
             }
         }
         let of_host = |host: usize| match self.cables[host].ends[1] {
-            End::Switch(switch, _) if self.cables[host].is_usable() => part[switch],
+            End::Switch(switch, _) if is_good(host) => part[switch],
             _ => None,
         };
         (0..self.hosts.len()).map(of_host).collect()
