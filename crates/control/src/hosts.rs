@@ -1,5 +1,10 @@
 //! Hosts: learnt when they speak, asked for when somebody wants them; ARP is answered by the controller.
 //!
+//! A host is believed to be where its ARP packets come from. IPv4 packets may have come through a switch that has kept the
+//! rules of an earlier life of this controller and is not connected, so that no discovery packet tells of it; ARP packets
+//! no switch of ours passes on. So an IPv4 packet from an unknown host only makes the controller ask for it, out of the
+//! port it came from.
+//!
 //! Nothing is flooded: a question for an unknown host leaves by ports without a switch behind them only, so it cannot
 //! loop however the switches are wired.
 
@@ -11,12 +16,12 @@ use openflow::frame::{arp_reply, arp_request};
 use openflow::{Headers, MacAddr};
 
 use crate::KnownHost;
-use crate::network::{End, Network};
+use crate::network::{CONTROLLER_MAC, End, Network};
 
 const REQUEST: u16 = 1;
 /// The same unknown host is asked for at most this often.
 const ASK_AGAIN: Time = Time::from_ms(100);
-/// Unknown hosts asked for at once; more questions are not passed on until these are old.
+/// Hosts asked for at once; more questions are not asked until these are old.
 const ASKED_MAX: usize = 4096;
 
 /// What is to be done about an ARP packet.
@@ -33,7 +38,25 @@ pub(crate) enum Answer {
 /// Questions under way.
 #[derive(Debug, Default)]
 pub(crate) struct Arp {
-    asked: BTreeMap<Ipv4Addr, Time>,
+    /// Passed on.
+    asked: Asked,
+    /// Asked for by the controller itself.
+    sought: Asked,
+}
+
+/// Who has been asked for lately.
+#[derive(Debug, Default)]
+struct Asked(BTreeMap<Ipv4Addr, Time>);
+
+impl Asked {
+    fn may_ask(&mut self, now: Time, target: Ipv4Addr) -> bool {
+        self.0.retain(|_, at| now < at.saturating_add(ASK_AGAIN));
+        let is_new = self.0.len() < ASKED_MAX && !self.0.contains_key(&target);
+        if is_new {
+            self.0.insert(target, now);
+        }
+        is_new
+    }
 }
 
 impl Arp {
@@ -50,20 +73,18 @@ impl Arp {
             Some(host) if headers.arp_op != REQUEST && sender != target => {
                 Answer::Send((host.datapath, host.port), arp_reply(headers.eth_src, sender, host.mac, host.ipv4))
             }
-            None if headers.arp_op == REQUEST && is_unicast(target) && self.may_ask(now, target) => {
+            None if headers.arp_op == REQUEST && is_unicast(target) && self.asked.may_ask(now, target) => {
                 Answer::AskEdges(arp_request(headers.eth_src, sender, target))
             }
             _ => Answer::Nothing,
         }
     }
 
-    fn may_ask(&mut self, now: Time, target: Ipv4Addr) -> bool {
-        self.asked.retain(|_, at| now < at.saturating_add(ASK_AGAIN));
-        let is_new = self.asked.len() < ASKED_MAX && !self.asked.contains_key(&target);
-        if is_new {
-            self.asked.insert(target, now);
-        }
-        is_new
+    /// A question to send out of a port where an IPv4 packet shows a host to be, if it has not just been asked (RFC 5227,
+    /// section 1.1: whoever asks without an address of its own changes nobody's memory).
+    pub(crate) fn seek(&mut self, now: Time, seen: &KnownHost) -> Option<Vec<u8>> {
+        let question = || arp_request(CONTROLLER_MAC, Ipv4Addr::UNSPECIFIED, seen.ipv4);
+        self.sought.may_ask(now, seen.ipv4).then(question)
     }
 }
 

@@ -35,7 +35,7 @@ impl Controller {
                 }
             }
             ether::IPV4 => {
-                self.host_spoke(at, &headers);
+                self.host_seen(at, &headers);
                 if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
                     self.first_packet(&headers);
                 }
@@ -49,6 +49,20 @@ impl Controller {
         let (network, fabric) = (&self.network, &mut self.fabric);
         let flow = self.flows.first_packet(self.now, self.compiler, tuple, network, fabric);
         self.questions.extend(flow.map(balance::central::Why::FlowStarted));
+    }
+
+    /// An IPv4 packet came from a port that may have no switch behind it.
+    fn host_seen(&mut self, at: End, headers: &openflow::Headers) {
+        if self.network.has_host_at(at) {
+            return self.host_spoke(at, headers);
+        }
+        let Some(seen) = hosts::speaker(at, headers) else { return };
+        if self.ports.is_live(at)
+            && self.discovery.is_edge(self.now, at)
+            && let Some(question) = self.arp.seek(self.now, &seen)
+        {
+            self.packet_out(at, question);
+        }
     }
 
     /// Somebody spoke at a port without a switch behind it.

@@ -6,7 +6,7 @@ use anabranch_control::{Config, Event};
 use balance::central::{AgentReport, CentralNeeds, FlowSource, Why};
 use net::{HostIx, Time, address};
 use openflow::headers::ether;
-use openflow::{MacAddr, frame};
+use openflow::{Headers, MacAddr, frame};
 use world::{World, fat_tree, needs, udp};
 
 fn nothing_known(needs: CentralNeeds) -> World {
@@ -196,6 +196,32 @@ fn a_link_that_comes_alive_shows_no_hosts() {
     assert_eq!(known(&world), 16, "the hosts are where they were");
     assert!(world.controller.alive().iter().all(|alive| *alive), "and the link is found at once");
     assert!(world.unreached().is_empty());
+}
+
+/// An IPv4 packet may come through a switch that has kept its rules and is not connected (storms 5106, 9816).
+#[test]
+fn a_host_is_believed_when_it_answers_where_its_packets_came_from() {
+    let mut world = nothing_known(quiet());
+    world.run(Time::from_s(1));
+    let packet = |src: u32| {
+        let tuple = udp(src, 9, 1);
+        let macs = [src, 9].map(|host| MacAddr(address::host_mac(HostIx(host))));
+        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
+        frame::build(&headers, 100)
+    };
+    let known = |world: &World| world.events.iter().filter(|(_, event)| matches!(event, Event::Host(_))).count();
+    world.transmit(HostIx(3), packet(7), None);
+    world.run(Time::from_ms(300));
+    let questions: Vec<(HostIx, Headers)> =
+        world.to_hosts.iter().filter_map(|(host, bytes)| Some((*host, frame::parse(bytes).ok()?))).collect();
+    let questions: Vec<_> = questions.into_iter().filter(|(_, headers)| headers.arp_op == 1).collect();
+    let [(HostIx(3), question)] = questions[..] else { panic!("one question, there: {questions:?}") };
+    assert_eq!((question.ipv4_src, question.ipv4_dst), (core::net::Ipv4Addr::UNSPECIFIED, udp(7, 9, 1).src));
+    assert_eq!(known(&world), 0, "nobody has answered");
+    let (mac, ip) = (MacAddr(address::host_mac(HostIx(7))), address::host_ipv4(HostIx(7)));
+    world.transmit(HostIx(3), frame::arp_reply(mac, ip, question.eth_src, question.ipv4_src), None);
+    world.run(Time::from_ms(300));
+    assert_eq!(known(&world), 1);
 }
 
 /// Packets with labels to where the host was do not go round with next hops to where it is.
