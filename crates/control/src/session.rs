@@ -1,8 +1,8 @@
 //! One connection to a switch: handshake, survey of what it holds, keep-alive.
 //!
-//! hello → features → ports → rules → groups → ready. The survey of rules and groups comes before anything is written,
-//! so that what is right is left alone ([`crate::install`]). Everything is one `match (state, message)`, with every pair
-//! decided.
+//! hello → features → ports → groups → rules → ready. The survey of groups and rules comes before anything is written,
+//! so that what is right is left alone ([`crate::install`]). Groups come first: one that someone else makes between the
+//! two answers is not taken for one that no rule uses. Everything is one `match (state, message)`, with every pair decided.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ pub(crate) enum State {
     Features,
     /// Asked for its ports.
     Ports,
-    /// Asked for its rules.
-    Rules,
     /// Asked for its groups.
     Groups,
+    /// Asked for its rules.
+    Rules,
     /// In use.
     Ready,
 }
@@ -165,14 +165,6 @@ impl Session {
                 if *has_more {
                     return Nothing;
                 }
-                self.state = State::Rules;
-                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
-            }
-            (State::Rules, Message::MultipartReply { reply: Reply::Flow(rules), has_more }) if xid == self.awaited => {
-                self.rules.extend(rules.iter().cloned());
-                if *has_more {
-                    return Nothing;
-                }
                 self.state = State::Groups;
                 Send(vec![Message::MultipartRequest(MultipartRequest::GroupDesc)])
             }
@@ -180,6 +172,14 @@ impl Session {
                 if xid == self.awaited =>
             {
                 self.groups.extend(groups.iter().cloned());
+                if *has_more {
+                    return Nothing;
+                }
+                self.state = State::Rules;
+                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
+            }
+            (State::Rules, Message::MultipartReply { reply: Reply::Flow(rules), has_more }) if xid == self.awaited => {
+                self.rules.extend(rules.iter().cloned());
                 if *has_more {
                     return Nothing;
                 }
@@ -196,6 +196,15 @@ impl Session {
             (State::Features | State::Ports | State::Rules | State::Groups, Message::Error { .. }) => Nothing,
             (State::Ports | State::Rules | State::Groups, Message::PortStatus { reason, port }) => {
                 self.port_changed(*reason, port);
+                Nothing
+            }
+
+            // Between parts of the answer a rule may go that an earlier part has named.
+            (State::Rules, Message::FlowRemoved(gone)) => {
+                let is_gone = |rule: &FlowStats| {
+                    (rule.table, rule.priority, rule.match_) == (gone.table, gone.priority, gone.match_)
+                };
+                self.rules.retain(|rule| !is_gone(rule));
                 Nothing
             }
 
@@ -281,7 +290,7 @@ mod tests {
         PortMod, Role, TableId,
     };
 
-    const STATES: [State; 6] = [State::Hello, State::Features, State::Ports, State::Rules, State::Groups, State::Ready];
+    const STATES: [State; 6] = [State::Hello, State::Features, State::Ports, State::Groups, State::Rules, State::Ready];
 
     fn features(auxiliary: u8) -> Message {
         let datapath = DatapathId(7);
@@ -308,8 +317,8 @@ mod tests {
             Message::Hello { versions: 0b1_0010 },
             features(0),
             reply(MultipartReply::PortDesc(vec![port(false)]), false),
-            reply(MultipartReply::Flow(Vec::new()), false),
             reply(MultipartReply::GroupDesc(Vec::new()), false),
+            reply(MultipartReply::Flow(Vec::new()), false),
         ];
         let mut awaited = session.seal(Session::hello()).xid;
         for answer in answers {
@@ -430,7 +439,7 @@ mod tests {
         }
     }
 
-    /// Every (state, message): in the order hello, features, ports, rules, groups, ready; the awaited number is right.
+    /// Every (state, message): in the order hello, features, ports, groups, rules, ready; the awaited number is right.
     #[test]
     fn every_message_is_decided_in_every_state() {
         let expected = [
@@ -456,8 +465,8 @@ mod tests {
             ("multipart request", "xaaaaa"),
             ("ports", "x.>..p"),
             ("some ports", "x....p"),
-            ("rules", "x..>.p"),
-            ("groups", "x...Rp"),
+            ("rules", "x...Rp"),
+            ("groups", "x..>.p"),
             ("barrier request", "xaaaaa"),
             ("barrier", "x....p"),
             ("role request", "xaaaaa"),
@@ -491,6 +500,43 @@ mod tests {
                 assert_eq!(session.state, *state, "{name}");
             }
         }
+    }
+
+    /// Storm 22346: a counting rule idled out during the survey, and was missed ever after.
+    #[test]
+    fn rules_that_go_while_they_are_listed_are_not_kept() {
+        let (mut session, awaited) = session(State::Rules);
+        let rule = |priority: u16| FlowStats {
+            table: TableId(0),
+            duration_ns: 0,
+            priority,
+            idle_timeout_s: 5,
+            hard_timeout_s: 0,
+            flags: openflow::FlowModFlags::default(),
+            cookie: 0,
+            packets: 0,
+            bytes: 0,
+            match_: Match::default(),
+            instructions: Instructions::default(),
+        };
+        session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(vec![rule(1), rule(2)]), true));
+        let gone = FlowRemoved {
+            cookie: 0,
+            priority: 2,
+            reason: openflow::RemovedReason::IdleTimeout,
+            table: TableId(0),
+            duration_ns: 0,
+            idle_timeout_s: 5,
+            hard_timeout_s: 0,
+            packets: 0,
+            bytes: 0,
+            match_: Match::default(),
+        };
+        session.receive(Time::ZERO, Xid(0), &Message::FlowRemoved(gone));
+        let ready = session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(vec![rule(3)]), false));
+        assert_eq!(ready, Reaction::Ready);
+        let kept: Vec<u16> = session.rules.iter().map(|rule| rule.priority).collect();
+        assert_eq!(kept, [1, 3]);
     }
 
     #[test]
