@@ -20,7 +20,7 @@
 //! | priority | match | does |
 //! | --- | --- | --- |
 //! | 60100 | tagged, destination here | pop the label, the host's port |
-//! | 60000 | destination here | the host's port |
+//! | 60000 | untagged, destination here | the host's port |
 //! | 50000–59999 | five-tuple of a pinned flow | its port |
 //! | 40000–49999 | addresses of a pinned pair of hosts | its port |
 //! | 10000 | VLAN label and destination | the port of the label |
@@ -141,8 +141,10 @@ impl Compiler {
     /// To a host of the switch itself: untagged, and with a label that is taken off.
     pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
         let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
+        // Whichever of the two is removed first: no host ever gets a label.
+        let untagged = Match { vlan: Some(VlanMatch::Untagged), ..to(host) };
         [
-            self.forward(Purpose::Base, key(FORWARD, LAST, to(host)), vec![Action::output(port)]),
+            self.forward(Purpose::Base, key(FORWARD, LAST, untagged), vec![Action::output(port)]),
             self.forward(Purpose::Base, key(FORWARD, LAST_TAGGED, tagged), vec![Action::PopVlan, Action::output(port)]),
         ]
     }
