@@ -42,9 +42,10 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Whether the group it goes through has not been sent yet.
+    /// Whether the group it goes through is not known to be on the switch yet: the number may turn out to be taken, and
+    /// packets would go wherever somebody else's group sends them.
     pub(crate) fn is_waiting_for_group(&self, switch: &Installer) -> bool {
-        self.group.is_some_and(|group| switch.dirty_groups.contains(&group))
+        self.group.is_some_and(|group| switch.dirty_groups.contains(&group) || switch.new_groups.contains(&group))
     }
 }
 
@@ -88,6 +89,8 @@ pub(crate) struct Installer {
     pub(crate) groups_installed: BTreeMap<GroupId, Arc<[Bucket]>>,
     uses_installed: BTreeMap<GroupId, u32>,
     pub(crate) dirty_groups: BTreeSet<GroupId>,
+    /// Groups sent that were not there before, and not confirmed.
+    pub(crate) new_groups: BTreeSet<GroupId>,
     pub(crate) refused_groups: BTreeSet<GroupId>,
     foreign_groups: BTreeSet<GroupId>,
     pub(crate) sent: BTreeMap<Xid, Sent>,
@@ -120,6 +123,7 @@ impl Installer {
             groups_installed: BTreeMap::new(),
             uses_installed: BTreeMap::new(),
             dirty_groups: BTreeSet::new(),
+            new_groups: BTreeSet::new(),
             refused_groups: BTreeSet::new(),
             foreign_groups: BTreeSet::new(),
             sent: BTreeMap::new(),
@@ -153,10 +157,11 @@ impl Installer {
     pub(crate) fn ticket(&self) -> u64 {
         self.version
     }
-    /// Whether what was wanted then has been confirmed, or cannot be for now: the survey after reconnection will see to it.
+    /// Whether what was wanted then has been confirmed, or cannot be for now: the survey after reconnection will see to it,
+    /// or the end of the time a switch is held back. Until then it counts as unsure.
     pub(crate) fn is_confirmed(&self, ticket: u64) -> bool {
         let has_nothing_to_say = || self.is_idle() && self.dirty.is_empty() && self.dirty_groups.is_empty();
-        !self.is_online || self.confirmed >= ticket || has_nothing_to_say()
+        !self.is_online || self.is_held || self.confirmed >= ticket || has_nothing_to_say()
     }
     /// Whether nothing is left to send or to be confirmed.
     pub(crate) fn is_settled(&self) -> bool {
@@ -226,6 +231,7 @@ impl Installer {
             Sent::Group(..) => None,
         });
         self.doubtful.extend(doubtful);
+        self.new_groups.clear();
         self.barriers.clear();
     }
 
@@ -243,6 +249,9 @@ impl Installer {
         self.foreign_groups.clear();
         self.refused.clear();
         self.refused_groups.clear();
+        // Numbers kept for groups of an earlier life that a survey found, and nobody has wanted since.
+        let Installer { by_buckets, groups: wanted, .. } = self;
+        by_buckets.retain(|_, group| wanted.contains_key(group));
         // Groups have no cookies: those that rules of others use are theirs, whatever their number.
         let is_foreign = |rule: &&FlowStats| rule.cookie >> 48 != u64::from(self.owner);
         self.foreign_groups = rules.iter().filter(is_foreign).flat_map(groups_of).collect();
@@ -347,6 +356,11 @@ impl Installer {
         for (barrier, confirms) in self.barriers.drain(..=position) {
             self.confirmed = self.confirmed.max(confirms);
             let later = self.sent.split_off(&barrier);
+            for sent in self.sent.values() {
+                if let Sent::Group(group, None) = sent {
+                    self.new_groups.remove(group);
+                }
+            }
             has_deleted |= self.sent.values().any(|sent| match sent {
                 Sent::Rule(key, before) => before.is_some() && !self.installed.contains_key(key),
                 Sent::Group(group, before) => before.is_some() && !self.groups_installed.contains_key(group),
@@ -400,6 +414,7 @@ impl Installer {
                 })
             }
             Sent::Group(group, before) => {
+                self.new_groups.remove(&group);
                 match before {
                     Some(before) => drop(self.groups_installed.insert(group, before)),
                     None => drop(self.groups_installed.remove(&group)),
@@ -513,7 +528,8 @@ impl Installer {
             None => self.free_group(),
         };
         self.by_buckets.insert(buckets.clone(), group);
-        self.groups.insert(group, buckets);
+        let before = self.groups.insert(group, buckets.clone());
+        debug_assert!(before.is_none_or(|before| before == buckets), "one number has one content");
         *self.uses.entry(group).or_insert(0) += 1;
         self.mark_group(group);
         group

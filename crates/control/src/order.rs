@@ -1,11 +1,12 @@
 //! The one place that decides in which order messages go to a switch.
 //!
 //! A batch is, with a barrier after each part that is not empty:
-//! 1. groups that are new or changed, before the rules that use them;
+//! 1. groups that are new or changed, before the rules that use them. Rules wait until new groups are *confirmed*: a
+//!    number that somebody else has taken meanwhile is an answer to wait for;
 //! 2. rules that are new or changed: a rule of the same match and priority is replaced in place, so no packet falls
 //!    between the old one and the new one;
-//! 3. rules that are not wanted any more, after those that take over their packets. Where the switch has refused something
-//!    for want of room, they go first;
+//! 3. rules that are not wanted any more, after those that take over their packets, and so not while any of these wait.
+//!    Where the switch has refused something for want of room, they go first;
 //! 4. groups that are not wanted any more, once every change of rules is confirmed: with a group its rules would go.
 //!
 //! At most [`BATCH`] changes are sent per batch and at most [`BATCHES_OUT`] batches are unconfirmed, so that a slow
@@ -51,6 +52,9 @@ pub(crate) fn next_batch(switch: &mut Installer, owner: u16) -> Vec<Item> {
     part(&mut items, new_groups);
     let parts = if switch.refused.is_empty() { [Part::Wanted, Part::Gone] } else { [Part::Gone, Part::Wanted] };
     for which in parts {
+        if which == Part::Gone && switch.refused.is_empty() && has_waiting(switch) {
+            continue;
+        }
         let changes = rules(switch, owner, &mut room, which);
         part(&mut items, changes);
     }
@@ -92,8 +96,17 @@ fn change_group(switch: &mut Installer, group: GroupId) -> Item {
         Some(wanted) => drop(switch.groups_installed.insert(group, wanted)),
         None => switch.forget_group(group),
     }
+    if command == GroupModCommand::Add {
+        switch.new_groups.insert(group);
+    }
     let message = Message::GroupMod(GroupMod { command, kind: GroupKind::Select, group, buckets });
     Item::Change(message, Sent::Group(group, before))
+}
+
+/// Whether a rule waits for its group.
+fn has_waiting(switch: &Installer) -> bool {
+    let wanted = switch.dirty.iter().filter_map(|key| switch.desired.get(key));
+    wanted.into_iter().any(|rule| rule.is_waiting_for_group(switch))
 }
 
 fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Vec<Item> {
@@ -101,7 +114,7 @@ fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Ve
     let chosen: Vec<RuleKey> = switch.dirty.iter().filter(is_meant).take(*room).copied().collect();
     let mut items = Vec::with_capacity(chosen.len());
     for key in chosen {
-        // A rule whose new group did not fit into this batch waits for the next one.
+        // A rule whose new group did not fit into this batch, or is not confirmed, waits for the next one.
         let wanted = switch.desired.get(&key);
         if wanted.is_some_and(|rule| rule.is_waiting_for_group(switch)) {
             continue;
@@ -141,4 +154,122 @@ fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
     }
     debug_assert!(flow_mod.table != TableId::ALL, "rules name their table");
     Item::Change(Message::FlowMod(flow_mod), Sent::Rule(key, before))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use openflow::{
+        Action, Bucket, Envelope, FlowStats, GroupDescription, Match, PortNo, Xid, headers::ether,
+    };
+
+    use super::*;
+    use crate::install::Wanted;
+
+    const OWNER: u16 = 7;
+    const FIRST: GroupId = GroupId(7 << 16);
+
+    fn key(priority: u16) -> RuleKey {
+        let match_ = Match { eth_type: Some(ether::IPV4), ..Match::default() };
+        RuleKey { table: TableId(1), priority: Reverse(priority), match_ }
+    }
+    fn through(ports: &[u32]) -> Option<Wanted> {
+        let buckets = ports.iter().map(|port| Bucket::watching(PortNo(*port), 1)).collect();
+        let instructions = Instructions::default();
+        Some(Wanted { cookie: 7 << 48, idle_timeout_s: 0, instructions, group: Some(buckets) })
+    }
+    fn switch(groups: &[GroupDescription]) -> Installer {
+        let mut switch = Installer::new(OWNER);
+        switch.surveyed(&[], groups);
+        switch
+    }
+    /// Everything that can be sent now; transaction numbers count on.
+    fn send(switch: &mut Installer, next: &mut u32) -> Vec<Envelope> {
+        let mut sent = Vec::new();
+        loop {
+            let items = next_batch(switch, OWNER);
+            if items.is_empty() {
+                return sent;
+            }
+            let last = items.len() - 1;
+            for (position, item) in items.into_iter().enumerate() {
+                *next += 1;
+                let message = match item {
+                    Item::Change(message, change) => {
+                        switch.sent.insert(Xid(*next), change);
+                        message
+                    }
+                    Item::Barrier => {
+                        switch.barrier_sent(Xid(*next), position == last);
+                        Message::BarrierRequest
+                    }
+                    Item::Occupied(..) => continue,
+                };
+                sent.push(Envelope { xid: Xid(*next), message });
+            }
+        }
+    }
+    fn kinds(sent: &[Envelope]) -> String {
+        let letter = |envelope: &Envelope| match &envelope.message {
+            Message::GroupMod(_) => 'g',
+            Message::FlowMod(change) if change.command == FlowModCommand::Add => 'r',
+            Message::FlowMod(_) => 'd',
+            _ => '|',
+        };
+        sent.iter().map(letter).collect()
+    }
+    fn groups_used(sent: &[Envelope]) -> Vec<GroupId> {
+        let group = |envelope: &Envelope| match &envelope.message {
+            Message::FlowMod(change) => change.instructions.apply.iter().find_map(|action| match action {
+                Action::Group(group) => Some(*group),
+                _ => None,
+            }),
+            _ => None,
+        };
+        sent.iter().filter_map(group).collect()
+    }
+
+    /// Storms 13561, 14653: somebody else's group had the number, and packets went where it sent them.
+    #[test]
+    fn rules_wait_until_their_new_group_is_known_to_be_there() {
+        let (mut switch, mut next) = (switch(&[]), 0);
+        switch.set(key(9), Some(Wanted { group: None, ..through(&[]).unwrap() }));
+        let barrier = send(&mut switch, &mut next).last().unwrap().xid;
+        switch.barrier(barrier);
+        switch.set(key(9), None);
+        switch.set(key(5), through(&[1, 2]));
+        let sent = send(&mut switch, &mut next);
+        assert_eq!(kinds(&sent), "g|", "neither the rule nor the deletion of the one whose packets it takes over");
+        // The number is taken.
+        switch.refused(sent[0].xid).expect("it was sent");
+        switch.taken(FIRST);
+        switch.barrier(sent[1].xid);
+        let sent = send(&mut switch, &mut next);
+        assert_eq!(kinds(&sent), "g|");
+        switch.barrier(sent[1].xid);
+        let sent = send(&mut switch, &mut next);
+        assert_eq!((kinds(&sent), groups_used(&sent)), ("r|d|".to_owned(), vec![GroupId(FIRST.0 + 1)]));
+    }
+
+    /// Storm 19098: a switch came back without its groups, and two sets of buckets got one number.
+    #[test]
+    fn numbers_of_groups_that_are_gone_are_forgotten() {
+        let found = |port: u32| GroupDescription {
+            group: FIRST,
+            kind: GroupKind::Select,
+            buckets: vec![Bucket::watching(PortNo(port), 1), Bucket::watching(PortNo(9), 1)],
+        };
+        let (mut switch, mut next) = (switch(&[found(3)]), 0);
+        let no_rules: [FlowStats; 0] = [];
+        switch.surveyed(&no_rules, &[]);
+        switch.set(key(5), through(&[4, 9]));
+        switch.set(key(6), through(&[3, 9]));
+        let sent = send(&mut switch, &mut next);
+        assert_eq!(kinds(&sent), "gg|");
+        switch.barrier(sent[2].xid);
+        let mut used = groups_used(&send(&mut switch, &mut next));
+        used.sort_unstable();
+        assert_eq!(used, [FIRST, GroupId(FIRST.0 + 1)]);
+    }
 }
