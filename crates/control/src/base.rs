@@ -35,6 +35,7 @@ pub(crate) struct Base {
     unsure: BTreeSet<NodeIx>,
     is_stale: bool,
     stages: VecDeque<Vec<Slot>>,
+    /// Confirmations the next stage waits for; before the first stage, those the second one will.
     waiting: Vec<(NodeIx, u64)>,
     deadline: Option<Time>,
     /// Hosts there are rules for.
@@ -187,11 +188,18 @@ impl Base {
         let none = Graph::new();
         for (to, nodes) in &changed {
             let (old, new) = (old.get(to).unwrap_or(&none), new.get(to).unwrap_or(&none));
-            for (stage, group) in stage::order(nodes, old, new, *to).into_iter().enumerate() {
-                if self.stages.len() <= stage {
-                    self.stages.push_back(Vec::new());
+            // Changes under way are not done: what must not mix with them waits for a stage of its own.
+            let is_at_once = stage::is_at_once(nodes, old, new, *to);
+            let under_way = self.fading.iter().filter(|((_, dst), _, _)| dst == to && !is_at_once);
+            let before = self.waiting.len();
+            self.waiting.extend(under_way.map(|((node, _), ticket, _)| (*node, *ticket)));
+            let first = usize::from(self.waiting.len() > before);
+            let groups = if is_at_once { vec![nodes.clone()] } else { stage::by_depth(nodes, new) };
+            for (stage, group) in groups.into_iter().enumerate() {
+                if self.stages.len() <= stage + first {
+                    self.stages.resize(stage + first + 1, Vec::new());
                 }
-                self.stages[stage].extend(group.into_iter().map(|node| (node, *to)));
+                self.stages[stage + first].extend(group.into_iter().map(|node| (node, *to)));
             }
         }
     }
@@ -217,13 +225,18 @@ impl Base {
         let mut has_changed = false;
         while !self.stages.is_empty() {
             self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
-            if !self.waiting.is_empty() && self.deadline.is_some_and(|deadline| now < deadline) {
+            // The first stage has no deadline: it waits for nobody.
+            let is_first = self.deadline.is_none();
+            if !is_first && !self.waiting.is_empty() && self.deadline.is_some_and(|deadline| now < deadline) {
                 break;
             }
             let stage = self.stages.pop_front().expect("there is a first stage");
             self.apply(&stage, compiler, network, fabric);
+            if !is_first {
+                self.waiting.clear();
+            }
             let nodes: BTreeSet<NodeIx> = stage.iter().map(|(node, _)| *node).collect();
-            self.waiting = nodes.into_iter().map(|node| (node, fabric.ticket(node))).collect();
+            self.waiting.extend(nodes.into_iter().map(|node| (node, fabric.ticket(node))));
             self.deadline = Some(now.saturating_add(PATIENCE));
             has_changed = true;
         }

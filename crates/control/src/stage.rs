@@ -26,17 +26,24 @@ use net::NodeIx;
 /// Next hops by switch, for one destination.
 pub(crate) type Graph = BTreeMap<NodeIx, BTreeSet<NodeIx>>;
 
-/// The switches of `changed`, in groups to be changed one after the other. `old` holds every next hop that may still be
-/// in effect, `new` every one that will be; both end at `sink`.
+/// Whether all switches of `changed` may change at once. `old` holds every next hop that may still be in effect, `new`
+/// every one that will be; both end at `sink`.
+pub(crate) fn is_at_once(changed: &BTreeSet<NodeIx>, old: &Graph, new: &Graph, sink: NodeIx) -> bool {
+    let leads_somewhere = |node: &NodeIx| *node == sink || old.get(node).is_some_and(|next| !next.is_empty());
+    let is_served = changed.iter().filter_map(|node| new.get(node)).flatten().all(leads_somewhere);
+    is_served && depths(&union(old, new)).is_some()
+}
+
+/// The switches of `changed`, in groups to be changed one after the other, where next hops are as for [`is_at_once`].
 pub(crate) fn order(changed: &BTreeSet<NodeIx>, old: &Graph, new: &Graph, sink: NodeIx) -> Vec<BTreeSet<NodeIx>> {
     if changed.is_empty() {
         return Vec::new();
     }
-    let leads_somewhere = |node: &NodeIx| *node == sink || old.get(node).is_some_and(|next| !next.is_empty());
-    let is_served = changed.iter().filter_map(|node| new.get(node)).flatten().all(leads_somewhere);
-    if is_served && depths(&union(old, new)).is_some() {
-        return vec![changed.clone()];
-    }
+    if is_at_once(changed, old, new, sink) { vec![changed.clone()] } else { by_depth(changed, new) }
+}
+
+/// The switches of `changed`, nearest to the destination first.
+pub(crate) fn by_depth(changed: &BTreeSet<NodeIx>, new: &Graph) -> Vec<BTreeSet<NodeIx>> {
     let depth = depths(new).unwrap_or_default();
     let mut groups: BTreeMap<u32, BTreeSet<NodeIx>> = BTreeMap::new();
     for node in changed {
