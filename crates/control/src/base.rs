@@ -1,6 +1,6 @@
 //! How traffic goes that nothing else is said about: from table of next hops to rules, without transient loops.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use balance::central::{HopTable, NextHop};
@@ -12,15 +12,9 @@ use crate::compile::{Compiler, base_key};
 use crate::fabric::Fabric;
 use crate::moves::Moves;
 use crate::network::Network;
+use crate::sequence::{Sequence, Slot};
 use crate::stage::{self, Graph};
 use crate::unsure::{self, Hops};
-
-/// How long a stage waits for a switch that does not confirm. Then the others go on without it: a loop that may come
-/// about is less bad than a network that cannot be repaired because one switch stalls.
-pub(crate) const PATIENCE: Time = Time::from_ms(1000);
-
-/// A switch and a destination switch.
-type Slot = (NodeIx, NodeIx);
 
 /// The base as it is being installed.
 #[derive(Debug, Default)]
@@ -33,11 +27,16 @@ pub(crate) struct Base {
     /// What the balancer wants; the target differs where switches are unsure.
     wanted: Arc<HopTable>,
     unsure: BTreeSet<NodeIx>,
+    /// Where these may send packets besides, by destination.
+    old: BTreeMap<NodeIx, Graph>,
     is_stale: bool,
-    stages: VecDeque<Vec<Slot>>,
-    /// Confirmations the next stage waits for; before the first stage, those the second one will.
-    waiting: Vec<(NodeIx, u64)>,
-    deadline: Option<Time>,
+    /// Where a next hop in effect is dead or leads nowhere, or nothing could loop.
+    repairs: Sequence,
+    improvements: Sequence,
+    /// Destinations to which packets may be under way by next hops replaced, until then.
+    draining: Vec<(NodeIx, Time)>,
+    /// Switches on the longest way a packet may have had so far.
+    longest_way: u32,
     /// Hosts there are rules for.
     hosts: BTreeMap<HostIx, Place>,
     by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
@@ -54,12 +53,12 @@ pub(crate) struct Place {
 impl Base {
     /// Whether every stage is done.
     pub(crate) fn is_settled(&self) -> bool {
-        self.stages.is_empty() && self.moves.is_empty()
+        self.repairs.is_empty() && self.improvements.is_empty() && self.moves.is_empty()
     }
     /// When [`Base::advance`] should be called, besides after confirmations.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let stage = self.deadline.filter(|_| !self.stages.is_empty());
-        stage.into_iter().chain(self.moves.poll_timeout()).min()
+        let stages = self.repairs.poll_timeout().into_iter().chain(self.improvements.poll_timeout());
+        stages.chain(self.moves.poll_timeout()).min()
     }
     /// Addresses at a switch that packets may be sent to.
     pub(crate) fn addresses_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
@@ -68,7 +67,16 @@ impl Base {
     /// Next hops towards a switch that may be in effect now, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
         let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
-        graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default()
+        let mut graph = graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default();
+        self.add_old(to, &mut graph);
+        graph
+    }
+
+    /// Adds where unsure switches may send packets.
+    fn add_old(&self, to: NodeIx, graph: &mut Graph) {
+        for (node, next) in self.old.get(&to).into_iter().flatten() {
+            graph.entry(*node).or_default().extend(next);
+        }
     }
 
     /// Hosts came or went. Answers the addresses that have left a switch: [`Moves`] are to be begun for them.
@@ -126,54 +134,67 @@ impl Base {
         self.is_stale = true;
     }
 
-    /// Leads round switches that are not known to have the rules wanted, once they are others than before.
-    pub(crate) fn follow_unsure(&mut self, network: &Network, fabric: &Fabric) {
-        let unsure = fabric.unsure();
-        if !std::mem::take(&mut self.is_stale) && unsure == self.unsure {
-            return;
+    /// Whether rules may decide at a switch that are not those wanted.
+    pub(crate) fn is_unsure(&self, node: NodeIx) -> bool {
+        self.unsure.contains(&node)
+    }
+
+    /// Leads round switches that are not known to have the rules wanted; whether they are others than before.
+    pub(crate) fn follow_unsure(&mut self, now: Time, network: &Network, fabric: &Fabric) -> bool {
+        let unsure = fabric.unsure(now);
+        let are_others = unsure != self.unsure;
+        if std::mem::take(&mut self.is_stale) || are_others {
+            self.unsure = unsure;
+            self.lead_round(now, network, fabric);
         }
-        self.unsure = unsure;
+        are_others
+    }
+
+    fn lead_round(&mut self, now: Time, network: &Network, fabric: &Fabric) {
+        self.old = self.old_hops(network, fabric);
         let mut target = self.wanted.clone();
-        for (to, addresses) in self.by_edge.iter().filter(|(_, addresses)| !addresses.is_empty()) {
-            let old = self.old_hops(addresses, network, fabric);
-            if old.is_empty() {
-                continue;
-            }
+        for (to, old) in &self.old {
             let towards = |((node, dst), hops): (&Slot, &Arc<[NextHop]>)| (dst == to).then(|| (*node, hops.clone()));
             let hops: Hops = self.wanted.0.iter().filter_map(towards).collect();
-            if let Some(hops) = unsure::avoid(&hops, &old, *to, network) {
+            if let Some(hops) = unsure::avoid(&hops, old, *to, network) {
                 let table = Arc::make_mut(&mut target);
                 table.0.retain(|(_, dst), _| dst != to);
                 table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
             }
         }
         if target.0 != self.target.0 {
-            self.set_target(&target, network, fabric);
+            self.set_target(now, &target, network, fabric);
         }
     }
 
-    /// Where unsure switches may send packets to these addresses.
-    fn old_hops(&self, addresses: &BTreeSet<Ipv4Addr>, network: &Network, fabric: &Fabric) -> Graph {
-        let mut old = Graph::new();
+    /// Where unsure switches may send packets, by destination.
+    fn old_hops(&self, network: &Network, fabric: &Fabric) -> BTreeMap<NodeIx, Graph> {
+        let mut edges: BTreeMap<Ipv4Addr, NodeIx> = BTreeMap::new();
+        for (edge, addresses) in &self.by_edge {
+            edges.extend(addresses.iter().map(|address| (*address, *edge)));
+        }
+        let mut old: BTreeMap<NodeIx, Graph> = BTreeMap::new();
         for node in &self.unsure {
             let Some(switch) = fabric.switches.get(node) else { continue };
-            let keys = addresses.iter().map(|address| base_key(*address));
-            let beyond = keys.flat_map(|key| switch.ports_of(&key).collect::<Vec<_>>());
-            let beyond: BTreeSet<NodeIx> = beyond.flat_map(|port| network.beyond(*node, port)).collect();
-            if !beyond.is_empty() {
-                old.insert(*node, beyond);
+            for (address, port) in switch.ways_out() {
+                let Some(to) = edges.get(&address) else { continue };
+                for next in network.beyond(*node, port) {
+                    old.entry(*to).or_default().entry(*node).or_default().insert(next);
+                }
             }
         }
         old
     }
 
     /// Next hops are to be these now. A change under way is left where it is: the new one starts from there.
-    fn set_target(&mut self, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
+    fn set_target(&mut self, now: Time, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
         self.target = target.clone();
-        self.stages.clear();
-        self.waiting.clear();
-        self.deadline = None;
-        self.fading.retain(|((node, _), ticket, _)| !fabric.is_confirmed(*node, *ticket));
+        (self.repairs, self.improvements) = (Sequence::default(), Sequence::default());
+        self.draining.retain(|(_, until)| now < *until);
+        let is_confirmed = |fading: &mut (Slot, u64, Arc<[NextHop]>)| fabric.is_confirmed(fading.0.0, fading.1);
+        let until = now.saturating_add(network.drain_time_of(self.longest_way));
+        let confirmed: BTreeSet<NodeIx> = self.fading.extract_if(.., is_confirmed).map(|((_, to), _, _)| to).collect();
+        self.draining.extend(confirmed.into_iter().map(|to| (to, until)));
         let mut changed: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
         for (node, to) in self.hops.keys().chain(target.0.keys()) {
             if node != to && self.hops.get(&(*node, *to)) != target.0.get(&(*node, *to)) {
@@ -183,25 +204,54 @@ impl Base {
         // One walk over all next hops, not one per destination.
         let is_changed = |slot: &Slot| changed.contains_key(&slot.1);
         let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
-        let old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
-        let new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
-        let none = Graph::new();
+        let mut old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
+        let mut new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
         for (to, nodes) in &changed {
-            let (old, new) = (old.get(to).unwrap_or(&none), new.get(to).unwrap_or(&none));
-            // Changes under way are not done: what must not mix with them waits for a stage of its own.
-            let is_at_once = stage::is_at_once(nodes, old, new, *to);
-            let under_way = self.fading.iter().filter(|((_, dst), _, _)| dst == to && !is_at_once);
-            let before = self.waiting.len();
-            self.waiting.extend(under_way.map(|((node, _), ticket, _)| (*node, *ticket)));
-            let first = usize::from(self.waiting.len() > before);
-            let groups = if is_at_once { vec![nodes.clone()] } else { stage::by_depth(nodes, new) };
-            for (stage, group) in groups.into_iter().enumerate() {
-                if self.stages.len() <= stage + first {
-                    self.stages.resize(stage + first + 1, Vec::new());
-                }
-                self.stages[stage + first].extend(group.into_iter().map(|node| (node, *to)));
+            // Unsure switches do not change: where they may send packets is part of both.
+            let (old, new) = (old.entry(*to).or_default(), new.entry(*to).or_default());
+            self.add_old(*to, old);
+            self.add_old(*to, new);
+            if stage::is_at_once(nodes, old, new, *to) {
+                self.repairs.put(0, nodes.iter().map(|node| (*node, *to)));
+                continue;
+            }
+            // Whoever only stops using some next hops makes no new cycle, and may end one.
+            let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
+                nodes.iter().copied().partition(|node| self.is_narrower((*node, *to)));
+            self.repairs.put(0, narrower.into_iter().map(|node| (node, *to)));
+            let longest_way = stage::depths(old).map(longest);
+            let is_improvement = longest_way.is_some() && self.is_working(*to, &wider, network);
+            let sequence = if is_improvement { &mut self.improvements } else { &mut self.repairs };
+            // Changes under way are not done, and this must not mix with them.
+            let under_way = self.fading.iter().filter(|((_, dst), _, _)| dst == to);
+            let is_waiting = sequence.wait_for(under_way.map(|((node, _), ticket, _)| (*node, *ticket)));
+            let first = usize::from(is_waiting && !is_improvement);
+            self.longest_way = self.longest_way.max(longest_way.unwrap_or(old.len() as u32));
+            sequence.drain(
+                network.drain_time_of(self.longest_way),
+                is_waiting || self.draining.iter().any(|(dst, _)| dst == to),
+            );
+            for (stage, group) in stage::by_depth(&wider, new).into_iter().enumerate() {
+                sequence.put(stage + first, group.into_iter().map(|node| (node, *to)));
             }
         }
+    }
+
+    /// Whether next hops are to be fewer, or none, and no others.
+    fn is_narrower(&self, slot: Slot) -> bool {
+        let before = self.hops.get(&slot).map(|hops| &hops[..]).unwrap_or_default();
+        let after = self.target.0.get(&slot).map(|hops| &hops[..]).unwrap_or_default();
+        after.iter().all(|hop| before.iter().any(|other| other.link == hop.link))
+    }
+
+    /// Whether next hops towards a switch all work now, and these have some.
+    fn is_working(&self, to: NodeIx, nodes: &BTreeSet<NodeIx>, network: &Network) -> bool {
+        let leads_on = |hop: &NextHop| {
+            let is_alive = network.is_alive(hop.link);
+            is_alive && network.far_end(hop.link).is_some_and(|next| next == to || self.hops.contains_key(&(next, to)))
+        };
+        nodes.iter().all(|node| self.hops.contains_key(&(*node, to)))
+            && self.hops.iter().filter(|((_, dst), _)| *dst == to).all(|(_, hops)| hops.iter().all(leads_on))
     }
 
     /// Hosts whose old rules are gone everywhere get new ones; the switches they are at.
@@ -223,21 +273,14 @@ impl Base {
     /// Goes on with the change as far as confirmations allow; whether anything was changed.
     pub(crate) fn advance(&mut self, now: Time, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> bool {
         let mut has_changed = false;
-        while !self.stages.is_empty() {
-            self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
-            // The first stage has no deadline: it waits for nobody.
-            let is_first = self.deadline.is_none();
-            if !is_first && !self.waiting.is_empty() && self.deadline.is_some_and(|deadline| now < deadline) {
-                break;
-            }
-            let stage = self.stages.pop_front().expect("there is a first stage");
+        while let Some(stage) = self.repairs.next_repair(now, fabric) {
             self.apply(&stage, compiler, network, fabric);
-            if !is_first {
-                self.waiting.clear();
-            }
-            let nodes: BTreeSet<NodeIx> = stage.iter().map(|(node, _)| *node).collect();
-            self.waiting.extend(nodes.into_iter().map(|node| (node, fabric.ticket(node))));
-            self.deadline = Some(now.saturating_add(PATIENCE));
+            self.repairs.made(&stage, fabric);
+            has_changed = true;
+        }
+        while let Some(stage) = self.improvements.next_improvement(now, fabric) {
+            self.apply(&stage, compiler, network, fabric);
+            self.improvements.made(&stage, fabric);
             has_changed = true;
         }
         has_changed
@@ -260,6 +303,10 @@ impl Base {
             self.fading.extend(before.map(|before| (slot, ticket, before)));
         }
     }
+}
+
+fn longest(depths: BTreeMap<NodeIx, u32>) -> u32 {
+    depths.into_values().max().unwrap_or(0)
 }
 
 /// Next hops by destination, as graphs.

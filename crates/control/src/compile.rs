@@ -197,6 +197,11 @@ pub(crate) fn base_key(host: Ipv4Addr) -> RuleKey {
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
     key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
 }
+/// The address a rule that forwards packets is about, if it is about one.
+pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
+    let to = key.match_.ipv4_dst.filter(|to| key.table == FORWARD && *to == Masked::<Ipv4Addr>::exact(to.value))?;
+    Some(to.value)
+}
 /// What names the rule of a pinned flow.
 pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
     key(FORWARD, priority, tuple_match(tuple))

@@ -177,7 +177,7 @@ impl Controller {
 
     /// When [`Controller::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let timers = [self.resume_at, self.base.poll_timeout()];
+        let timers = [self.resume_at, self.base.poll_timeout(), self.fabric.next_late(self.now)];
         timers.into_iter().flatten().chain(self.next_timer()).min()
     }
 

@@ -38,8 +38,12 @@ impl Fabric {
         self.switches.get(&node).map_or(0, Installer::ticket)
     }
     /// Switches where rules may decide that are not those wanted.
-    pub(crate) fn unsure(&self) -> BTreeSet<NodeIx> {
-        self.switches.iter().filter(|(_, switch)| switch.is_unsure()).map(|(node, _)| *node).collect()
+    pub(crate) fn unsure(&self, now: Time) -> BTreeSet<NodeIx> {
+        self.switches.iter().filter(|(_, switch)| switch.is_unsure(now)).map(|(node, _)| *node).collect()
+    }
+    /// When the next switch will be unsure because it does not confirm.
+    pub(crate) fn next_late(&self, now: Time) -> Option<Time> {
+        self.switches.values().filter_map(Installer::late_from).filter(|at| *at > now).min()
     }
     /// Tickets of all switches.
     pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
@@ -95,6 +99,12 @@ impl Task {
     /// Leaves out changes still to come.
     pub(crate) fn leave_out(&mut self, is_meant: impl Fn(&RuleKey) -> bool) {
         self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
+    }
+
+    /// Whether a switch has gone that was to confirm the step under way.
+    pub(crate) fn is_cut_off(&self, fabric: &Fabric) -> bool {
+        let switch = |(node, ticket): &(NodeIx, u64)| Some((fabric.switches.get(node)?, *ticket));
+        self.waiting.iter().filter_map(switch).any(|(switch, ticket)| switch.is_cut_off(ticket))
     }
 
     /// Goes on as far as it can.

@@ -8,10 +8,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use core::net::Ipv4Addr;
+use net::Time;
+
 use openflow::{
     Action, Bucket, FlowModFlags, FlowRemoved, FlowStats, GroupDescription, GroupId, GroupKind, Instructions, Match,
     PortNo, TableId, Xid,
 };
+
+use crate::compile::destination;
+use crate::sequence::PATIENCE;
 
 /// What names a rule on a switch. Ordered as switches list them: by table, priority (highest first), match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -94,8 +100,8 @@ pub(crate) struct Installer {
     pub(crate) refused_groups: BTreeSet<GroupId>,
     foreign_groups: BTreeSet<GroupId>,
     pub(crate) sent: BTreeMap<Xid, Sent>,
-    /// Barriers out, with what they confirm.
-    barriers: VecDeque<(Xid, u64)>,
+    /// Barriers out, with what they confirm and when they were sent.
+    barriers: VecDeque<(Xid, u64, Time)>,
     /// Number of the latest change of what is wanted.
     version: u64,
     confirmed: u64,
@@ -160,12 +166,19 @@ impl Installer {
     /// Whether what was wanted then has been confirmed, or cannot be for now: the survey after reconnection will see to it,
     /// or the end of the time a switch is held back. Until then it counts as unsure.
     pub(crate) fn is_confirmed(&self, ticket: u64) -> bool {
-        let has_nothing_to_say = || self.is_idle() && self.dirty.is_empty() && self.dirty_groups.is_empty();
-        !self.is_online || self.is_held || self.confirmed >= ticket || has_nothing_to_say()
+        !self.is_online || self.is_held || self.confirmed >= ticket || self.is_up_to_date()
+    }
+    /// Whether everything wanted is there, and confirmed.
+    fn is_up_to_date(&self) -> bool {
+        self.is_idle() && self.dirty.is_empty() && self.dirty_groups.is_empty()
+    }
+    /// Whether what was wanted then has not been confirmed, and will not be before a survey.
+    pub(crate) fn is_cut_off(&self, ticket: u64) -> bool {
+        (!self.is_online || self.is_held) && self.confirmed < ticket
     }
     /// Whether nothing is left to send or to be confirmed.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.is_online || (!self.is_held && self.is_idle() && self.dirty.is_empty() && self.dirty_groups.is_empty())
+        !self.is_online || (!self.is_held && self.is_up_to_date())
     }
     /// Whether everything sent was confirmed.
     pub(crate) fn is_idle(&self) -> bool {
@@ -225,6 +238,9 @@ impl Installer {
 
     /// The connection is gone: what was not confirmed may or may not have been done.
     pub(crate) fn offline(&mut self) {
+        if self.is_up_to_date() {
+            self.confirmed = self.version;
+        }
         self.is_online = false;
         let doubtful = std::mem::take(&mut self.sent).into_values().filter_map(|sent| match sent {
             Sent::Rule(key, before) => Some((key, before?)),
@@ -290,21 +306,27 @@ impl Installer {
     }
 
     /// Whether rules may decide here that are not those wanted, and for longer than a change takes.
-    pub(crate) fn is_unsure(&self) -> bool {
+    pub(crate) fn is_unsure(&self, now: Time) -> bool {
+        let is_reconciling = || self.reconciled_at > 0 && !self.is_confirmed(self.reconciled_at);
         match self.is_online {
-            true => self.is_held || (self.reconciled_at > 0 && !self.is_confirmed(self.reconciled_at)),
+            true => self.is_held || is_reconciling() || self.late_from().is_some_and(|late| late <= now),
             false => !self.installed.is_empty(),
         }
     }
-    /// Ports that packets a rule is for may leave by now.
-    pub(crate) fn ports_of(&self, key: &RuleKey) -> impl Iterator<Item = PortNo> {
+    /// When a switch that does not confirm will be unsure.
+    pub(crate) fn late_from(&self) -> Option<Time> {
+        self.barriers.front().map(|(.., sent)| sent.saturating_add(PATIENCE))
+    }
+    /// Ports by which packets to addresses may leave now, whatever rule sends them there.
+    pub(crate) fn ways_out(&self) -> impl Iterator<Item = (Ipv4Addr, PortNo)> {
         let before = self.sent.values().filter_map(|sent| match sent {
-            Sent::Rule(other, before) => before.as_ref().map(|before| (other, before)),
+            Sent::Rule(key, before) => before.as_ref().map(|before| (key, before)),
             Sent::Group(..) => None,
         });
-        let doubtful = self.doubtful.iter().map(|(other, before)| (other, before));
-        let before = before.chain(doubtful).filter(move |(other, _)| *other == key).map(|(_, before)| before);
-        self.installed.get(key).into_iter().chain(before).flat_map(|rule| self.ports_of_rule(rule))
+        let doubtful = self.doubtful.iter().map(|(key, before)| (key, before));
+        let rules = self.installed.iter().chain(before).chain(doubtful);
+        let to = rules.filter_map(|(key, rule)| Some((destination(key)?, rule)));
+        to.flat_map(|(address, rule)| self.ports_of_rule(rule).into_iter().map(move |port| (address, port)))
     }
     fn ports_of_rule(&self, rule: &Rule) -> Vec<PortNo> {
         let output = |action: &Action| match action {
@@ -340,20 +362,20 @@ impl Installer {
     }
 
     /// A barrier of everything sent so far went out; whether it is the last one of its batch.
-    pub(crate) fn barrier_sent(&mut self, xid: Xid, is_last: bool) {
+    pub(crate) fn barrier_sent(&mut self, now: Time, xid: Xid, is_last: bool) {
         let is_all =
             is_last && self.dirty.is_empty() && self.dirty_groups.iter().all(|group| !self.groups.contains_key(group));
         let confirms = if is_all { self.version } else { 0 };
-        self.barriers.push_back((xid, confirms));
+        self.barriers.push_back((xid, confirms, now));
     }
 
     /// A barrier was answered: everything before it is done or was refused.
     pub(crate) fn barrier(&mut self, xid: Xid) {
-        let Some(position) = self.barriers.iter().position(|(barrier, _)| *barrier == xid) else {
+        let Some(position) = self.barriers.iter().position(|(barrier, ..)| *barrier == xid) else {
             return; // Of an earlier question, or never asked.
         };
         let mut has_deleted = false;
-        for (barrier, confirms) in self.barriers.drain(..=position) {
+        for (barrier, confirms, _) in self.barriers.drain(..=position) {
             self.confirmed = self.confirmed.max(confirms);
             let later = self.sent.split_off(&barrier);
             for sent in self.sent.values() {

@@ -26,6 +26,7 @@ mod packets;
 mod pairs;
 mod pins;
 mod ports;
+mod sequence;
 mod session;
 mod stage;
 mod stats;

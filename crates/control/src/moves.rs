@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Time};
 
-use crate::base::{PATIENCE, Place};
+use crate::base::Place;
 use crate::fabric::Fabric;
+use crate::sequence::PATIENCE;
 
 /// Addresses whose old rules are being removed.
 #[derive(Debug, Default)]

@@ -108,6 +108,10 @@ impl Network {
     pub(crate) fn near_end(&self, link: LinkIx) -> Option<NodeIx> {
         Some(self.wires.get(link.ix())?.from)
     }
+    /// Both ends of a link.
+    pub(crate) fn ends(&self, link: LinkIx) -> impl Iterator<Item = NodeIx> {
+        self.near_end(link).into_iter().chain(self.far_end(link))
+    }
     pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
         Some(self.wires.get(link.ix())?.rate)
     }

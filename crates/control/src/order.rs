@@ -160,9 +160,8 @@ fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
 mod tests {
     use std::cmp::Reverse;
 
-    use openflow::{
-        Action, Bucket, Envelope, FlowStats, GroupDescription, Match, PortNo, Xid, headers::ether,
-    };
+    use net::Time;
+    use openflow::{Action, Bucket, Envelope, FlowStats, GroupDescription, Match, PortNo, Xid, headers::ether};
 
     use super::*;
     use crate::install::Wanted;
@@ -201,7 +200,7 @@ mod tests {
                         message
                     }
                     Item::Barrier => {
-                        switch.barrier_sent(Xid(*next), position == last);
+                        switch.barrier_sent(Time::ZERO, Xid(*next), position == last);
                         Message::BarrierRequest
                     }
                     Item::Occupied(..) => continue,

@@ -4,6 +4,9 @@
 //! A division changes in three steps: labels of new paths everywhere; then the groups of the source, in one change per
 //! destination host; then, when packets on old paths have arrived, old labels are taken away. A packet goes by one label
 //! all the way, so no step loops or loses it.
+//!
+//! Paths through switches that may have other rules than those wanted ([`crate::unsure`]) are not begun with: labels would
+//! not be known there. Those that have been installed stay. While that is so of the source itself, nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,35 +87,51 @@ impl Pairs {
         base: &Base,
         fabric: &mut Fabric,
     ) -> Option<Time> {
-        let free: Vec<Pair> = self.pending.iter().filter(|pair| !self.tasks.contains_key(pair)).copied().collect();
-        for pair in free {
-            self.pending.remove(&pair);
-            self.begin(compiler, pair, placements, network, base);
-        }
-        let (mut resume_at, mut done) = (None, Vec::new());
-        for (pair, (task, _)) in &mut self.tasks {
-            match task.advance(now, fabric) {
-                Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
-                progress => done.push((*pair, progress)),
+        let mut resume_at;
+        loop {
+            let is_free = |pair: &&Pair| !self.tasks.contains_key(pair) && !base.is_unsure(pair.0);
+            let free: Vec<Pair> = self.pending.iter().filter(is_free).copied().collect();
+            for pair in free {
+                self.pending.remove(&pair);
+                self.begin(compiler, pair, placements, network, base);
+            }
+            let mut done = Vec::new();
+            resume_at = None;
+            for (pair, (task, _)) in &mut self.tasks {
+                let progress = if task.is_cut_off(fabric) { Progress::Refused } else { task.advance(now, fabric) };
+                match progress {
+                    Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
+                    progress => done.push((*pair, progress)),
+                }
+            }
+            if done.is_empty() {
+                break;
+            }
+            for (pair, progress) in done {
+                self.end(now, pair, progress, network, fabric);
             }
         }
-        for (pair, progress) in done {
-            let Some((_, old)) = self.tasks.remove(&pair) else { continue };
-            if progress == Progress::Refused {
-                self.give_up(pair, &old, fabric);
-            }
-            let drain = old.paths.iter().map(|labelled| network.drain_time(&labelled.path.path)).max();
-            self.draining.push((now.saturating_add(drain.unwrap_or_default()), pair, old));
-        }
-        let drained = self.draining.extract_if(.., |(at, _, _)| *at <= now).collect::<Vec<_>>();
+        // Labels stay while nobody knows whether they are still written.
+        let is_drained = |(at, pair, _): &mut (Time, Pair, Division)| *at <= now && !base.is_unsure(pair.0);
+        let drained = self.draining.extract_if(.., is_drained).collect::<Vec<_>>();
         for (_, pair, old) in drained {
             self.clear(&old, fabric);
             self.release(pair, &old);
         }
-        self.draining.iter().map(|(at, _, _)| *at).chain(resume_at).min()
+        let later = self.draining.iter().map(|(at, _, _)| *at).filter(|at| *at > now);
+        later.chain(resume_at).min()
     }
 
-    /// A switch would not have a rule: the pair is left to the base. Neither division may stay at the source; the old one's
+    fn end(&mut self, now: Time, pair: Pair, progress: Progress, network: &Network, fabric: &mut Fabric) {
+        let Some((_, old)) = self.tasks.remove(&pair) else { return };
+        if progress == Progress::Refused {
+            self.give_up(pair, &old, fabric);
+        }
+        let drain = old.paths.iter().map(|labelled| network.drain_time(&labelled.path.path)).max();
+        self.draining.push((now.saturating_add(drain.unwrap_or_default()), pair, old));
+    }
+
+    /// A switch would not have a rule, or has gone: the pair is left to the base. Neither division may stay at the source; the old one's
     /// paths may be dead.
     fn give_up(&mut self, pair: Pair, old: &Division, fabric: &mut Fabric) {
         let new = self.now.remove(&pair).unwrap_or_default();
@@ -146,7 +165,12 @@ impl Pairs {
 
     fn begin(&mut self, compiler: Compiler, pair: Pair, placements: &Placements, network: &Network, base: &Base) {
         let wanted = placements.pairs().get(&pair).map(|paths| &paths[..]).unwrap_or_default();
-        let new = self.compile(compiler, pair, wanted, network, base);
+        let known = self.now.get(&pair).map(|division| &division.paths[..]).unwrap_or_default();
+        let is_known = |path: &WeightedPath| known.iter().any(|labelled| labelled.path.path == path.path);
+        let is_sure = |link: &LinkIx| network.ends(*link).all(|node| !base.is_unsure(node));
+        let can_begin = |path: &&WeightedPath| is_known(path) || path.path.iter().all(is_sure);
+        let wanted: Vec<WeightedPath> = wanted.iter().filter(can_begin).cloned().collect();
+        let new = self.compile(compiler, pair, &wanted, network, base);
         let old = self.now.remove(&pair).unwrap_or_default();
         if new.source == old.source && new.inner == old.inner {
             self.release(pair, &old);

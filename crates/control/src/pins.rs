@@ -15,6 +15,9 @@
 //! arrive first; they would be sent back to it. Step 3 deletes rules no packet meets any more. The published order, from
 //! the bottleneck of the *old* path, can loop where the paths visit common switches in opposite order.
 //!
+//! Nothing is begun while a switch of either path may have other rules than those wanted ([`crate::unsure`]); a flow
+//! whose path is dead then goes by the base.
+//!
 //! **First pins and releases** go between the base (and labels) and the path; there the order is that of
 //! [`crate::stage::order`], with the same wait between groups.
 
@@ -135,8 +138,8 @@ impl Pins {
     }
 
     /// Rules of another flow are gone: there may be room. Only what left by its own will counts; what is taken back after a
-    /// refusal does not, or refusals would cause each other for ever.
-    fn try_missed(&mut self) {
+    /// refusal does not, or refusals would cause each other for ever. Or a switch has come back.
+    pub(crate) fn try_missed(&mut self) {
         for tuple in std::mem::take(&mut self.missed) {
             if let Some(pinned) = self.flows.get_mut(&tuple) {
                 pinned.wanted = pinned.missed.take();
@@ -167,10 +170,19 @@ impl Pinned {
                 if self.now.as_ref().map(|(path, _)| path) == self.wanted.as_ref() {
                     return Progress::Done;
                 }
-                self.task = Some(self.begin(tuple, around));
+                let target = match self.wanted.clone() {
+                    Some(_) if self.is_unsure(around) && self.is_served(around.network) => {
+                        return Progress::Waiting(None);
+                    }
+                    Some(_) if self.is_unsure(around) => None,
+                    wanted => wanted,
+                };
+                self.task = Some(self.begin(tuple, target.as_ref(), around));
             }
             let (task, reached) = self.task.as_mut().expect("a task was begun");
-            match task.advance(now, fabric) {
+            let is_cut_off = reached.is_some() && task.is_cut_off(fabric);
+            let progress = if is_cut_off { Progress::Refused } else { task.advance(now, fabric) };
+            match progress {
                 waiting @ Progress::Waiting(_) => return waiting,
                 Progress::Done => {
                     let is_reached = reached.as_ref().map(|(path, _)| path) == self.wanted.as_ref();
@@ -182,10 +194,24 @@ impl Pinned {
                 Progress::Refused => {
                     self.give_up(tuple, around, fabric);
                     fates.push(Fate::Refused(*tuple));
-                    return Progress::Refused;
+                    if self.is_served(around.network) {
+                        return Progress::Refused;
+                    }
+                    self.wanted = None; // Where it was it cannot stay: it goes by the base.
                 }
             }
         }
+    }
+
+    /// Whether a switch of either path may have other rules than those wanted: nothing can be moved safely.
+    fn is_unsure(&self, around: &Surroundings<'_>) -> bool {
+        let paths = self.now.iter().map(|(path, _)| path).chain(&self.wanted);
+        let mut nodes = paths.flat_map(|path| path.iter().flat_map(|link| around.network.ends(*link)));
+        nodes.any(|node| around.base.is_unsure(node))
+    }
+    /// Whether the flow can go on as it does.
+    fn is_served(&self, network: &Network) -> bool {
+        self.now.iter().all(|(path, _)| path.iter().all(|link| network.is_alive(*link)))
     }
 
     fn purge(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {
@@ -218,8 +244,13 @@ impl Pinned {
         self.wanted = self.now.as_ref().map(|(path, _)| path.clone());
     }
 
-    fn begin(&self, tuple: &FiveTuple, around: &Surroundings<'_>) -> (Task, Option<(Path, u16)>) {
-        match (&self.now, &self.wanted) {
+    fn begin(
+        &self,
+        tuple: &FiveTuple,
+        target: Option<&Path>,
+        around: &Surroundings<'_>,
+    ) -> (Task, Option<(Path, u16)>) {
+        match (&self.now, target) {
             (Some((old, priority)), Some(new)) => {
                 let (steps, priority) = migration(tuple, old, *priority, new, around);
                 (Task::new(steps), Some((new.clone(), priority)))

@@ -17,7 +17,8 @@
 //! may change at once. That is so after most failures in tiered networks, where detours go neither up after down nor back.
 //!
 //! Who repairs the base does not wait for packets: a few may be dropped by a switch that would have to send them back where
-//! they came from, which a network with a hole is worth. Who moves a flow does ([`crate::pins`]).
+//! they came from, which a network with a hole is worth. Who improves it does ([`crate::sequence`]), and so does who moves a
+//! flow ([`crate::pins`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

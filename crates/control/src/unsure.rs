@@ -1,7 +1,7 @@
 //! Next hops that lead round switches whose rules are not as wanted.
 //!
-//! A switch that cannot be reached keeps the rules it has, and one that was just found keeps those of an earlier life until it
-//! has confirmed new ones. Which ones is known. What the balancer wants has no cycle; with such rules it may have one.
+//! A switch that cannot be reached keeps the rules it has, one that was just found keeps those of an earlier life until it
+//! has confirmed new ones, and one that does not confirm has the old or the new ones. Which ones is known. What the balancer wants has no cycle; with such rules it may have one.
 //!
 //! *Rule.* No switch sends packets to an unsure one from which they may come back. *Claim.* Then every cycle is one of old
 //! rules alone. *Proof.* Wanted next hops have no cycle, so a cycle has an old one, of an unsure switch. Go round

@@ -151,7 +151,11 @@ impl Controller {
     fn advance(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
         self.follow_moves();
-        self.base.follow_unsure(&self.network, &self.fabric);
+        if self.base.follow_unsure(now, &self.network, &self.fabric) {
+            let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
+            self.pairs.mark(divided);
+            self.pins.try_missed();
+        }
         self.base.advance(now, compiler, &self.network, &mut self.fabric);
         let (network, fabric) = (&self.network, &mut self.fabric);
         let pairs = self.pairs.advance(now, compiler, &self.placements, network, &self.base, fabric);
@@ -220,7 +224,7 @@ impl Controller {
                 }
                 Item::Barrier => {
                     let envelope = session.seal(Message::BarrierRequest);
-                    switch.barrier_sent(envelope.xid, position == last);
+                    switch.barrier_sent(self.now, envelope.xid, position == last);
                     self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
                 }
                 Item::Occupied(key, error) => {
