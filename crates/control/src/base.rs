@@ -11,10 +11,13 @@ use openflow::PortNo;
 use crate::compile::{Compiler, base_key};
 use crate::fabric::Fabric;
 use crate::moves::Moves;
-use crate::network::Network;
+use crate::network::{Beyond, Network};
 use crate::sequence::{Sequence, Slot};
 use crate::stage::{self, Graph};
 use crate::unsure::{self, Hops};
+
+/// Stands for switches that are not known, in graphs of next hops.
+const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
 
 /// The base as it is being installed.
 #[derive(Debug, Default)]
@@ -140,18 +143,24 @@ impl Base {
     }
 
     /// Leads round switches that are not known to have the rules wanted; whether they are others than before.
-    pub(crate) fn follow_unsure(&mut self, now: Time, network: &Network, fabric: &Fabric) -> bool {
+    pub(crate) fn follow_unsure(
+        &mut self,
+        now: Time,
+        network: &Network,
+        fabric: &Fabric,
+        strangers: impl Fn() -> BTreeSet<NodeIx>,
+    ) -> bool {
         let unsure = fabric.unsure(now);
         let are_others = unsure != self.unsure;
         if std::mem::take(&mut self.is_stale) || are_others {
             self.unsure = unsure;
-            self.lead_round(now, network, fabric);
+            self.lead_round(now, network, fabric, strangers);
         }
         are_others
     }
 
-    fn lead_round(&mut self, now: Time, network: &Network, fabric: &Fabric) {
-        self.old = self.old_hops(network, fabric);
+    fn lead_round(&mut self, now: Time, network: &Network, fabric: &Fabric, strangers: impl Fn() -> BTreeSet<NodeIx>) {
+        self.old = if self.unsure.is_empty() { BTreeMap::new() } else { self.old_hops(network, fabric, &strangers()) };
         let mut target = self.wanted.clone();
         for (to, old) in &self.old {
             let towards = |((node, dst), hops): (&Slot, &Arc<[NextHop]>)| (dst == to).then(|| (*node, hops.clone()));
@@ -167,22 +176,35 @@ impl Base {
         }
     }
 
-    /// Where unsure switches may send packets, by destination.
-    fn old_hops(&self, network: &Network, fabric: &Fabric) -> BTreeMap<NodeIx, Graph> {
+    /// Where unsure switches may send packets, by destination. Behind a port with nothing known there may be switches that
+    /// are not connected, and packets come out of them by any other such port: at `strangers`.
+    fn old_hops(&self, network: &Network, fabric: &Fabric, strangers: &BTreeSet<NodeIx>) -> BTreeMap<NodeIx, Graph> {
         let mut edges: BTreeMap<Ipv4Addr, NodeIx> = BTreeMap::new();
         for (edge, addresses) in &self.by_edge {
             edges.extend(addresses.iter().map(|address| (*address, *edge)));
         }
         let mut old: BTreeMap<NodeIx, Graph> = BTreeMap::new();
+        let mut is_anywhere = BTreeSet::new();
         for node in &self.unsure {
             let Some(switch) = fabric.switches.get(node) else { continue };
+            let mut ports: BTreeMap<PortNo, Beyond> = BTreeMap::new();
             for (address, port) in switch.ways_out() {
                 let Some(to) = edges.get(&address) else { continue };
-                for next in network.beyond(*node, port) {
-                    old.entry(*to).or_default().entry(*node).or_default().insert(next);
+                let next = old.entry(*to).or_default().entry(*node).or_default();
+                match ports.entry(port).or_insert_with(|| network.beyond(*node, port)) {
+                    Beyond::Host => {}
+                    Beyond::Switches(nodes) => next.extend(&*nodes),
+                    Beyond::Unknown => {
+                        next.insert(SOMEWHERE);
+                        is_anywhere.insert(*to);
+                    }
                 }
             }
         }
+        for to in is_anywhere {
+            old.entry(to).or_default().insert(SOMEWHERE, strangers.clone());
+        }
+        old.retain(|_, graph| graph.values().any(|next| !next.is_empty()));
         old
     }
 
@@ -215,17 +237,17 @@ impl Base {
                 self.repairs.put(0, nodes.iter().map(|node| (*node, *to)));
                 continue;
             }
+            let longest_way = stage::depths(old).map(longest);
+            let is_improvement = longest_way.is_some() && self.is_working(*to, nodes, network);
             // Whoever only stops using some next hops makes no new cycle, and may end one.
             let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
-                nodes.iter().copied().partition(|node| self.is_narrower((*node, *to)));
-            self.repairs.put(0, narrower.into_iter().map(|node| (node, *to)));
-            let longest_way = stage::depths(old).map(longest);
-            let is_improvement = longest_way.is_some() && self.is_working(*to, &wider, network);
+                nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));
             let sequence = if is_improvement { &mut self.improvements } else { &mut self.repairs };
             // Changes under way are not done, and this must not mix with them.
             let under_way = self.fading.iter().filter(|((_, dst), _, _)| dst == to);
             let is_waiting = sequence.wait_for(under_way.map(|((node, _), ticket, _)| (*node, *ticket)));
-            let first = usize::from(is_waiting && !is_improvement);
+            let first = usize::from(!is_improvement && (is_waiting || !narrower.is_empty()));
+            sequence.put(0, narrower.into_iter().map(|node| (node, *to)));
             self.longest_way = self.longest_way.max(longest_way.unwrap_or(old.len() as u32));
             sequence.drain(
                 network.drain_time_of(self.longest_way),

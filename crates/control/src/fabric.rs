@@ -101,6 +101,12 @@ impl Task {
         self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
     }
 
+    /// Leaves out pauses: there is nothing to wait for any more.
+    pub(crate) fn hurry(&mut self) {
+        self.resume_at = None;
+        self.steps.iter_mut().for_each(|step| step.pause = Time::ZERO);
+    }
+
     /// Whether a switch has gone that was to confirm the step under way.
     pub(crate) fn is_cut_off(&self, fabric: &Fabric) -> bool {
         let switch = |(node, ticket): &(NodeIx, u64)| Some((fabric.switches.get(node)?, *ticket));

@@ -3,7 +3,7 @@
 //! Switches, hosts and cables get a number when first seen; what is gone is dead in `alive`. A host seen elsewhere than
 //! before is a new one (its paths, its edge switch and its class are others), and the old one is dead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Tier, Time, Topology, TopologyBuilder};
@@ -40,6 +40,16 @@ struct Wire {
     /// Port at the sending end; `None` at hosts.
     port: Option<PortNo>,
     rate: Bandwidth,
+}
+
+/// What is behind a port.
+pub(crate) enum Beyond {
+    /// Hosts alone.
+    Host,
+    /// These switches, now or before.
+    Switches(BTreeSet<NodeIx>),
+    /// Nothing is known.
+    Unknown,
 }
 
 /// The network as it is known.
@@ -125,10 +135,17 @@ impl Network {
     pub(crate) fn host(&self, host: HostIx) -> Option<&HostFacts> {
         self.hosts.get(host.ix())
     }
-    /// Switches a port leads to or has led to.
-    pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> impl Iterator<Item = NodeIx> {
-        let links = self.datapath_of(node).into_iter().flat_map(move |datapath| self.links_from((datapath, port)));
-        links.filter(|link| !self.is_host_link(*link)).filter_map(|link| self.far_end(link))
+    /// What a port of a switch leads to, or has led to.
+    pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> Beyond {
+        let Some(datapath) = self.datapath_of(node) else { return Beyond::Unknown };
+        let links: Vec<LinkIx> = self.links_from((datapath, port)).collect();
+        let switches = links.iter().filter(|link| !self.is_host_link(**link));
+        let switches: BTreeSet<NodeIx> = switches.filter_map(|link| self.far_end(*link)).collect();
+        match (switches.is_empty(), self.has_host_at((datapath, port))) {
+            (true, true) => Beyond::Host,
+            (true, false) => Beyond::Unknown,
+            (false, _) => Beyond::Switches(switches),
+        }
     }
     /// Where an address is now.
     pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {

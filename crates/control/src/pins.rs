@@ -180,6 +180,10 @@ impl Pinned {
                 self.task = Some(self.begin(tuple, target.as_ref(), around));
             }
             let (task, reached) = self.task.as_mut().expect("a task was begun");
+            let paths = self.now.iter().chain(&*reached).map(|(path, _)| path);
+            if paths.flat_map(|path| path.iter()).any(|link| !around.network.is_alive(*link)) {
+                task.hurry(); // Packets on a dead path do not arrive, and the flow is to leave it.
+            }
             let is_cut_off = reached.is_some() && task.is_cut_off(fabric);
             let progress = if is_cut_off { Progress::Refused } else { task.advance(now, fabric) };
             match progress {

@@ -1,8 +1,8 @@
 //! What is behind each port of each switch, and the rules that follow from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use net::Time;
+use net::{NodeIx, Time};
 use openflow::{DatapathId, PortDesc, PortNo};
 
 use crate::compile::{Compiler, Entry};
@@ -41,6 +41,12 @@ impl Ports {
     /// Whether packets pass a port.
     pub(crate) fn is_live(&self, end: End) -> bool {
         self.of.get(&end.0).and_then(|ports| ports.get(&end.1)).is_some_and(PortDesc::is_live)
+    }
+
+    /// Switches with a live port of which nothing is known.
+    pub(crate) fn strangers(&self, network: &Network, discovery: &Discovery) -> BTreeSet<NodeIx> {
+        let is_unknown = |end: &End| !discovery.is_link(*end) && !network.has_host_at(*end);
+        self.live().filter(is_unknown).filter_map(|end| network.node_of(end.0)).collect()
     }
 
     /// Brings the rules about ports up to date.

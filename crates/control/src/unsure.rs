@@ -7,6 +7,9 @@
 //! rules alone. *Proof.* Wanted next hops have no cycle, so a cycle has an old one, of an unsure switch. Go round
 //! backwards from it: the first wanted next hop that is met leads to an unsure switch from which the cycle leads back. ∎
 //!
+//! Old rules may send packets out of ports behind which nothing is known: behind switches that are not connected, if there
+//! are any, they may come back by any other such port.
+//!
 //! Where that rule takes next hops away, shortest paths that avoid those switches take their place; where there are none,
 //! packets are dropped.
 

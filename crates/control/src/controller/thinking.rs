@@ -151,7 +151,9 @@ impl Controller {
     fn advance(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
         self.follow_moves();
-        if self.base.follow_unsure(now, &self.network, &self.fabric) {
+        let Controller { base, network, fabric, ports, discovery, .. } = self;
+        let strangers = || ports.strangers(network, discovery);
+        if base.follow_unsure(now, network, fabric, strangers) {
             let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
             self.pairs.mark(divided);
             self.pins.try_missed();
