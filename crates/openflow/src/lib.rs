@@ -14,6 +14,7 @@ pub mod ids;
 pub mod matching;
 pub mod message;
 pub mod multipart;
+pub mod wire;
 pub mod wire_len;
 
 pub use action::{Action, Bucket, Instructions, SetField};

@@ -1,0 +1,3 @@
+//! The controller on sockets: OpenFlow listener, HTTP API, metrics. The only async crate.
+
+#![forbid(unsafe_code)]

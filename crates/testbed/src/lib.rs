@@ -1,0 +1,3 @@
+//! Experiments on Mininet and Open vSwitch: the same files, the same records.
+
+#![forbid(unsafe_code)]
