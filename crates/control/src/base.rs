@@ -131,6 +131,10 @@ impl Base {
         }
     }
 
+    /// Links came or went.
+    pub(crate) fn network_changed(&mut self) {
+        self.is_stale = true;
+    }
     /// The balancer wants this now.
     pub(crate) fn set_wanted(&mut self, wanted: &Arc<HopTable>) {
         self.wanted = wanted.clone();
@@ -171,7 +175,7 @@ impl Base {
                 table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
             }
         }
-        if target.0 != self.target.0 {
+        if target.0 != self.target.0 || self.is_improvement_broken(network) {
             self.set_target(now, &target, network, fabric);
         }
     }
@@ -257,6 +261,12 @@ impl Base {
                 sequence.put(stage + first, group.into_iter().map(|node| (node, *to)));
             }
         }
+    }
+
+    /// Whether a next hop died that an improvement was to replace: it is a repair now.
+    fn is_improvement_broken(&self, network: &Network) -> bool {
+        let destinations: BTreeSet<NodeIx> = self.improvements.slots().map(|(_, to)| to).collect();
+        destinations.into_iter().any(|to| !self.is_working(to, &BTreeSet::new(), network))
     }
 
     /// Whether next hops are to be fewer, or none, and no others.

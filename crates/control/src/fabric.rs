@@ -113,6 +113,13 @@ impl Task {
         self.waiting.iter().filter_map(switch).any(|(switch, ticket)| switch.is_cut_off(ticket))
     }
 
+    /// Whether a switch that is to confirm the step under way does not, for longer than it should take.
+    pub(crate) fn is_late(&self, now: Time, fabric: &Fabric) -> bool {
+        let switch = |(node, ticket): &(NodeIx, u64)| Some((fabric.switches.get(node)?, *ticket));
+        let mut waiting = self.waiting.iter().filter_map(switch);
+        waiting.any(|(switch, ticket)| switch.is_late(now) && !switch.is_confirmed(ticket))
+    }
+
     /// Goes on as far as it can.
     pub(crate) fn advance(&mut self, now: Time, fabric: &mut Fabric) -> Progress {
         loop {

@@ -309,9 +309,13 @@ impl Installer {
     pub(crate) fn is_unsure(&self, now: Time) -> bool {
         let is_reconciling = || self.reconciled_at > 0 && !self.is_confirmed(self.reconciled_at);
         match self.is_online {
-            true => self.is_held || is_reconciling() || self.late_from().is_some_and(|late| late <= now),
+            true => self.is_held || is_reconciling() || self.is_late(now),
             false => !self.installed.is_empty(),
         }
+    }
+    /// Whether it does not confirm.
+    pub(crate) fn is_late(&self, now: Time) -> bool {
+        self.late_from().is_some_and(|late| late <= now)
     }
     /// When a switch that does not confirm will be unsure.
     pub(crate) fn late_from(&self) -> Option<Time> {

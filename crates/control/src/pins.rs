@@ -181,11 +181,12 @@ impl Pinned {
             }
             let (task, reached) = self.task.as_mut().expect("a task was begun");
             let paths = self.now.iter().chain(&*reached).map(|(path, _)| path);
-            if paths.flat_map(|path| path.iter()).any(|link| !around.network.is_alive(*link)) {
+            let is_dead = paths.flat_map(|path| path.iter()).any(|link| !around.network.is_alive(*link));
+            if is_dead {
                 task.hurry(); // Packets on a dead path do not arrive, and the flow is to leave it.
             }
-            let is_cut_off = reached.is_some() && task.is_cut_off(fabric);
-            let progress = if is_cut_off { Progress::Refused } else { task.advance(now, fabric) };
+            let is_hopeless = task.is_cut_off(fabric) || (is_dead && task.is_late(now, fabric));
+            let progress = if reached.is_some() && is_hopeless { Progress::Refused } else { task.advance(now, fabric) };
             match progress {
                 waiting @ Progress::Waiting(_) => return waiting,
                 Progress::Done => {

@@ -38,6 +38,10 @@ impl Sequence {
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
+    /// What is still to be changed.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.stages.iter().flatten().copied()
+    }
     /// Adds slots to a stage.
     pub(crate) fn put(&mut self, stage: usize, slots: impl IntoIterator<Item = Slot>) {
         if self.stages.len() <= stage {

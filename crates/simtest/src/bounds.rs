@@ -47,7 +47,10 @@ impl Bounds {
         // A staged change waits for one barrier per stage; stages are as many as a path has switches, and a second change
         // may wait for the first.
         let stages = 2 * (plan.wiring.ports.len() as u64 + 4);
-        let react = Time::from_ms(500) + (rtt + path) * stages + backlog * 4;
+        // Whoever waits for a switch that stalls gives it a second.
+        let is_stalling = plan.actions.iter().any(|action| matches!(action.what, What::Stall { .. }));
+        let patience = if is_stalling { Time::from_s(1) } else { Time::ZERO };
+        let react = Time::from_ms(500) + patience + (rtt + path) * stages + backlog * 4;
         // The controller waits until 256 KB queued at each link of a path would have drained, twice at most: a move may wait
         // for another.
         let drain = crate::world::CAPACITY.time_for(256 * 1024) * (plan.wiring.ports.len() as u64 * 2);

@@ -65,6 +65,12 @@ impl World {
         }
         state.switch.connected(self.now, connection);
         self.oracles.messages.connected(connection);
+        // Links that died unseen meanwhile get their whole time to be confirmed from now on.
+        for (cable, _) in self.switches[switch].plugs.clone().into_iter().flatten() {
+            if !self.cables[cable].is_usable() {
+                self.disturb_cable(cable, self.bounds.hidden + self.bounds.react);
+            }
+        }
         // Hosts that spoke while it was away have not been heard.
         self.trouble(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
         let controller = self.controller.as_mut().expect("looked above");

@@ -60,6 +60,7 @@ impl Controller {
         }
         if std::mem::take(&mut self.is_network_new) {
             self.drop_dead_placements();
+            self.base.network_changed();
             self.load.resize(self.network.topology().links().len(), LinkLoad::default());
             // Before anything else, and once for all that changed.
             self.questions.push_front(Why::Network);
