@@ -232,6 +232,7 @@ impl Base {
         let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
         let mut old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
         let mut new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
+        let broken = self.broken(network);
         for (to, nodes) in &changed {
             // Unsure switches do not change: where they may send packets is part of both.
             let (old, new) = (old.entry(*to).or_default(), new.entry(*to).or_default());
@@ -242,7 +243,8 @@ impl Base {
                 continue;
             }
             let longest_way = stage::depths(old).map(longest);
-            let is_improvement = longest_way.is_some() && self.is_working(*to, nodes, network);
+            let is_served = nodes.iter().all(|node| self.hops.contains_key(&(*node, *to)));
+            let is_improvement = longest_way.is_some() && is_served && !broken.contains(to);
             // Whoever only stops using some next hops makes no new cycle, and may end one.
             let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
                 nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));
@@ -265,8 +267,11 @@ impl Base {
 
     /// Whether a next hop died that an improvement was to replace: it is a repair now.
     fn is_improvement_broken(&self, network: &Network) -> bool {
-        let destinations: BTreeSet<NodeIx> = self.improvements.slots().map(|(_, to)| to).collect();
-        destinations.into_iter().any(|to| !self.is_working(to, &BTreeSet::new(), network))
+        if self.improvements.is_empty() {
+            return false;
+        }
+        let broken = self.broken(network);
+        self.improvements.slots().any(|(_, to)| broken.contains(&to))
     }
 
     /// Whether next hops are to be fewer, or none, and no others.
@@ -276,14 +281,14 @@ impl Base {
         after.iter().all(|hop| before.iter().any(|other| other.link == hop.link))
     }
 
-    /// Whether next hops towards a switch all work now, and these have some.
-    fn is_working(&self, to: NodeIx, nodes: &BTreeSet<NodeIx>, network: &Network) -> bool {
-        let leads_on = |hop: &NextHop| {
-            let is_alive = network.is_alive(hop.link);
-            is_alive && network.far_end(hop.link).is_some_and(|next| next == to || self.hops.contains_key(&(next, to)))
+    /// Destinations towards which some next hop in effect is dead, or leads to a switch without any.
+    fn broken(&self, network: &Network) -> BTreeSet<NodeIx> {
+        let leads_on = |hop: &NextHop, to: NodeIx| {
+            let next = network.far_end(hop.link).filter(|_| network.is_alive(hop.link));
+            next.is_some_and(|next| next == to || self.hops.contains_key(&(next, to)))
         };
-        nodes.iter().all(|node| self.hops.contains_key(&(*node, to)))
-            && self.hops.iter().filter(|((_, dst), _)| *dst == to).all(|(_, hops)| hops.iter().all(leads_on))
+        let is_broken = |((_, to), hops): &(&Slot, &Arc<[NextHop]>)| !hops.iter().all(|hop| leads_on(hop, *to));
+        self.hops.iter().filter(is_broken).map(|((_, to), _)| *to).collect()
     }
 
     /// Hosts whose old rules are gone everywhere get new ones; the switches they are at.
