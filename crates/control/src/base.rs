@@ -36,9 +36,11 @@ pub(crate) struct Base {
     /// Where a next hop in effect is dead or leads nowhere, or nothing could loop.
     repairs: Sequence,
     improvements: Sequence,
+    /// Whether others are to change when the repairs are done.
+    has_more: bool,
     /// Destinations to which packets may be under way by next hops replaced, until then.
     draining: Vec<(NodeIx, Time)>,
-    /// Switches on the longest way a packet may have had so far.
+    /// Switches on the longest way a packet may have had before the latest change.
     longest_way: u32,
     /// Hosts there are rules for.
     hosts: BTreeMap<HostIx, Place>,
@@ -56,7 +58,7 @@ pub(crate) struct Place {
 impl Base {
     /// Whether every stage is done.
     pub(crate) fn is_settled(&self) -> bool {
-        self.repairs.is_empty() && self.improvements.is_empty() && self.moves.is_empty()
+        self.repairs.is_empty() && self.improvements.is_empty() && !self.has_more && self.moves.is_empty()
     }
     /// When [`Base::advance`] should be called, besides after confirmations.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
@@ -216,11 +218,13 @@ impl Base {
     fn set_target(&mut self, now: Time, target: &Arc<HopTable>, network: &Network, fabric: &Fabric) {
         self.target = target.clone();
         (self.repairs, self.improvements) = (Sequence::default(), Sequence::default());
+        self.has_more = false;
         self.draining.retain(|(_, until)| now < *until);
         let is_confirmed = |fading: &mut (Slot, u64, Arc<[NextHop]>)| fabric.is_confirmed(fading.0.0, fading.1);
         let until = now.saturating_add(network.drain_time_of(self.longest_way));
         let confirmed: BTreeSet<NodeIx> = self.fading.extract_if(.., is_confirmed).map(|((_, to), _, _)| to).collect();
         self.draining.extend(confirmed.into_iter().map(|to| (to, until)));
+        self.longest_way = 0;
         let mut changed: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
         for (node, to) in self.hops.keys().chain(target.0.keys()) {
             if node != to && self.hops.get(&(*node, *to)) != target.0.get(&(*node, *to)) {
@@ -232,6 +236,7 @@ impl Base {
         let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
         let mut old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
         let mut new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
+        let broken = self.broken(network);
         for (to, nodes) in &changed {
             // Unsure switches do not change: where they may send packets is part of both.
             let (old, new) = (old.entry(*to).or_default(), new.entry(*to).or_default());
@@ -242,7 +247,20 @@ impl Base {
                 continue;
             }
             let longest_way = stage::depths(old).map(longest);
-            let is_improvement = longest_way.is_some() && self.is_working(*to, nodes, network);
+            // Those that cannot stay as they are may join the others as these are now, and the others follow later.
+            let (urgent, others): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
+                nodes.iter().copied().partition(|node| !self.is_working((*node, *to), network));
+            if longest_way.is_some() && !urgent.is_empty() && !others.is_empty() {
+                let mut joined = old.clone();
+                joined.extend(urgent.iter().map(|node| (*node, new.get(node).cloned().unwrap_or_default())));
+                if stage::is_at_once(&urgent, old, &joined, *to) {
+                    self.repairs.put(0, urgent.into_iter().map(|node| (node, *to)));
+                    self.has_more = true;
+                    continue;
+                }
+            }
+            let is_served = nodes.iter().all(|node| self.hops.contains_key(&(*node, *to)));
+            let is_improvement = longest_way.is_some() && is_served && !broken.contains(to);
             // Whoever only stops using some next hops makes no new cycle, and may end one.
             let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
                 nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));
@@ -265,8 +283,11 @@ impl Base {
 
     /// Whether a next hop died that an improvement was to replace: it is a repair now.
     fn is_improvement_broken(&self, network: &Network) -> bool {
-        let destinations: BTreeSet<NodeIx> = self.improvements.slots().map(|(_, to)| to).collect();
-        destinations.into_iter().any(|to| !self.is_working(to, &BTreeSet::new(), network))
+        if self.improvements.is_empty() {
+            return false;
+        }
+        let broken = self.broken(network);
+        self.improvements.slots().any(|(_, to)| broken.contains(&to))
     }
 
     /// Whether next hops are to be fewer, or none, and no others.
@@ -276,14 +297,17 @@ impl Base {
         after.iter().all(|hop| before.iter().any(|other| other.link == hop.link))
     }
 
-    /// Whether next hops towards a switch all work now, and these have some.
-    fn is_working(&self, to: NodeIx, nodes: &BTreeSet<NodeIx>, network: &Network) -> bool {
+    /// Destinations towards which some next hop in effect is dead, or leads to a switch without any.
+    fn broken(&self, network: &Network) -> BTreeSet<NodeIx> {
+        self.hops.keys().filter(|slot| !self.is_working(**slot, network)).map(|(_, to)| *to).collect()
+    }
+    /// Whether a switch has next hops, all alive and to switches that have some.
+    fn is_working(&self, slot: Slot, network: &Network) -> bool {
         let leads_on = |hop: &NextHop| {
-            let is_alive = network.is_alive(hop.link);
-            is_alive && network.far_end(hop.link).is_some_and(|next| next == to || self.hops.contains_key(&(next, to)))
+            let next = network.far_end(hop.link).filter(|_| network.is_alive(hop.link));
+            next.is_some_and(|next| next == slot.1 || self.hops.contains_key(&(next, slot.1)))
         };
-        nodes.iter().all(|node| self.hops.contains_key(&(*node, to)))
-            && self.hops.iter().filter(|((_, dst), _)| *dst == to).all(|(_, hops)| hops.iter().all(leads_on))
+        self.hops.get(&slot).is_some_and(|hops| hops.iter().all(leads_on))
     }
 
     /// Hosts whose old rules are gone everywhere get new ones; the switches they are at.
@@ -309,6 +333,11 @@ impl Base {
             self.apply(&stage, compiler, network, fabric);
             self.repairs.made(&stage, fabric);
             has_changed = true;
+        }
+        if self.has_more && self.repairs.is_over(fabric) {
+            let target = self.target.clone();
+            self.set_target(now, &target, network, fabric);
+            return self.advance(now, compiler, network, fabric) || has_changed;
         }
         while let Some(stage) = self.improvements.next_improvement(now, fabric) {
             self.apply(&stage, compiler, network, fabric);

@@ -38,6 +38,10 @@ impl Sequence {
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
+    /// Whether the last stage was made and confirmed.
+    pub(crate) fn is_over(&self, fabric: &Fabric) -> bool {
+        self.is_empty() && self.waiting.iter().all(|(node, ticket)| fabric.is_confirmed(*node, *ticket))
+    }
     /// What is still to be changed.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.stages.iter().flatten().copied()

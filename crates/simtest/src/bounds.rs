@@ -54,6 +54,9 @@ impl Bounds {
         // The controller waits until 256 KB queued at each link of a path would have drained, twice at most: a move may wait
         // for another.
         let drain = crate::world::CAPACITY.time_for(256 * 1024) * (plan.wiring.ports.len() as u64 * 2);
+        // Improvements let packets drain after every stage; there are at most as many as switches.
+        let switches = plan.wiring.ports.len() as u64;
+        let improve = (crate::world::CAPACITY.time_for(256 * 1024) * switches).min(Time::from_s(10)) * switches;
         let idle = Time::from_s(u64::from(control.flow_idle_timeout_s));
         Bounds {
             seen,
@@ -63,7 +66,7 @@ impl Bounds {
             silence: control.echo_timeout + control.echo_interval + rtt,
             host: plan.announce_interval + rtt,
             react,
-            tidy: idle * 3 + control.poll_interval * 3 + drain + Time::from_s(15),
+            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + Time::from_s(15),
         }
     }
 }
