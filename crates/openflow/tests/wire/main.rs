@@ -1,11 +1,13 @@
 //! Bytes of OpenFlow 1.3: to values and back, damaged, and as Open vSwitch writes and reads them.
 
+mod captures;
 mod damage;
 mod goldens;
+mod live;
 mod open_vswitch;
-
 mod round_trip;
 mod split;
+mod switch;
 mod values;
 
 use anabranch_openflow::Envelope;
