@@ -5,6 +5,7 @@ mod damage;
 mod goldens;
 mod live;
 mod open_vswitch;
+mod refusals;
 mod round_trip;
 mod split;
 mod switch;
