@@ -2,6 +2,7 @@
 
 mod captures;
 mod damage;
+mod fuzz_corpus;
 mod goldens;
 mod live;
 mod open_vswitch;
