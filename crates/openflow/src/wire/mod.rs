@@ -17,7 +17,7 @@ mod reader;
 mod settings;
 mod writer;
 
-use reader::{Fault, Reader};
+use reader::{Details, Fault, Reader};
 use writer::{Start, Writer};
 
 use crate::error::{BadRequest, ErrorKind};
@@ -119,7 +119,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
     let Some(&[version, kind, high, low, ref xid @ ..]) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
     let (length, xid) = (usize::from(u16::from_be_bytes([high, low])), Xid(u32::from_be_bytes(*xid)));
     let refuse = |fault: Fault, skip| {
-        let Fault { offset, kind, words, .. } = fault;
+        let Details { offset, kind, words, .. } = fault.details();
         DecodeError { offset, xid, kind, words, skip }
     };
     let is_hello = kind == message_type::HELLO;

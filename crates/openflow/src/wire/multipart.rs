@@ -127,7 +127,7 @@ pub(super) fn read_reply(mut body: Reader<'_>) -> Result<Message, Fault> {
     let (kind, flags) = (body.u16()?, body.u16()?);
     body.skip(4)?;
     let reply = match read_reply_body(kind, body) {
-        Err(fault) if fault.is_unknown => MultipartReply::Other { kind, body: body.remainder().to_vec() },
+        Err(fault) if fault.is_unknown() => MultipartReply::Other { kind, body: body.remainder().to_vec() },
         reply => reply?,
     };
     Ok(Message::MultipartReply { reply, has_more: flags & MORE != 0 })

@@ -199,7 +199,7 @@ pub(super) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Ma
         let at = fields.offset();
         match Field::read(&mut fields, &IN_MATCH)? {
             Some(field) => match set(&mut found, &field) {
-                Err(fault) if fault.is_unknown && unknown == Unknown::Skip => {}
+                Err(fault) if fault.is_unknown() && unknown == Unknown::Skip => {}
                 other => other?,
             },
             None if unknown == Unknown::Skip => {}
