@@ -92,6 +92,8 @@ static IN_ACTION: Errors = Errors {
 
 impl<'a> Field<'a> {
     /// The next field; `None` if it is of a class that is not known.
+    // Inline: copied out of its result right after it was written there, it would stall the processor.
+    #[inline(always)]
     fn read(reader: &mut Reader<'a>, errors: &'static Errors) -> Result<Option<Field<'a>>, Fault> {
         let offset = reader.offset();
         let (class, number, length) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
@@ -112,6 +114,7 @@ impl<'a> Field<'a> {
         Fault::new(self.offset, kind, words)
     }
 
+    #[inline]
     fn bytes_of<const N: usize>(&self, bytes: &[u8]) -> Result<[u8; N], Fault> {
         bytes.try_into().map_err(|_| {
             self.fault(self.errors.len, format!("field {} has {} bytes and not {N}", self.number, bytes.len()))
@@ -119,6 +122,7 @@ impl<'a> Field<'a> {
     }
 
     /// The value with its mask; all ones if there is none.
+    #[inline]
     fn masked<const N: usize>(&self) -> Result<([u8; N], [u8; N]), Fault> {
         let value = self.bytes_of(self.value)?;
         let Some(mask) = self.mask else { return Ok((value, [0xff; N])) };
@@ -131,6 +135,7 @@ impl<'a> Field<'a> {
     }
 
     /// The value of a field that has no masks; one that leaves nothing out is as good as none.
+    #[inline]
     fn exact<const N: usize>(&self) -> Result<[u8; N], Fault> {
         let (value, mask) = self.masked()?;
         if mask == [0xff; N] {
