@@ -1,53 +1,18 @@
-//! Matches, and the fields that actions set (specification 7.2.3).
+//! Match fields from bytes.
 
 use core::net::Ipv4Addr;
 
-use super::EncodeError;
-use super::reader::{Fault, Reader};
-use super::writer::Writer;
+use super::{BASIC, OXM, VID_BITS, VID_PRESENT, number};
 use crate::action::SetField;
 use crate::address::MacAddr;
 use crate::error::{BadAction, BadMatch, ErrorKind};
 use crate::ids::PortNo;
 use crate::matching::{Masked, Match, VlanMatch};
-
-/// `OFPMT_OXM`.
-const OXM: u16 = 1;
-/// `OFPXMC_OPENFLOW_BASIC`.
-const BASIC: u16 = 0x8000;
-/// `OFPVID_PRESENT`: there is a tag.
-const VID_PRESENT: u16 = 0x1000;
-/// The bits of a VLAN id with the one above.
-const VID_BITS: u16 = 0x1fff;
-
-/// Numbers of the fields (`OFPXMT_OFB_*`).
-mod number {
-    pub const IN_PORT: u8 = 0;
-    pub const METADATA: u8 = 2;
-    pub const ETH_DST: u8 = 3;
-    pub const ETH_SRC: u8 = 4;
-    pub const ETH_TYPE: u8 = 5;
-    pub const VLAN_VID: u8 = 6;
-    pub const VLAN_PCP: u8 = 7;
-    pub const IP_DSCP: u8 = 8;
-    pub const IP_ECN: u8 = 9;
-    pub const IP_PROTO: u8 = 10;
-    pub const IPV4_SRC: u8 = 11;
-    pub const IPV4_DST: u8 = 12;
-    pub const TCP_SRC: u8 = 13;
-    pub const TCP_DST: u8 = 14;
-    pub const UDP_SRC: u8 = 15;
-    pub const UDP_DST: u8 = 16;
-    pub const ICMPV4_TYPE: u8 = 19;
-    pub const ICMPV4_CODE: u8 = 20;
-    pub const ARP_OP: u8 = 21;
-    pub const ARP_SPA: u8 = 22;
-    pub const ARP_TPA: u8 = 23;
-}
+use crate::wire::reader::{Fault, Reader};
 
 /// What becomes of fields that no value can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unknown {
+pub(in crate::wire) enum Unknown {
     /// The match would be another one without them.
     Refuse,
     /// They only describe a packet.
@@ -185,7 +150,7 @@ impl<'a> Field<'a> {
 }
 
 /// Reads `ofp_match` with its padding.
-pub(super) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
+pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
     let offset = reader.offset();
     let mut reader_ = reader.short_as(IN_MATCH.len);
     let (kind, length) = (reader_.u16()?, usize::from(reader_.u16()?));
@@ -251,7 +216,7 @@ fn set(found: &mut Match, field: &Field<'_>) -> Result<(), Fault> {
 }
 
 /// Reads the field of a set-field action.
-pub(super) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, Fault> {
+pub(in crate::wire) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, Fault> {
     let offset = reader.offset();
     let Some(field) = Field::read(reader, &IN_ACTION)? else {
         return Err(Fault::unknown(offset, IN_ACTION.field, "field to set of a class that is not known"));
@@ -278,143 +243,4 @@ pub(super) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, Fault>
         number::UDP_DST => Ok(SetField::UdpDst(field.u16()?)),
         _ => Err(field.unknown()),
     }
-}
-
-/// One field with its header.
-fn write_field(writer: &mut Writer<'_>, number: u8, value: &[u8]) {
-    writer.u16(BASIC);
-    writer.u8(number << 1);
-    writer.u8(value.len() as u8);
-    writer.bytes(value);
-}
-
-/// One field whose mask is left out if it is all ones.
-fn write_masked<const N: usize>(
-    writer: &mut Writer<'_>,
-    number: u8,
-    value: [u8; N],
-    mask: [u8; N],
-) -> Result<(), EncodeError> {
-    if mask == [0xff; N] {
-        write_field(writer, number, &value);
-        return Ok(());
-    }
-    if (0..N).any(|at| value[at] & !mask[at] != 0) {
-        return Err(EncodeError::new(format!("match field {number} has bits that its mask leaves out")));
-    }
-    writer.u16(BASIC);
-    writer.u8(number << 1 | 1);
-    writer.u8(2 * N as u8);
-    writer.bytes(&value);
-    writer.bytes(&mask);
-    Ok(())
-}
-
-/// One field of less than eight bits.
-fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, greatest: u8) -> Result<(), EncodeError> {
-    if value > greatest {
-        return Err(EncodeError::new(format!("field {number} is {value}, above {greatest}")));
-    }
-    write_field(writer, number, &[value]);
-    Ok(())
-}
-
-fn vid(id: u16) -> Result<[u8; 2], EncodeError> {
-    if id >= VID_PRESENT {
-        return Err(EncodeError::new(format!("VLAN id {id} is above 4095")));
-    }
-    Ok((VID_PRESENT | id).to_be_bytes())
-}
-
-fn write_vlan(writer: &mut Writer<'_>, vlan: VlanMatch) -> Result<(), EncodeError> {
-    let present = VID_PRESENT.to_be_bytes();
-    match vlan {
-        VlanMatch::Untagged => write_field(writer, number::VLAN_VID, &[0, 0]),
-        VlanMatch::Tagged => write_masked(writer, number::VLAN_VID, present, present)?,
-        VlanMatch::Id(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
-    }
-    Ok(())
-}
-
-/// Writes `ofp_match` with its padding, the fields in the order of their numbers, so that prerequisites come first.
-pub(super) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result<(), EncodeError> {
-    let start = writer.start();
-    writer.u16(OXM);
-    writer.u16(0);
-    if let Some(port) = m.in_port {
-        write_field(writer, number::IN_PORT, &port.0.to_be_bytes());
-    }
-    if let Some(Masked { value, mask }) = m.metadata {
-        write_masked(writer, number::METADATA, value.to_be_bytes(), mask.to_be_bytes())?;
-    }
-    for (number, address) in [(number::ETH_DST, m.eth_dst), (number::ETH_SRC, m.eth_src)] {
-        if let Some(Masked { value, mask }) = address {
-            write_masked(writer, number, value.0, mask.0)?;
-        }
-    }
-    write_u16s(writer, &[(number::ETH_TYPE, m.eth_type)]);
-    if let Some(vlan) = m.vlan {
-        write_vlan(writer, vlan)?;
-    }
-    let small = [
-        (number::VLAN_PCP, m.vlan_pcp, 7),
-        (number::IP_DSCP, m.ip_dscp, 63),
-        (number::IP_ECN, m.ip_ecn, 3),
-        (number::IP_PROTO, m.ip_proto, 255),
-    ];
-    for (number, value, greatest) in small {
-        if let Some(value) = value {
-            write_small(writer, number, value, greatest)?;
-        }
-    }
-    write_ipv4s(writer, &[(number::IPV4_SRC, m.ipv4_src), (number::IPV4_DST, m.ipv4_dst)])?;
-    write_u16s(writer, &[(number::TCP_SRC, m.tcp_src), (number::TCP_DST, m.tcp_dst)]);
-    write_u16s(writer, &[(number::UDP_SRC, m.udp_src), (number::UDP_DST, m.udp_dst)]);
-    for (number, value) in [(number::ICMPV4_TYPE, m.icmpv4_type), (number::ICMPV4_CODE, m.icmpv4_code)] {
-        if let Some(value) = value {
-            write_field(writer, number, &[value]);
-        }
-    }
-    write_u16s(writer, &[(number::ARP_OP, m.arp_op)]);
-    write_ipv4s(writer, &[(number::ARP_SPA, m.arp_spa), (number::ARP_TPA, m.arp_tpa)])?;
-    // The length of a match does not count its padding.
-    writer.patch_len(start, 2, "a match")?;
-    writer.pad_to_8(start);
-    Ok(())
-}
-
-fn write_u16s(writer: &mut Writer<'_>, fields: &[(u8, Option<u16>)]) {
-    for &(number, value) in fields {
-        if let Some(value) = value {
-            write_field(writer, number, &value.to_be_bytes());
-        }
-    }
-}
-
-fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), EncodeError> {
-    for &(number, address) in fields {
-        if let Some(Masked { value, mask }) = address {
-            write_masked(writer, number, value.octets(), mask.octets())?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes the field of a set-field action.
-pub(super) fn write_set_field(writer: &mut Writer<'_>, field: SetField) -> Result<(), EncodeError> {
-    match field {
-        SetField::EthDst(address) => write_field(writer, number::ETH_DST, &address.0),
-        SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, &address.0),
-        SetField::VlanVid(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
-        SetField::VlanPcp(value) => write_small(writer, number::VLAN_PCP, value, 7)?,
-        SetField::IpDscp(value) => write_small(writer, number::IP_DSCP, value, 63)?,
-        SetField::IpEcn(value) => write_small(writer, number::IP_ECN, value, 3)?,
-        SetField::Ipv4Src(address) => write_field(writer, number::IPV4_SRC, &address.octets()),
-        SetField::Ipv4Dst(address) => write_field(writer, number::IPV4_DST, &address.octets()),
-        SetField::TcpSrc(port) => write_field(writer, number::TCP_SRC, &port.to_be_bytes()),
-        SetField::TcpDst(port) => write_field(writer, number::TCP_DST, &port.to_be_bytes()),
-        SetField::UdpSrc(port) => write_field(writer, number::UDP_SRC, &port.to_be_bytes()),
-        SetField::UdpDst(port) => write_field(writer, number::UDP_DST, &port.to_be_bytes()),
-    }
-    Ok(())
 }
