@@ -49,6 +49,22 @@ pub struct DecodeError {
     pub skip: Option<usize>,
 }
 
+/// Bytes of a refused message that its refusal repeats (specification 7.4.4: at least 64).
+const REFUSED_LEN: usize = 64;
+
+impl DecodeError {
+    /// The error message to answer `bytes` with, from where the refused message begins; none if that was an error
+    /// message itself, lest both sides refuse each other's refusals for ever.
+    pub fn answer(&self, bytes: &[u8]) -> Option<Envelope> {
+        if bytes.get(1) == Some(&message_type::ERROR) {
+            return None;
+        }
+        let length = self.skip.unwrap_or(REFUSED_LEN).min(REFUSED_LEN).min(bytes.len());
+        let message = Message::Error { kind: self.kind, data: bytes[..length].to_vec() };
+        Some(Envelope { xid: self.xid, message })
+    }
+}
+
 impl core::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.words, self.kind)

@@ -284,3 +284,21 @@ fn the_stream_goes_on() {
     let next = messages_of(&stream[skip..]);
     assert_eq!(next, [Envelope { xid: Xid(7), message: Message::BarrierRequest }]);
 }
+
+/// 7.4.4: the number, the type and code, and at least 64 bytes of the refused message, or all of it.
+#[test]
+fn refusals_are_answered() {
+    let short = message(99, "0102");
+    let mut stream = short.clone();
+    stream.extend(message(20, ""));
+    let kind = ErrorKind::BadRequest(BadRequest::BadType);
+    let answer = refused(&stream).answer(&stream);
+    assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data: short } }));
+    let long = message(99, &"ab".repeat(100));
+    let answer = refused(&long).answer(&long);
+    let data = long[..64].to_vec();
+    assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data } }));
+    // An error that is cut is not answered with an error.
+    let error = message(1, "0001");
+    assert_eq!(refused(&error).answer(&error), None);
+}
