@@ -1,0 +1,25 @@
+//! State and statistics (specification 7.3.5).
+
+mod read;
+mod request;
+mod write;
+
+pub(super) use read::read_reply;
+pub(super) use request::{read_request, write_request};
+pub(super) use write::write_reply;
+
+/// `OFPMPF_REQ_MORE`, `OFPMPF_REPLY_MORE`.
+const MORE: u16 = 1;
+
+/// Types of multipart messages (`OFPMP_*`).
+mod multipart_type {
+    pub const DESC: u16 = 0;
+    pub const FLOW: u16 = 1;
+    pub const AGGREGATE: u16 = 2;
+    pub const TABLE: u16 = 3;
+    pub const PORT: u16 = 4;
+    pub const GROUP: u16 = 6;
+    pub const GROUP_DESC: u16 = 7;
+    pub const GROUP_FEATURES: u16 = 8;
+    pub const PORT_DESC: u16 = 13;
+}

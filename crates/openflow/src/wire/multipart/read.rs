@@ -1,0 +1,150 @@
+//! Answers from bytes.
+
+use super::{MORE, multipart_type};
+use crate::ids::{GroupId, PortNo, TableId};
+use crate::message::Message;
+use crate::multipart::{
+    Description, FlowStats, GroupDescription, GroupFeatures, GroupStats, MultipartReply, PortStats, TableStats,
+};
+use crate::wire::actions::{read_buckets, read_instructions};
+use crate::wire::changes::{flags_of, read_group_kind};
+use crate::wire::oxm::{Unknown, read_match};
+use crate::wire::port::read_port;
+use crate::wire::reader::{Fault, Reader};
+
+/// `ofp_flow_stats` up to its match.
+const FLOW_STATS_LEN: usize = 48;
+/// `ofp_group_stats` without its buckets.
+const GROUP_STATS_LEN: usize = 40;
+/// `ofp_group_desc` without its buckets.
+const GROUP_DESC_LEN: usize = 8;
+
+/// Reads a reply. One of a known type that holds what no value can (an action or a match field of an experimenter, say)
+/// is kept whole as [`MultipartReply::Other`]: without those parts it would be a lie.
+pub(in crate::wire) fn read_reply(mut body: Reader<'_>) -> Result<Message, Fault> {
+    let (kind, flags) = (body.u16()?, body.u16()?);
+    body.skip(4)?;
+    let reply = match read_reply_body(kind, body) {
+        Err(fault) if fault.is_unknown() => MultipartReply::Other { kind, body: body.remainder().to_vec() },
+        reply => reply?,
+    };
+    Ok(Message::MultipartReply { reply, has_more: flags & MORE != 0 })
+}
+
+fn read_reply_body(kind: u16, mut body: Reader<'_>) -> Result<MultipartReply, Fault> {
+    let reply = match kind {
+        multipart_type::DESC => MultipartReply::Desc(read_description(&mut body)?),
+        multipart_type::FLOW => MultipartReply::Flow(read_all(&mut body, read_flow_stats)?),
+        multipart_type::AGGREGATE => {
+            let (packets, bytes, flows) = (body.u64()?, body.u64()?, body.u32()?);
+            body.skip(4)?;
+            MultipartReply::Aggregate { packets, bytes, flows }
+        }
+        multipart_type::TABLE => MultipartReply::Table(read_all(&mut body, read_table_stats)?),
+        multipart_type::PORT => MultipartReply::Port(read_all(&mut body, read_port_stats)?),
+        multipart_type::GROUP => MultipartReply::Group(read_all(&mut body, read_group_stats)?),
+        multipart_type::GROUP_DESC => MultipartReply::GroupDesc(read_all(&mut body, read_group_description)?),
+        multipart_type::GROUP_FEATURES => MultipartReply::GroupFeatures(read_group_features(&mut body)?),
+        multipart_type::PORT_DESC => MultipartReply::PortDesc(read_all(&mut body, read_port)?),
+        _ => MultipartReply::Other { kind, body: body.remainder().to_vec() },
+    };
+    body.end()?;
+    Ok(reply)
+}
+
+/// Records up to the end.
+fn read_all<T>(
+    body: &mut Reader<'_>,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let mut records = Vec::new();
+    while !body.is_empty() {
+        records.push(read(body)?);
+    }
+    Ok(records)
+}
+
+/// A record that begins with its length, which is at least this; what follows the length.
+fn record<'a>(body: &mut Reader<'a>, least: usize) -> Result<Reader<'a>, Fault> {
+    let length = usize::from(body.u16()?);
+    if length < least {
+        return Err(body.bad_len(format!("record of {length} bytes and not {least} or more")));
+    }
+    body.part(length - 2)
+}
+
+fn read_description(body: &mut Reader<'_>) -> Result<Description, Fault> {
+    Ok(Description {
+        manufacturer: body.string::<256>()?,
+        hardware: body.string::<256>()?,
+        software: body.string::<256>()?,
+        serial: body.string::<32>()?,
+        datapath: body.string::<256>()?,
+    })
+}
+
+fn read_flow_stats(body: &mut Reader<'_>) -> Result<FlowStats, Fault> {
+    let mut entry = record(body, FLOW_STATS_LEN)?;
+    let table = TableId(entry.u8()?);
+    entry.skip(1)?;
+    let (duration_ns, priority) = (entry.duration_ns()?, entry.u16()?);
+    let (idle_timeout_s, hard_timeout_s, flags) = (entry.u16()?, entry.u16()?, flags_of(entry.u16()?));
+    entry.skip(4)?;
+    let (cookie, packets, bytes) = (entry.u64()?, entry.u64()?, entry.u64()?);
+    let match_ = read_match(&mut entry, Unknown::Refuse)?;
+    let instructions = read_instructions(entry)?;
+    Ok(FlowStats {
+        table,
+        duration_ns,
+        priority,
+        idle_timeout_s,
+        hard_timeout_s,
+        flags,
+        cookie,
+        packets,
+        bytes,
+        match_,
+        instructions,
+    })
+}
+
+fn read_table_stats(body: &mut Reader<'_>) -> Result<TableStats, Fault> {
+    let table = TableId(body.u8()?);
+    body.skip(3)?;
+    Ok(TableStats { table, active: body.u32()?, lookups: body.u64()?, matched: body.u64()? })
+}
+
+fn read_port_stats(body: &mut Reader<'_>) -> Result<PortStats, Fault> {
+    let port = PortNo(body.u32()?);
+    body.skip(4)?;
+    let (rx_packets, tx_packets, rx_bytes, tx_bytes) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
+    let (rx_dropped, tx_dropped) = (body.u64()?, body.u64()?);
+    // Errors received and sent, framing, overruns, checksums, collisions.
+    body.skip(6 * 8)?;
+    let duration_ns = body.duration_ns()?;
+    Ok(PortStats { port, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, duration_ns })
+}
+
+fn read_group_stats(body: &mut Reader<'_>) -> Result<GroupStats, Fault> {
+    let mut record = record(body, GROUP_STATS_LEN)?;
+    record.skip(2)?;
+    let (group, references) = (GroupId(record.u32()?), record.u32()?);
+    record.skip(4)?;
+    let (packets, bytes, duration_ns) = (record.u64()?, record.u64()?, record.duration_ns()?);
+    let buckets = read_all(&mut record, |record| Ok((record.u64()?, record.u64()?)))?;
+    Ok(GroupStats { group, references, packets, bytes, duration_ns, buckets })
+}
+
+fn read_group_description(body: &mut Reader<'_>) -> Result<GroupDescription, Fault> {
+    let mut record = record(body, GROUP_DESC_LEN)?;
+    let kind = read_group_kind(&mut record)?;
+    record.skip(1)?;
+    let group = GroupId(record.u32()?);
+    Ok(GroupDescription { group, kind, buckets: read_buckets(record)? })
+}
+
+fn read_group_features(body: &mut Reader<'_>) -> Result<GroupFeatures, Fault> {
+    let (types, capabilities) = (body.u32()?, body.u32()?);
+    let mut of_each_kind = || Ok([body.u32()?, body.u32()?, body.u32()?, body.u32()?]);
+    Ok(GroupFeatures { types, capabilities, max_groups: of_each_kind()?, actions: of_each_kind()? })
+}

@@ -1,0 +1,179 @@
+//! Answers to bytes.
+
+use super::{MORE, multipart_type};
+use crate::ids::Xid;
+use crate::multipart::{Description, FlowStats, GroupDescription, GroupStats, MultipartReply, PortStats, TableStats};
+use crate::wire::EncodeError;
+use crate::wire::actions::{write_buckets, write_instructions};
+use crate::wire::changes::{bits_of, group_kind_number};
+use crate::wire::oxm::write_match;
+use crate::wire::port::write_port;
+use crate::wire::writer::{Start, Writer};
+use crate::wire::{MAX_LEN, finish, message_type, start};
+
+/// A reply under construction, perhaps in several messages.
+struct Parts {
+    xid: Xid,
+    kind: u16,
+    /// Whether records that do not fit may go into another message.
+    may_split: bool,
+    /// Where the message being written began.
+    message: Start,
+    /// Where its body began.
+    body: Start,
+}
+
+impl Parts {
+    fn begin(writer: &mut Writer<'_>, xid: Xid, kind: u16, may_split: bool) -> Parts {
+        let message = start(writer, message_type::MULTIPART_REPLY, xid);
+        writer.u16(kind);
+        writer.zeros(6);
+        Parts { xid, kind, may_split, message, body: writer.start() }
+    }
+
+    fn finish(&self, writer: &mut Writer<'_>, has_more: bool) -> Result<(), EncodeError> {
+        // Type and flags follow the header.
+        writer.patch(self.message, 10, if has_more { MORE } else { 0 });
+        finish(writer, self.message)
+    }
+
+    fn records<T>(
+        &mut self,
+        writer: &mut Writer<'_>,
+        records: &[T],
+        write: impl Fn(&mut Writer<'_>, &T) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        for record in records {
+            let begin = writer.start();
+            write(writer, record)?;
+            if self.may_split && writer.since(self.message) > MAX_LEN && begin != self.body {
+                writer.undo(begin);
+                self.finish(writer, true)?;
+                *self = Parts::begin(writer, self.xid, self.kind, true);
+                write(writer, record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a whole reply with its header: one message, or as many as it takes if it may be split.
+pub(in crate::wire) fn write_reply(
+    writer: &mut Writer<'_>,
+    xid: Xid,
+    reply: &MultipartReply,
+    has_more: bool,
+    may_split: bool,
+) -> Result<(), EncodeError> {
+    let mut parts = Parts::begin(writer, xid, reply_type(reply), may_split);
+    match reply {
+        MultipartReply::Desc(description) => write_description(writer, description)?,
+        MultipartReply::Flow(entries) => parts.records(writer, entries, write_flow_stats)?,
+        MultipartReply::Aggregate { packets, bytes, flows } => {
+            writer.u64(*packets);
+            writer.u64(*bytes);
+            writer.u32(*flows);
+            writer.zeros(4);
+        }
+        MultipartReply::Table(tables) => parts.records(writer, tables, write_table_stats)?,
+        MultipartReply::Port(ports) => parts.records(writer, ports, write_port_stats)?,
+        MultipartReply::Group(groups) => parts.records(writer, groups, write_group_stats)?,
+        MultipartReply::GroupDesc(groups) => parts.records(writer, groups, write_group_description)?,
+        MultipartReply::GroupFeatures(features) => {
+            writer.u32(features.types);
+            writer.u32(features.capabilities);
+            features.max_groups.iter().chain(&features.actions).for_each(|&word| writer.u32(word));
+        }
+        MultipartReply::PortDesc(ports) => parts.records(writer, ports, write_port)?,
+        MultipartReply::Other { body, .. } => writer.bytes(body),
+    }
+    parts.finish(writer, has_more)
+}
+
+fn reply_type(reply: &MultipartReply) -> u16 {
+    match reply {
+        MultipartReply::Desc(_) => multipart_type::DESC,
+        MultipartReply::Flow(_) => multipart_type::FLOW,
+        MultipartReply::Aggregate { .. } => multipart_type::AGGREGATE,
+        MultipartReply::Table(_) => multipart_type::TABLE,
+        MultipartReply::Port(_) => multipart_type::PORT,
+        MultipartReply::Group(_) => multipart_type::GROUP,
+        MultipartReply::GroupDesc(_) => multipart_type::GROUP_DESC,
+        MultipartReply::GroupFeatures(_) => multipart_type::GROUP_FEATURES,
+        MultipartReply::PortDesc(_) => multipart_type::PORT_DESC,
+        MultipartReply::Other { kind, .. } => *kind,
+    }
+}
+
+fn write_description(writer: &mut Writer<'_>, description: &Description) -> Result<(), EncodeError> {
+    writer.string(&description.manufacturer, 256, "manufacturer")?;
+    writer.string(&description.hardware, 256, "hardware")?;
+    writer.string(&description.software, 256, "software")?;
+    writer.string(&description.serial, 32, "serial number")?;
+    writer.string(&description.datapath, 256, "datapath")
+}
+
+fn write_flow_stats(writer: &mut Writer<'_>, entry: &FlowStats) -> Result<(), EncodeError> {
+    let start = writer.start();
+    writer.zeros(2);
+    writer.u8(entry.table.0);
+    writer.zeros(1);
+    writer.duration_ns(entry.duration_ns)?;
+    writer.u16(entry.priority);
+    writer.u16(entry.idle_timeout_s);
+    writer.u16(entry.hard_timeout_s);
+    writer.u16(bits_of(entry.flags));
+    writer.zeros(4);
+    writer.u64(entry.cookie);
+    writer.u64(entry.packets);
+    writer.u64(entry.bytes);
+    write_match(writer, &entry.match_)?;
+    write_instructions(writer, &entry.instructions)?;
+    writer.patch_len(start, 0, "an entry")
+}
+
+fn write_table_stats(writer: &mut Writer<'_>, table: &TableStats) -> Result<(), EncodeError> {
+    writer.u8(table.table.0);
+    writer.zeros(3);
+    writer.u32(table.active);
+    writer.u64(table.lookups);
+    writer.u64(table.matched);
+    Ok(())
+}
+
+fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), EncodeError> {
+    writer.u32(port.port.0);
+    writer.zeros(4);
+    for counter in [port.rx_packets, port.tx_packets, port.rx_bytes, port.tx_bytes, port.rx_dropped, port.tx_dropped] {
+        writer.u64(counter);
+    }
+    // Errors are not counted here; all ones says so.
+    writer.bytes(&[0xff; 6 * 8]);
+    writer.duration_ns(port.duration_ns)
+}
+
+fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), EncodeError> {
+    let start = writer.start();
+    writer.zeros(4);
+    writer.u32(group.group.0);
+    writer.u32(group.references);
+    writer.zeros(4);
+    writer.u64(group.packets);
+    writer.u64(group.bytes);
+    writer.duration_ns(group.duration_ns)?;
+    for &(packets, bytes) in &group.buckets {
+        writer.u64(packets);
+        writer.u64(bytes);
+    }
+    writer.patch_len(start, 0, "statistics of a group")
+}
+
+fn write_group_description(writer: &mut Writer<'_>, group: &GroupDescription) -> Result<(), EncodeError> {
+    let start = writer.start();
+    writer.zeros(2);
+    writer.u8(group_kind_number(group.kind));
+    writer.zeros(1);
+    writer.u32(group.group.0);
+    write_buckets(writer, &group.buckets)?;
+    writer.patch_len(start, 0, "a group")
+}

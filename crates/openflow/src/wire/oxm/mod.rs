@@ -1,0 +1,41 @@
+//! Matches, and the fields that actions set (specification 7.2.3).
+
+mod read;
+mod write;
+
+pub(super) use read::{Unknown, read_match, read_set_field};
+pub(super) use write::{write_match, write_set_field};
+
+/// `OFPMT_OXM`.
+const OXM: u16 = 1;
+/// `OFPXMC_OPENFLOW_BASIC`.
+const BASIC: u16 = 0x8000;
+/// `OFPVID_PRESENT`: there is a tag.
+const VID_PRESENT: u16 = 0x1000;
+/// The bits of a VLAN id with the one above.
+const VID_BITS: u16 = 0x1fff;
+
+/// Numbers of the fields (`OFPXMT_OFB_*`).
+mod number {
+    pub const IN_PORT: u8 = 0;
+    pub const METADATA: u8 = 2;
+    pub const ETH_DST: u8 = 3;
+    pub const ETH_SRC: u8 = 4;
+    pub const ETH_TYPE: u8 = 5;
+    pub const VLAN_VID: u8 = 6;
+    pub const VLAN_PCP: u8 = 7;
+    pub const IP_DSCP: u8 = 8;
+    pub const IP_ECN: u8 = 9;
+    pub const IP_PROTO: u8 = 10;
+    pub const IPV4_SRC: u8 = 11;
+    pub const IPV4_DST: u8 = 12;
+    pub const TCP_SRC: u8 = 13;
+    pub const TCP_DST: u8 = 14;
+    pub const UDP_SRC: u8 = 15;
+    pub const UDP_DST: u8 = 16;
+    pub const ICMPV4_TYPE: u8 = 19;
+    pub const ICMPV4_CODE: u8 = 20;
+    pub const ARP_OP: u8 = 21;
+    pub const ARP_SPA: u8 = 22;
+    pub const ARP_TPA: u8 = 23;
+}

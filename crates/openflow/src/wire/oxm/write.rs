@@ -1,0 +1,148 @@
+//! Match fields to bytes.
+
+use core::net::Ipv4Addr;
+
+use super::{BASIC, OXM, VID_PRESENT, number};
+use crate::action::SetField;
+use crate::matching::{Masked, Match, VlanMatch};
+use crate::wire::EncodeError;
+use crate::wire::writer::Writer;
+
+/// One field with its header.
+fn write_field(writer: &mut Writer<'_>, number: u8, value: &[u8]) {
+    writer.u16(BASIC);
+    writer.u8(number << 1);
+    writer.u8(value.len() as u8);
+    writer.bytes(value);
+}
+
+/// One field whose mask is left out if it is all ones.
+fn write_masked<const N: usize>(
+    writer: &mut Writer<'_>,
+    number: u8,
+    value: [u8; N],
+    mask: [u8; N],
+) -> Result<(), EncodeError> {
+    if mask == [0xff; N] {
+        write_field(writer, number, &value);
+        return Ok(());
+    }
+    if (0..N).any(|at| value[at] & !mask[at] != 0) {
+        return Err(EncodeError::new(format!("match field {number} has bits that its mask leaves out")));
+    }
+    writer.u16(BASIC);
+    writer.u8(number << 1 | 1);
+    writer.u8(2 * N as u8);
+    writer.bytes(&value);
+    writer.bytes(&mask);
+    Ok(())
+}
+
+/// One field of less than eight bits.
+fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, greatest: u8) -> Result<(), EncodeError> {
+    if value > greatest {
+        return Err(EncodeError::new(format!("field {number} is {value}, above {greatest}")));
+    }
+    write_field(writer, number, &[value]);
+    Ok(())
+}
+
+fn vid(id: u16) -> Result<[u8; 2], EncodeError> {
+    if id >= VID_PRESENT {
+        return Err(EncodeError::new(format!("VLAN id {id} is above 4095")));
+    }
+    Ok((VID_PRESENT | id).to_be_bytes())
+}
+
+fn write_vlan(writer: &mut Writer<'_>, vlan: VlanMatch) -> Result<(), EncodeError> {
+    let present = VID_PRESENT.to_be_bytes();
+    match vlan {
+        VlanMatch::Untagged => write_field(writer, number::VLAN_VID, &[0, 0]),
+        VlanMatch::Tagged => write_masked(writer, number::VLAN_VID, present, present)?,
+        VlanMatch::Id(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
+    }
+    Ok(())
+}
+
+/// Writes `ofp_match` with its padding, the fields in the order of their numbers, so that prerequisites come first.
+pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result<(), EncodeError> {
+    let start = writer.start();
+    writer.u16(OXM);
+    writer.u16(0);
+    if let Some(port) = m.in_port {
+        write_field(writer, number::IN_PORT, &port.0.to_be_bytes());
+    }
+    if let Some(Masked { value, mask }) = m.metadata {
+        write_masked(writer, number::METADATA, value.to_be_bytes(), mask.to_be_bytes())?;
+    }
+    for (number, address) in [(number::ETH_DST, m.eth_dst), (number::ETH_SRC, m.eth_src)] {
+        if let Some(Masked { value, mask }) = address {
+            write_masked(writer, number, value.0, mask.0)?;
+        }
+    }
+    write_u16s(writer, &[(number::ETH_TYPE, m.eth_type)]);
+    if let Some(vlan) = m.vlan {
+        write_vlan(writer, vlan)?;
+    }
+    let small = [
+        (number::VLAN_PCP, m.vlan_pcp, 7),
+        (number::IP_DSCP, m.ip_dscp, 63),
+        (number::IP_ECN, m.ip_ecn, 3),
+        (number::IP_PROTO, m.ip_proto, 255),
+    ];
+    for (number, value, greatest) in small {
+        if let Some(value) = value {
+            write_small(writer, number, value, greatest)?;
+        }
+    }
+    write_ipv4s(writer, &[(number::IPV4_SRC, m.ipv4_src), (number::IPV4_DST, m.ipv4_dst)])?;
+    write_u16s(writer, &[(number::TCP_SRC, m.tcp_src), (number::TCP_DST, m.tcp_dst)]);
+    write_u16s(writer, &[(number::UDP_SRC, m.udp_src), (number::UDP_DST, m.udp_dst)]);
+    for (number, value) in [(number::ICMPV4_TYPE, m.icmpv4_type), (number::ICMPV4_CODE, m.icmpv4_code)] {
+        if let Some(value) = value {
+            write_field(writer, number, &[value]);
+        }
+    }
+    write_u16s(writer, &[(number::ARP_OP, m.arp_op)]);
+    write_ipv4s(writer, &[(number::ARP_SPA, m.arp_spa), (number::ARP_TPA, m.arp_tpa)])?;
+    // The length of a match does not count its padding.
+    writer.patch_len(start, 2, "a match")?;
+    writer.pad_to_8(start);
+    Ok(())
+}
+
+fn write_u16s(writer: &mut Writer<'_>, fields: &[(u8, Option<u16>)]) {
+    for &(number, value) in fields {
+        if let Some(value) = value {
+            write_field(writer, number, &value.to_be_bytes());
+        }
+    }
+}
+
+fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), EncodeError> {
+    for &(number, address) in fields {
+        if let Some(Masked { value, mask }) = address {
+            write_masked(writer, number, value.octets(), mask.octets())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the field of a set-field action.
+pub(in crate::wire) fn write_set_field(writer: &mut Writer<'_>, field: SetField) -> Result<(), EncodeError> {
+    match field {
+        SetField::EthDst(address) => write_field(writer, number::ETH_DST, &address.0),
+        SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, &address.0),
+        SetField::VlanVid(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
+        SetField::VlanPcp(value) => write_small(writer, number::VLAN_PCP, value, 7)?,
+        SetField::IpDscp(value) => write_small(writer, number::IP_DSCP, value, 63)?,
+        SetField::IpEcn(value) => write_small(writer, number::IP_ECN, value, 3)?,
+        SetField::Ipv4Src(address) => write_field(writer, number::IPV4_SRC, &address.octets()),
+        SetField::Ipv4Dst(address) => write_field(writer, number::IPV4_DST, &address.octets()),
+        SetField::TcpSrc(port) => write_field(writer, number::TCP_SRC, &port.to_be_bytes()),
+        SetField::TcpDst(port) => write_field(writer, number::TCP_DST, &port.to_be_bytes()),
+        SetField::UdpSrc(port) => write_field(writer, number::UDP_SRC, &port.to_be_bytes()),
+        SetField::UdpDst(port) => write_field(writer, number::UDP_DST, &port.to_be_bytes()),
+    }
+    Ok(())
+}

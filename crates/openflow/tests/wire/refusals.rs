@@ -1,0 +1,304 @@
+//! What is wrong, where, what to answer, and whether the stream goes on.
+
+use anabranch_openflow::wire::{DecodeError, decode};
+use anabranch_openflow::*;
+
+use crate::{bytes_of, messages_of};
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn refused(bytes: &[u8]) -> DecodeError {
+    match decode(bytes) {
+        Err(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The bytes of a message around this body.
+fn message(kind: u8, body: &str) -> Vec<u8> {
+    let body = bytes(body);
+    let mut message = vec![4, kind, 0, 8 + body.len() as u8, 0, 0, 0, 7];
+    message.extend(body);
+    message
+}
+
+/// A message that is refused, and goes on behind: nothing else may become of it, and the next message must be found.
+fn check(bytes: &[u8], offset: usize, kind: ErrorKind) {
+    let error = refused(bytes);
+    assert_eq!((error.offset, error.kind), (offset, kind), "{error}");
+    assert_eq!((error.skip, error.xid), (Some(bytes.len()), Xid(7)), "{error}");
+}
+
+#[test]
+fn headers() {
+    // Shorter than a header.
+    let error = refused(&bytes("0414 0007 00000007"));
+    assert_eq!((error.offset, error.skip), (2, None));
+    assert_eq!(error.kind, ErrorKind::BadRequest(BadRequest::BadLen));
+    // Other versions, waited for whole: what they would answer is not known, but where they end is.
+    let bad_version = ErrorKind::BadRequest(BadRequest::BadVersion);
+    for version in [1, 2, 3, 5, 6] {
+        let mut features = bytes("0005 000a 00000007 aabb");
+        features[0] = version;
+        assert_eq!(decode(&features[..9]), Ok(None));
+        check(&features, 0, bad_version);
+    }
+    // No OpenFlow at all: what seems to be a length is none.
+    for start in ["GET / HTTP/1.1\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\u{7f}", "SSH-2.0-OpenSSH_9"] {
+        let error = refused(start.as_bytes());
+        assert_eq!((error.offset, error.kind, error.skip), (0, bad_version, None));
+    }
+    for kind in [22, 23, 29, 30, 255] {
+        check(&message(kind, "00000000"), 1, ErrorKind::BadRequest(BadRequest::BadType));
+    }
+}
+
+/// 6.3.1: by bitmap, or by the version of the header if there is none.
+#[test]
+fn hellos() {
+    let versions = |hex: &str| match &messages_of(&bytes(hex))[..] {
+        [Envelope { message: Message::Hello { versions }, .. }] => *versions,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(versions("0100 0008 00000007"), 0b10);
+    assert_eq!(versions("0400 0008 00000007"), 0b1_1110);
+    // A later version includes ours unless its bitmap says otherwise.
+    assert_eq!(versions("0600 0008 00000007"), 0b111_1110);
+    assert_eq!(versions("0600 0010 00000007 0001 0008 00000040"), 0b100_0000);
+    assert_eq!(versions("ff00 0008 00000007"), 0xffff_fffe);
+    // Elements not known before and behind the bitmap, padding present and missing, more than one word.
+    assert_eq!(versions("0400 0020 00000007 0009 0005 aa000000 0001 000c 00000012 00000001 00000000"), 0b1_0010);
+    assert_eq!(versions("0400 001c 00000007 0001 0008 00000010 0001 0008 00000002 0009 0004"), 0b1_0000);
+    // Whatever an old version puts there.
+    assert_eq!(versions("0100 000b 00000007 abcdef"), 0b10);
+    // In ours it is an error.
+    let bad_len = ErrorKind::BadRequest(BadRequest::BadLen);
+    check(&message(0, "0001 0003 00000010"), 12, bad_len);
+    check(&message(0, "0001 0009 00000010"), 12, bad_len);
+}
+
+#[test]
+fn bodies_too_short_and_too_long() {
+    let bad_len = ErrorKind::BadRequest(BadRequest::BadLen);
+    check(&message(5, "00"), 8, bad_len);
+    check(&message(9, "0000 00"), 10, bad_len);
+    check(&message(9, "0000 0080 00"), 12, bad_len);
+    check(&message(1, "0001"), 10, bad_len);
+    check(&message(24, "00000002 00000000 00000000"), 16, bad_len);
+    check(&message(24, "00000004 00000000 0000000000000000"), 8, {
+        ErrorKind::RoleRequestFailed(RoleRequestFailed::BadRole)
+    });
+    // Multipart: trailing bytes, several parts of a request.
+    check(&message(18, "0000 0000 00000000 00"), 16, bad_len);
+    check(&message(18, "000c 0001 00000000"), 10, ErrorKind::BadRequest(BadRequest::MultipartBufferOverflow));
+    // A table of 23 bytes; a group of 39; an entry that says it is longer than the message.
+    check(&message(19, "0003 0000 00000000 00 000000 00000001 0000000000000002 00000000000003"), 32, bad_len);
+    check(&message(19, "0006 0000 00000000 0027 0000 00000000"), 18, bad_len);
+    check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 18, bad_len);
+}
+
+/// A flow-mod that adds with this match and these instructions; the match is at byte 48.
+fn flow_mod(match_and_instructions: &str) -> Vec<u8> {
+    let fixed = "0000000000000000 0000000000000000 00 00 0000 0000 0001 ffffffff ffffffff ffffffff 0000 0000";
+    message(14, &format!("{fixed}{match_and_instructions}"))
+}
+
+#[test]
+fn flow_mods() {
+    let mut command = flow_mod("0001 0004 00000000");
+    command[25] = 5;
+    check(&command, 25, ErrorKind::FlowModFailed(FlowModFailed::BadCommand));
+    let mut flags = flow_mod("0001 0004 00000000");
+    flags[45] = 0x20;
+    check(&flags, 44, ErrorKind::FlowModFailed(FlowModFailed::BadFlags));
+}
+
+#[test]
+fn matches() {
+    for (fields, offset, error) in [
+        ("0000 0004 00000000", 48, BadMatch::BadType),
+        ("0001 0003 00000000", 52, BadMatch::BadLen),
+        ("0001 0009 00000000", 52, BadMatch::BadLen),
+        // Padding missing.
+        ("0001 000a 80000a02 0800", 58, BadMatch::BadLen),
+        // The value of a field beyond the match; of the wrong length; half a mask.
+        ("0001 0009 80000a02 08 00000000000000", 56, BadMatch::BadLen),
+        ("0001 000b 80000a03 080000 0000000000", 52, BadMatch::BadLen),
+        ("0001 000b 80000b03 080000 0000000000", 52, BadMatch::BadLen),
+        // SCTP, IPv6, fields of an experimenter and of a class of Nicira's.
+        ("0001 000a 80002202 0800 000000000000", 52, BadMatch::BadField),
+        ("0001 0018 80003410 20010db8000000000000000000000001", 52, BadMatch::BadField),
+        ("0001 000c ffff0004 00002320 00000000", 52, BadMatch::BadField),
+        ("0001 000c 00010004 00002320 00000000", 52, BadMatch::BadField),
+        // A mask where none may be; one that contradicts the value; of a VLAN id.
+        ("0001 000c 80000b04 0800 ff00 00000000", 52, BadMatch::BadMask),
+        ("0001 0010 80001908 0a000001 ffffff00", 52, BadMatch::BadWildcards),
+        ("0001 000c 80000d04 1001 1001 00000000", 52, BadMatch::BadMask),
+        // Values fields cannot have: VLAN id without the bit above, priority 8, DSCP 64, ECN 4.
+        ("0001 000a 80000c02 0005 000000000000", 52, BadMatch::BadValue),
+        ("0001 0009 80000e01 08 00000000000000", 52, BadMatch::BadValue),
+        ("0001 0009 80001001 40 00000000000000", 52, BadMatch::BadValue),
+        ("0001 0009 80001201 04 00000000000000", 52, BadMatch::BadValue),
+        ("0001 0010 80000a02 0800 80000a02 0800", 58, BadMatch::DupField),
+    ] {
+        check(&flow_mod(fields), offset, ErrorKind::BadMatch(error));
+    }
+}
+
+#[test]
+fn other_ways_to_write_the_same_match() {
+    let read = |fields: &str| match &messages_of(&flow_mod(fields))[..] {
+        [Envelope { message: Message::FlowMod(change), .. }] => change.match_,
+        other => panic!("{other:?}"),
+    };
+    let ipv4 = Match { eth_type: Some(0x0800), ..Match::default() };
+    // A mask of all ones; fields in another order; padding that is not zero.
+    assert_eq!(read("0001 000c 80000b04 0800 ffff deadbeef"), ipv4);
+    let port = Match { in_port: Some(PortNo(1)), ..ipv4 };
+    assert_eq!(read("0001 0012 80000a02 0800 80000004 00000001 000000000000"), port);
+    for (field, vlan) in
+        [("80000c02 0000 000000000000", VlanMatch::Untagged), ("80000c02 1005 000000000000", VlanMatch::Id(5))]
+    {
+        let expected = Match { vlan: Some(vlan), ..Match::default() };
+        assert_eq!(read(&format!("0001 000a {field}")), expected);
+    }
+    for (field, vlan) in [
+        ("0000 1fff", VlanMatch::Untagged),
+        ("0000 1000", VlanMatch::Untagged),
+        ("1000 1000", VlanMatch::Tagged),
+        ("1005 1fff", VlanMatch::Id(5)),
+        ("1000 ffff", VlanMatch::Id(0)),
+    ] {
+        let expected = Match { vlan: Some(vlan), ..Match::default() };
+        assert_eq!(read(&format!("0001 000c 80000d04 {field} 00000000")), expected);
+    }
+}
+
+/// Behind a match of 8 bytes, so from byte 56 on.
+#[test]
+fn instructions() {
+    for (instructions, offset, error) in [
+        ("0004 0004", 60, BadInstruction::BadLen),
+        ("0001 000c 00000000 00000000", 60, BadInstruction::BadLen),
+        ("0001 0010 00000000 00000000 00000000", 64, BadInstruction::BadLen),
+        ("0002 0010 00000000 0000000000000000", 72, BadInstruction::BadLen),
+        ("0001 0010 00000000", 60, BadInstruction::BadLen),
+        ("0007 0008 00000000", 56, BadInstruction::UnknownInst),
+        ("ffff 0008 00002320", 56, BadInstruction::BadExperimenter),
+        ("0001 0008 01000000 0001 0008 02000000", 64, BadInstruction::DupInst),
+        ("0005 0008 00000000 0005 0008 00000000", 64, BadInstruction::DupInst),
+    ] {
+        check(&flow_mod(&format!("0001 0004 00000000 {instructions}")), offset, ErrorKind::BadInstruction(error));
+    }
+}
+
+/// In an instruction behind a match of 8 bytes, so from byte 64 on.
+#[test]
+fn actions() {
+    for (actions, offset, error) in [
+        ("0000 0008 00000001", 72, BadAction::BadLen),
+        ("0000 0018 00000001 0000 000000000000 0000000000000000", 80, BadAction::BadLen),
+        ("0018 0004 00000000", 68, BadAction::BadLen),
+        ("0018 000c 00000000 00000000 00000000", 68, BadAction::BadLen),
+        ("0018 0010 00000000", 68, BadAction::BadLen),
+        // Copy TTL outwards; one of an experimenter.
+        ("000b 0008 00000000", 64, BadAction::BadType),
+        ("ffff 0010 00002320 0000 000000000000", 64, BadAction::BadExperimenter),
+        // The input port, IPv6 and a register cannot be set; a mask; lengths; values.
+        ("0019 0010 80000004 00000001 00000000", 68, BadAction::BadSetType),
+        ("0019 0010 00010004 00000001 00000000", 68, BadAction::BadSetType),
+        ("0019 0010 80001603 0a0000 0000000000", 68, BadAction::BadSetLen),
+        ("0019 0018 80001908 0a000000 ff000000 00000000 00000000", 68, BadAction::BadSetArgument),
+        ("0019 0010 80000c02 0005 000000000000", 68, BadAction::BadSetArgument),
+        ("0019 0010 80000c02 0000 000000000000", 68, BadAction::BadSetArgument),
+        ("0019 0010 80000e01 08 00000000000000", 68, BadAction::BadSetArgument),
+        // Eight bytes more than the field needs.
+        ("0019 0018 80000606 020000000001 0000 0000000000000000", 80, BadAction::BadLen),
+    ] {
+        let length = 8 + bytes(actions).len();
+        let instruction = format!("0001 0004 00000000 0004 {length:04x} 00000000 {actions}");
+        let message = flow_mod(&instruction);
+        check(&message, offset, ErrorKind::BadAction(error));
+    }
+    // The list of a packet-out that is longer than the message.
+    let packet_out = message(13, "ffffffff fffffffd 0010 000000000000 0000 0008");
+    check(&packet_out, 24, ErrorKind::BadRequest(BadRequest::BadLen));
+}
+
+#[test]
+fn groups() {
+    let failed = ErrorKind::GroupModFailed;
+    check(&message(15, "0003 00 00 00000001"), 8, failed(GroupModFailed::BadCommand));
+    check(&message(15, "0000 04 00 00000001"), 10, failed(GroupModFailed::BadType));
+    let bad_bucket = failed(GroupModFailed::BadBucket);
+    check(&message(15, "0000 00 00 00000001 0008 0000 00000001"), 18, bad_bucket);
+    check(&message(15, "0000 00 00 00000001 0020 0000 00000001 ffffffff 00000000"), 18, bad_bucket);
+}
+
+/// A packet-in may tell more of a packet than can be asked; damage is damage nevertheless.
+#[test]
+fn what_else_is_told_of_a_packet_is_skipped() {
+    let packet_in = |fields: &str| message(10, &format!("ffffffff 0002 01 00 0000000000000000 {fields} 0000 cafe"));
+    // The tunnel's id, the input port, a register of Nicira's.
+    let told = "0001 0020 80004c08 0000000000000009 80000004 00000003 00010004 00000001";
+    let messages = messages_of(&packet_in(told));
+    let [Envelope { message: Message::PacketIn(packet), .. }] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!(packet.match_, Match { in_port: Some(PortNo(3)), ..Match::default() });
+    assert_eq!(packet.data, [0xca, 0xfe]);
+    let bad_len = ErrorKind::BadMatch(BadMatch::BadLen);
+    check(&packet_in("0001 0010 00010009 0000000000000009"), 32, bad_len);
+    check(&packet_in("0001 000c 80000005 0000000000"), 32, bad_len);
+}
+
+/// Names that are not as the specification wants them are made so; what was read can be written.
+#[test]
+fn names_without_end_and_without_sense() {
+    let port = |name: &str| {
+        format!(
+            "00000001 00000000 020000000001 0000 {name} 00000000 00000000 00000040 {} 00000000 00000000",
+            "0".repeat(24)
+        )
+    };
+    let hex = port("ff41c3414141414141414141414141c3") + &port("00414141414141414141414141414141");
+    let messages = messages_of(&message(19, &format!("000d 0000 00000000 {hex}")));
+    let [Envelope { message: Message::MultipartReply { reply: MultipartReply::PortDesc(ports), .. }, .. }] =
+        &messages[..]
+    else {
+        panic!("{messages:?}")
+    };
+    assert_eq!((&*ports[0].name, &*ports[1].name), ("?A?AAAAAAAAAAAA", ""));
+    // No rate, but the bit of 10 Gb/s.
+    assert_eq!(ports[0].speed_kbps, 10_000_000);
+    assert_eq!(messages_of(&bytes_of(&messages[0])), messages);
+}
+
+/// After a message that is refused the next one is found.
+#[test]
+fn the_stream_goes_on() {
+    let mut stream = message(99, "0102");
+    stream.extend(message(20, ""));
+    let skip = refused(&stream).skip.unwrap();
+    let next = messages_of(&stream[skip..]);
+    assert_eq!(next, [Envelope { xid: Xid(7), message: Message::BarrierRequest }]);
+}
+
+/// 7.4.4: the number, the type and code, and at least 64 bytes of the refused message, or all of it.
+#[test]
+fn refusals_are_answered() {
+    let short = message(99, "0102");
+    let mut stream = short.clone();
+    stream.extend(message(20, ""));
+    let kind = ErrorKind::BadRequest(BadRequest::BadType);
+    let answer = refused(&stream).answer(&stream);
+    assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data: short } }));
+    let long = message(99, &"ab".repeat(100));
+    let answer = refused(&long).answer(&long);
+    let data = long[..64].to_vec();
+    assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data } }));
+    // An error that is cut is not answered with an error.
+    let error = message(1, "0001");
+    assert_eq!(refused(&error).answer(&error), None);
+}
