@@ -139,7 +139,7 @@ impl Controller {
         self.wake(now);
         match input {
             ToController::Connected(connection) => {
-                self.sessions.insert(connection, Session::new(now));
+                self.sessions.insert(connection, Session::new(now, self.config.owner));
                 self.send(connection, Session::hello());
             }
             ToController::Disconnected(connection) => self.lost(connection),
@@ -298,7 +298,7 @@ impl Controller {
         let session = self.sessions.get_mut(&connection).expect("the session that got ready");
         let datapath = session.features.expect("a ready session has features").datapath;
         let (rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
-        let ports = session.ports.clone();
+        let (ports, is_partial) = (session.ports.clone(), session.is_partial);
         if self.connections.is_empty() {
             // It was the controller that was cut off: the others get their time to come back from now on.
             for status in self.status.values_mut().filter(|status| !status.is_online) {
@@ -319,7 +319,7 @@ impl Controller {
         }
         let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
         self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
-        let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups);
+        let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
         // One that was lost while it was held back is not known any better.
         let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);
         if is_unknown && has_leftovers {

@@ -252,8 +252,9 @@ impl Installer {
     }
 
     /// The switch is back, and this is what it holds. What is right stays untouched; answers whether anything of ours is
-    /// there that is not wanted so.
-    pub(crate) fn surveyed(&mut self, rules: &[FlowStats], groups: &[GroupDescription]) -> bool {
+    /// there that is not wanted so. If the rules of others are not among these (`is_partial`), groups that ours do not use
+    /// are theirs.
+    pub(crate) fn surveyed(&mut self, rules: &[FlowStats], groups: &[GroupDescription], is_partial: bool) -> bool {
         // A switch may come again before its old connection is found dead: nothing sent there will be answered.
         self.offline();
         self.is_online = true;
@@ -271,6 +272,10 @@ impl Installer {
         // Groups have no cookies: those that rules of others use are theirs, whatever their number.
         let is_foreign = |rule: &&FlowStats| rule.cookie >> 48 != u64::from(self.owner);
         self.foreign_groups = rules.iter().filter(is_foreign).flat_map(groups_of).collect();
+        if is_partial {
+            let used: BTreeSet<GroupId> = rules.iter().flat_map(groups_of).collect();
+            self.foreign_groups.extend(groups.iter().map(|group| group.group).filter(|group| !used.contains(group)));
+        }
         for group in groups {
             self.survey_group(group);
         }

@@ -180,7 +180,7 @@ mod tests {
     }
     fn switch(groups: &[GroupDescription]) -> Installer {
         let mut switch = Installer::new(OWNER);
-        switch.surveyed(&[], groups);
+        switch.surveyed(&[], groups, false);
         switch
     }
     /// Everything that can be sent now; transaction numbers count on.
@@ -261,7 +261,7 @@ mod tests {
         };
         let (mut switch, mut next) = (switch(&[found(3)]), 0);
         let no_rules: [FlowStats; 0] = [];
-        switch.surveyed(&no_rules, &[]);
+        switch.surveyed(&no_rules, &[], false);
         switch.set(key(5), through(&[4, 9]));
         switch.set(key(6), through(&[3, 9]));
         let sent = send(&mut switch, &mut next);

@@ -59,6 +59,12 @@ pub(crate) struct Session {
     pub(crate) rules: Vec<FlowStats>,
     /// Groups found by the survey; taken when ready.
     pub(crate) groups: Vec<GroupDescription>,
+    /// Whether rules or groups of others are there that are not among those.
+    pub(crate) is_partial: bool,
+    /// Whether a part of the answer about rules could not be read.
+    is_cut: bool,
+    asks_for_ours: bool,
+    owner: u16,
     /// Round trip of the latest echo.
     pub(crate) rtt: Option<Time>,
     next_xid: u32,
@@ -72,8 +78,12 @@ pub(crate) struct Session {
 
 impl Session {
     /// A connection just opened.
-    pub(crate) fn new(now: Time) -> Session {
+    pub(crate) fn new(now: Time, owner: u16) -> Session {
         Session {
+            owner,
+            is_partial: false,
+            is_cut: false,
+            asks_for_ours: false,
             state: State::Hello,
             features: None,
             ports: BTreeMap::new(),
@@ -178,10 +188,30 @@ impl Session {
                 self.state = State::Rules;
                 Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
             }
+            // Somebody has rules or groups there that these values cannot hold, and that part of the answer is of no use. Our
+            // rules can be asked for by their cookies; groups cannot: those there are somebody else's then.
+            (State::Groups, Message::MultipartReply { reply: Reply::Other { .. }, has_more })
+                if xid == self.awaited =>
+            {
+                self.is_partial = true;
+                if *has_more {
+                    return Nothing;
+                }
+                self.groups.clear();
+                self.state = State::Rules;
+                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
+            }
+            (State::Rules, Message::MultipartReply { reply: Reply::Other { .. }, has_more }) if xid == self.awaited => {
+                self.is_cut = true;
+                if *has_more { Nothing } else { self.ask_for_ours() }
+            }
             (State::Rules, Message::MultipartReply { reply: Reply::Flow(rules), has_more }) if xid == self.awaited => {
                 self.rules.extend(rules.iter().cloned());
                 if *has_more {
                     return Nothing;
+                }
+                if self.is_cut {
+                    return self.ask_for_ours();
                 }
                 self.state = State::Ready;
                 self.next_echo = now;
@@ -256,6 +286,18 @@ impl Session {
         }
     }
 
+    /// Part of the answer about rules could not be read: those of others are left out.
+    fn ask_for_ours(&mut self) -> Reaction {
+        if self.asks_for_ours {
+            return Reaction::Close(None); // Ours can always be read: this switch tells something else.
+        }
+        (self.asks_for_ours, self.is_partial, self.is_cut) = (true, true, false);
+        self.rules.clear();
+        let (cookie, cookie_mask) = (u64::from(self.owner) << 48, 0xffff << 48);
+        let ours = FlowSelection { cookie, cookie_mask, ..FlowSelection::all() };
+        Reaction::Send(vec![Message::MultipartRequest(MultipartRequest::Flow(ours))])
+    }
+
     fn port_changed(&mut self, reason: PortReason, port: &PortDesc) {
         match reason {
             PortReason::Delete => drop(self.ports.remove(&port.port)),
@@ -312,7 +354,7 @@ mod tests {
 
     /// A session in a state, and the number of the request it waits on.
     fn session(state: State) -> (Session, Xid) {
-        let mut session = Session::new(Time::ZERO);
+        let mut session = Session::new(Time::ZERO, 7);
         let answers = [
             Message::Hello { versions: 0b1_0010 },
             features(0),
@@ -537,6 +579,25 @@ mod tests {
         assert_eq!(ready, Reaction::Ready);
         let kept: Vec<u16> = session.rules.iter().map(|rule| rule.priority).collect();
         assert_eq!(kept, [1, 3]);
+    }
+
+    #[test]
+    fn rules_of_others_that_cannot_be_read_are_left_out() {
+        let (mut session, mut awaited) = session(State::Groups);
+        let unknown = |kind| reply(MultipartReply::Other { kind, body: vec![1] }, false);
+        let asked = |reaction: Reaction| match reaction {
+            Reaction::Send(messages) => messages[0].clone(),
+            other => panic!("{other:?}"),
+        };
+        let all = asked(session.receive(Time::ZERO, awaited, &unknown(7)));
+        assert_eq!(all, Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));
+        awaited = session.seal(all).xid;
+        let ours = asked(session.receive(Time::ZERO, awaited, &unknown(1)));
+        let Message::MultipartRequest(MultipartRequest::Flow(selection)) = &ours else { panic!("{ours:?}") };
+        assert_eq!((selection.cookie, selection.cookie_mask), (7 << 48, 0xffff << 48));
+        awaited = session.seal(ours).xid;
+        let ready = session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(Vec::new()), false));
+        assert_eq!((ready, session.is_partial), (Reaction::Ready, true));
     }
 
     #[test]
