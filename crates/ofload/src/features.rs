@@ -10,7 +10,7 @@ const INSTRUCTIONS: [u16; 5] = [1, 2, 3, 4, 5];
 /// Types of actions: output, push and pop VLAN, group, set field.
 const ACTIONS: [u16; 5] = [0, 17, 18, 22, 25];
 /// Fields that can be matched, with their lengths; see `openflow::Match`.
-const FIELDS: [(u8, u8); 20] = [
+const FIELDS: [(u8, u8); 21] = [
     (0, 4),
     (2, 8),
     (3, 6),
@@ -31,6 +31,7 @@ const FIELDS: [(u8, u8); 20] = [
     (22, 4),
     (23, 4),
     (19, 1),
+    (20, 1),
 ];
 /// Fields that can be set.
 const SETTABLE: [(u8, u8); 10] = [(3, 6), (4, 6), (6, 2), (7, 1), (8, 1), (11, 4), (12, 4), (13, 2), (14, 2), (15, 2)];

@@ -401,9 +401,6 @@ impl Fleet {
         let now = net::Time::from_ns(now_ns);
         match wire::decode(message) {
             Ok(Some((envelope, _))) => {
-                if envelope.message == Message::FeaturesRequest {
-                    self.switches[at].has_introduced_itself = true;
-                }
                 match features_reply(&envelope) {
                     Some(replies) => replies.iter().for_each(|reply| self.encode(at, reply)),
                     None => self.switches[at].switch.handle(now, CONNECTION, envelope),
@@ -439,6 +436,8 @@ impl Fleet {
             while let Some(output) = self.switches[switch].switch.poll_output() {
                 match output {
                     Output::Message(_, envelope) => {
+                        let is_introduction = matches!(envelope.message, Message::FeaturesReply(_));
+                        self.switches[switch].has_introduced_itself |= is_introduction;
                         let request = if switch == at { request } else { &[] };
                         self.encode(switch, &self::with_request(envelope, request));
                     }
