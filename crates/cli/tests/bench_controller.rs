@@ -67,6 +67,7 @@ fn the_peer_is_started_and_measured() {
 
 fn testcontroller() -> Option<String> {
     let folders = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&folders).map(|folder| folder.join("ovs-testcontroller")).find(|path| path.is_file());
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join("ovs-testcontroller")).find(|path| path.is_file());
     found.map(|path| path.display().to_string())
 }

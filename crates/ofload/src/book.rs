@@ -98,9 +98,23 @@ impl Book {
             }
             State::Waiting => {
                 slot.state = State::Answered;
+                let latency_ns = now_ns.saturating_sub(slot.sent_ns);
                 self.waiting -= 1;
-                Verdict::First(now_ns.saturating_sub(slot.sent_ns))
+                self.forget_answered();
+                Verdict::First(latency_ns)
             }
+        }
+    }
+
+    /// Keeps searches for the oldest short.
+    #[inline]
+    fn forget_answered(&mut self) {
+        while self.oldest != self.next {
+            let slot = &self.slots[self.place(self.oldest)];
+            if slot.n == self.oldest && slot.state == State::Waiting {
+                return;
+            }
+            self.oldest = self.oldest.wrapping_add(1);
         }
     }
 
@@ -116,18 +130,18 @@ impl Book {
     /// Gives up probes sent before `deadline_ns`; how many.
     pub fn expire(&mut self, deadline_ns: u64) -> u32 {
         let mut expired = 0;
+        self.forget_answered();
         while self.oldest != self.next {
+            // The oldest one waits: all others have been passed over.
             let place = self.place(self.oldest);
             let slot = &mut self.slots[place];
-            if slot.n == self.oldest && slot.state == State::Waiting {
-                if slot.sent_ns >= deadline_ns {
-                    break;
-                }
-                slot.state = State::Expired;
-                self.waiting -= 1;
-                expired += 1;
+            if slot.sent_ns >= deadline_ns {
+                break;
             }
-            self.oldest = self.oldest.wrapping_add(1);
+            slot.state = State::Expired;
+            self.waiting -= 1;
+            expired += 1;
+            self.forget_answered();
         }
         expired
     }

@@ -1,6 +1,6 @@
 //! All fake switches of one controller, driven by one thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,7 +9,9 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use openflow::frame::{arp_reply, parse};
 use openflow::headers::ether;
-use openflow::{ConnectionId, Description, Envelope, Message, MultipartReply, MultipartRequest, PortNo, wire};
+use openflow::{
+    ConnectionId, Description, Envelope, Message, MultipartReply, MultipartRequest, PacketIn, PortNo, wire,
+};
 use switch::{Config, HashFields, Output, Select, Switch};
 
 use crate::book::{Book, Tally};
@@ -64,9 +66,12 @@ pub(crate) struct Fleet {
     touched: Vec<usize>,
     /// When a message other than an echo last came that is not part of the load.
     last_control_ns: u64,
-    /// Directed links over which discovery packets were carried, and when the last one of them was.
-    pub(crate) links_seen: std::collections::BTreeSet<(usize, PortNo)>,
+    /// Directed links, by their far ends, from which a discovery packet has gone to the controller.
+    pub(crate) links_seen: BTreeSet<(usize, PortNo)>,
+    /// When the last of these did first.
     pub(crate) last_link_ns: u64,
+    /// When the last connection was made.
+    pub(crate) last_open_ns: u64,
     /// Frames the controller sent to where nothing is, or that are not carried.
     pub(crate) frames_dropped: u64,
 }
@@ -104,8 +109,9 @@ impl Fleet {
             is_measuring: false,
             touched: Vec::new(),
             last_control_ns: 0,
-            links_seen: std::collections::BTreeSet::new(),
+            links_seen: BTreeSet::new(),
             last_link_ns: 0,
+            last_open_ns: 0,
             frames_dropped: 0,
         })
     }
@@ -219,8 +225,8 @@ impl Fleet {
         let was_open = fake.channel.is_open();
         fake.channel.writable();
         if !was_open && fake.channel.is_open() {
-            let now = net::Time::from_ns(self.now_ns());
-            self.switches[at].switch.connected(now, CONNECTION);
+            self.last_open_ns = self.now_ns();
+            self.switches[at].switch.connected(net::Time::from_ns(self.last_open_ns), CONNECTION);
             self.drain(at, &[]);
         }
         self.touch(at);
@@ -436,14 +442,27 @@ impl Fleet {
             while let Some(output) = self.switches[switch].switch.poll_output() {
                 match output {
                     Output::Message(_, envelope) => {
-                        let is_introduction = matches!(envelope.message, Message::FeaturesReply(_));
-                        self.switches[switch].has_introduced_itself |= is_introduction;
+                        match &envelope.message {
+                            Message::FeaturesReply(_) => self.switches[switch].has_introduced_itself = true,
+                            Message::PacketIn(packet) => self.note_discovery(switch, packet),
+                            _ => {}
+                        }
                         let request = if switch == at { request } else { &[] };
-                        self.encode(switch, &self::with_request(envelope, request));
+                        self.encode(switch, &with_request(envelope, request));
                     }
                     Output::Frame(port, frame) => work.extend(self.carry(switch, port, &frame)),
                 }
             }
+        }
+    }
+
+    /// A frame that came over a link goes to the controller, which knows the link then.
+    fn note_discovery(&mut self, switch: usize, packet: &PacketIn) {
+        let came_over_link = packet.match_.in_port.filter(|port| self.fabric.beyond(switch, *port).is_some());
+        if let Some(port) = came_over_link
+            && self.links_seen.insert((switch, port))
+        {
+            self.last_link_ns = self.now_ns();
         }
     }
 
@@ -457,11 +476,8 @@ impl Fleet {
                 self.frames_dropped += 1;
                 return None;
             }
-            let now_ns = self.now_ns();
-            if self.links_seen.insert((switch, port)) {
-                self.last_link_ns = now_ns;
-            }
-            self.switches[to].switch.receive(net::Time::from_ns(now_ns), in_port, frame);
+            let now = net::Time::from_ns(self.now_ns());
+            self.switches[to].switch.receive(now, in_port, frame);
             return Some(to);
         }
         let host = self.fabric.host_at(switch, port).copied();

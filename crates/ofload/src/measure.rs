@@ -45,7 +45,6 @@ struct Bench {
     fleet: Fleet,
     loops: Vec<Loop>,
     total: Tally,
-    links_s: Option<Links>,
     resident_max: Option<u64>,
 }
 
@@ -78,15 +77,9 @@ impl Bench {
     fn prepare(target: Target) -> Result<Bench, Error> {
         let mut fleet = Fleet::connect(&target.options)?;
         fleet.handshake()?;
-        let connected_ns = fleet.now_ns();
         fleet.learn()?;
-        let links_s = (fleet.fabric.directed_links() > 0).then(|| Links {
-            directed: fleet.fabric.directed_links(),
-            probed: fleet.links_seen.len(),
-            after_handshake_s: (fleet.last_link_ns as f64 - connected_ns as f64) / 1e9,
-        });
         fleet.begin_measuring();
-        Ok(Bench { target, fleet, loops: Vec::new(), total: Tally::default(), links_s, resident_max: None })
+        Ok(Bench { target, fleet, loops: Vec::new(), total: Tally::default(), resident_max: None })
     }
 
     /// One loop, its answers waited for.
@@ -205,16 +198,14 @@ impl Bench {
     }
 
     fn report(self) -> Report {
+        let fleet = &self.fleet;
+        let links = (fleet.fabric.directed_links() > 0).then(|| Links {
+            directed: fleet.fabric.directed_links(),
+            found: fleet.links_seen.len(),
+            after_connections_s: fleet.last_link_ns.saturating_sub(fleet.last_open_ns) as f64 / 1e9,
+        });
         let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, words)| (at, words.to_owned())).collect();
-        Report::new(
-            self.target.name,
-            &self.target.options,
-            self.loops,
-            &self.total,
-            lost,
-            self.resident_max,
-            self.links_s,
-        )
+        Report::new(self.target.name, &self.target.options, self.loops, &self.total, lost, self.resident_max, links)
     }
 }
 

@@ -60,10 +60,10 @@ pub struct Latency {
 pub struct Links {
     /// Directed links there are.
     pub directed: usize,
-    /// Those a discovery packet of the controller has crossed.
-    pub probed: usize,
-    /// When the last of these was crossed first, s after all handshakes; negative before.
-    pub after_handshake_s: f64,
+    /// Those over which a discovery packet of the controller came back to it.
+    pub found: usize,
+    /// When the last of these was found, s after the last connection was made.
+    pub after_connections_s: f64,
 }
 
 /// Totals of all loops.

@@ -307,7 +307,7 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), Failure
     writeln!(
         out,
         "  {} packet-ins, {} answered, {} not within 1 s (of these {} later), {} duplicates, {} strays, {} errors; {} \
-         flow-mods, {} packet-outs",
+         flow-mods ({:.2} per answer), {} packet-outs",
         counts.packet_ins,
         counts.answered,
         counts.unanswered,
@@ -316,17 +316,17 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), Failure
         counts.strays,
         counts.errors,
         counts.flow_mods,
+        counts.flow_mods as f64 / counts.answered.max(1) as f64,
         counts.packet_outs
     )?;
     if counts.withheld > 0 {
         writeln!(out, "  {} packet-ins were due and not sent, since too many waited", counts.withheld)?;
     }
     if let Some(links) = report.links {
-        let after = links.after_handshake_s;
+        let (found, directed, after) = (links.found, links.directed, links.after_connections_s);
         writeln!(
             out,
-            "  discovery crossed {} of {} directed links, the last one {after:.3} s after the handshakes",
-            links.probed, links.directed
+            "  discovery found {found} of {directed} directed links, the last one {after:.3} s after the last connection"
         )?;
     }
     if report.generator_share.is_some_and(|share| share > 0.9) {

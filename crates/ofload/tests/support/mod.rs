@@ -8,8 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use openflow::frame::{arp_reply, parse};
+use openflow::frame::{Lldp, arp_reply, parse};
 use openflow::headers::ether;
 use openflow::{
     Action, BufferId, Envelope, FlowMod, Headers, Instructions, Masked, Match, Message, PacketIn, PacketOut, PortNo,
@@ -34,6 +35,8 @@ pub enum Manner {
     Says(&'static [u8]),
     /// Takes the handshake, then asks this, and answers probes by packet-out.
     Asks(fn() -> Vec<Message>),
+    /// Installs a rule for discovery packets, sends one out of each of four ports again and again, and answers probes.
+    Discovers,
 }
 
 /// A running controller; its threads end with their connections.
@@ -80,6 +83,12 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
         Manner::Answers(_) | Manner::ClosesAfter(_) => {
             bytes(vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest])
         }
+        Manner::Discovers => bytes(vec![
+            Message::Hello { versions: 1 << 4 },
+            Message::FeaturesRequest,
+            discovery_rule(),
+            Message::BarrierRequest,
+        ]),
         Manner::Asks(questions) => {
             let mut messages = vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest];
             messages.extend(questions());
@@ -90,6 +99,7 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
         return;
     }
     let (mut inbox, mut chunk, mut count) = (Vec::new(), vec![0; 65_536], 0);
+    let mut rounds = 0;
     loop {
         let Ok(read @ 1..) = stream.read(&mut chunk) else { return };
         if matches!(manner, Manner::Silent | Manner::Says(_)) {
@@ -119,6 +129,12 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
                     }
                 }
                 Message::Hello { .. } => {}
+                // A switch that connects late has its rule by the next time.
+                Message::BarrierReply if matches!(manner, Manner::Discovers) && rounds < 8 => {
+                    rounds += 1;
+                    thread::sleep(Duration::from_millis(50));
+                    out.extend(bytes((1..=4).map(discovery).chain([Message::BarrierRequest]).collect()));
+                }
                 other => heard.lock().expect("no thread panics with it").push(other),
             }
         }
@@ -162,4 +178,19 @@ pub fn arp_answer(packet: &PacketIn, headers: &Headers) -> Message {
     let data = arp_reply(mac, headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
     let actions = vec![Action::output(packet.match_.in_port.expect("packets come from a port"))];
     Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data })
+}
+
+fn discovery_rule() -> Message {
+    let match_ = Match { eth_type: Some(ether::LLDP), ..Match::default() };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::to_controller()])))
+}
+
+fn discovery(port: u32) -> Message {
+    let lldp = Lldp { datapath: openflow::DatapathId(99), port: PortNo(port), ttl_s: 3, nonce: 5 };
+    Message::PacketOut(PacketOut {
+        buffer: BufferId::NO_BUFFER,
+        in_port: PortNo::CONTROLLER,
+        actions: vec![Action::output(PortNo(port))],
+        data: lldp.build(openflow::MacAddr([2; 6])),
+    })
 }
