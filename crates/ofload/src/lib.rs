@@ -2,7 +2,7 @@
 //!
 //! The switches speak TCP to any controller. Their protocol is that of the `switch` crate: handshake, roles, groups,
 //! statistics, barriers and refusals are those of a strict switch. Packet-ins are written from a template and answers are
-//! recognised by the lengths in their headers ([`probe`], [`scan`]), so that the generator is not what is measured.
+//! recognised by the lengths in their headers (`probe.rs`, `scan.rs`), so that the generator is not what is measured.
 //!
 //! A run: all switches connect and introduce themselves; every host says twice where it is (gratuitous ARP); a second of
 //! quiet; then loops in which each packet-in is the first packet of a flow never seen before. A packet-in counts as
@@ -15,9 +15,11 @@
 
 mod book;
 mod channel;
+mod control;
 mod fabric;
 mod features;
 mod fleet;
+mod load;
 mod measure;
 mod options;
 mod probe;

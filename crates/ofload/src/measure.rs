@@ -197,7 +197,9 @@ impl Bench {
         })
     }
 
-    fn report(self) -> Report {
+    fn report(mut self) -> Report {
+        // Since they were connected: what a controller asks at first is refused before any loop.
+        self.total.refused = self.fleet.switches.iter().map(|fake| fake.switch.tally().errors).sum();
         let fleet = &self.fleet;
         let links = (fleet.fabric.directed_links() > 0).then(|| Links {
             directed: fleet.fabric.directed_links(),

@@ -89,6 +89,8 @@ pub struct Counts {
     pub packet_outs: u64,
     /// Errors received, and messages that had to be refused.
     pub errors: u64,
+    /// Requests of the controller the fake switches refused, since they were connected.
+    pub refused: u64,
     /// Connections lost.
     pub connections_lost: u64,
 }
@@ -187,6 +189,7 @@ fn counts(total: &Tally, connections_lost: u64) -> Counts {
         flow_mods: total.flow_mods,
         packet_outs: total.packet_outs,
         errors: total.errors,
+        refused: total.refused,
         connections_lost,
     }
 }
