@@ -27,7 +27,7 @@ fn what_cannot_be_meant_is_refused() {
         (&[], "--controller"),
         (&["--controller", "nowhere:port:1"], "is no address"),
         (&["--controller", "127.0.0.1:1", "--window", "0"], "--window"),
-        (&["--controller", "127.0.0.1:1", "--rate", "-3"], "--rate"),
+        (&["--controller", "127.0.0.1:1", "--rate=-3"], "--rate"),
         (&["--controller", "127.0.0.1:1", "--topology", "fat-tre:k=4"], "fat-tree"),
         (&["--peer", "ryu-manager"], "only ovs-testcontroller can be started"),
         (&["--peer", "/nonexistent/ovs-testcontroller", "--no-pin"], "openvswitch-testcontroller"),

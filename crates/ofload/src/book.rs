@@ -172,8 +172,6 @@ pub struct Tally {
     pub packet_outs: u64,
     /// Error messages received and messages of the controller refused.
     pub errors: u64,
-    /// Requests of the controller that fake switches refused.
-    pub refused: u64,
     /// Latency of first answers, ns.
     pub latency: Histogram<u64>,
 }
@@ -192,7 +190,6 @@ impl Default for Tally {
             flow_mods: 0,
             packet_outs: 0,
             errors: 0,
-            refused: 0,
             latency: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are in order"),
         }
     }
@@ -212,7 +209,6 @@ impl Tally {
         self.flow_mods += other.flow_mods;
         self.packet_outs += other.packet_outs;
         self.errors += other.errors;
-        self.refused += other.refused;
         self.latency += &other.latency;
     }
 

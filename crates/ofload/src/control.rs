@@ -68,6 +68,11 @@ impl Fleet {
                         match &envelope.message {
                             Message::FeaturesReply(_) => self.switches[switch].has_introduced_itself = true,
                             Message::PacketIn(packet) => self.note_discovery(switch, packet),
+                            Message::Error { kind, .. } => {
+                                let of =
+                                    request.get(1).map_or_else(String::new, |kind| format!(" (message type {kind})"));
+                                *self.refusals.entry(format!("{kind:?}{of}")).or_default() += 1;
+                            }
                             _ => {}
                         }
                         let request = if switch == at { request } else { &[] };

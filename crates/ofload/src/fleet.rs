@@ -1,6 +1,6 @@
 //! All fake switches of one controller, driven by one thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ pub(crate) struct Fleet {
     pub(crate) last_link_ns: u64,
     /// When the last connection was made.
     pub(crate) last_open_ns: u64,
+    /// What the switches refused, in words, and how often.
+    pub(crate) refusals: BTreeMap<String, u64>,
     /// Frames the controller sent to where nothing is, or that are not carried.
     pub(crate) frames_dropped: u64,
 }
@@ -98,6 +100,7 @@ impl Fleet {
             links_seen: BTreeSet::new(),
             last_link_ns: 0,
             last_open_ns: 0,
+            refusals: BTreeMap::new(),
             frames_dropped: 0,
         })
     }

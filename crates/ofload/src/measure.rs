@@ -197,9 +197,7 @@ impl Bench {
         })
     }
 
-    fn report(mut self) -> Report {
-        // Since they were connected: what a controller asks at first is refused before any loop.
-        self.total.refused = self.fleet.switches.iter().map(|fake| fake.switch.tally().errors).sum();
+    fn report(self) -> Report {
         let fleet = &self.fleet;
         let links = (fleet.fabric.directed_links() > 0).then(|| Links {
             directed: fleet.fabric.directed_links(),
@@ -207,7 +205,16 @@ impl Bench {
             after_connections_s: fleet.last_link_ns.saturating_sub(fleet.last_open_ns) as f64 / 1e9,
         });
         let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, words)| (at, words.to_owned())).collect();
-        Report::new(self.target.name, &self.target.options, self.loops, &self.total, lost, self.resident_max, links)
+        let report = Report::new(
+            self.target.name,
+            &self.target.options,
+            self.loops,
+            &self.total,
+            lost,
+            self.resident_max,
+            links,
+        );
+        Report { refusals: self.fleet.refusals, ..report }
     }
 }
 

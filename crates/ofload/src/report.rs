@@ -1,5 +1,7 @@
 //! What was measured.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::book::Tally;
@@ -89,8 +91,6 @@ pub struct Counts {
     pub packet_outs: u64,
     /// Errors received, and messages that had to be refused.
     pub errors: u64,
-    /// Requests of the controller the fake switches refused, since they were connected.
-    pub refused: u64,
     /// Connections lost.
     pub connections_lost: u64,
 }
@@ -130,6 +130,8 @@ pub struct Report {
     pub loops: Vec<Loop>,
     /// Connections that were lost: switch and reason.
     pub lost: Vec<(usize, String)>,
+    /// Requests of the controller that the fake switches refused since they were connected: error and how often.
+    pub refusals: BTreeMap<String, u64>,
 }
 
 impl Report {
@@ -173,6 +175,7 @@ impl Report {
             keeps_rules: options.keeps_rules,
             loops,
             lost,
+            refusals: BTreeMap::new(),
         }
     }
 }
@@ -189,7 +192,6 @@ fn counts(total: &Tally, connections_lost: u64) -> Counts {
         flow_mods: total.flow_mods,
         packet_outs: total.packet_outs,
         errors: total.errors,
-        refused: total.refused,
         connections_lost,
     }
 }

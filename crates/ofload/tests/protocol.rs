@@ -99,6 +99,8 @@ fn the_handshake_is_answered_in_full() {
     let controller = start(Manner::Asks(questions));
     let report = run(&controller, star(1)).unwrap();
     assert!(report.counts.answered > 10 && report.counts.unanswered == 0, "{report:?}");
+    let refusals: Vec<(&str, u64)> = report.refusals.iter().map(|(words, count)| (words.as_str(), *count)).collect();
+    assert_eq!(refusals, [("BadRequest(BadExperimenter) (message type 4)", 1)]);
     let heard = controller.heard.lock().unwrap();
     let has = |is: &dyn Fn(&Message) -> bool| assert!(heard.iter().any(is), "{heard:?}");
     has(&|m| matches!(m, Message::FeaturesReply(features) if features.datapath.0 == 1 && features.tables == 16));

@@ -319,8 +319,8 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), Failure
         counts.flow_mods as f64 / counts.answered.max(1) as f64,
         counts.packet_outs
     )?;
-    if counts.refused > 0 {
-        writeln!(out, "  the fake switches refused {} requests of the controller", counts.refused)?;
+    for (error, count) in &report.refusals {
+        writeln!(out, "  the fake switches refused {count} requests: {error}")?;
     }
     if counts.withheld > 0 {
         writeln!(out, "  {} packet-ins were due and not sent, since too many waited", counts.withheld)?;
