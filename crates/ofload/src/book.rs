@@ -196,6 +196,11 @@ impl Default for Tally {
 }
 
 impl Tally {
+    /// Packet-ins neither answered nor given up.
+    pub fn waiting(&self) -> u64 {
+        self.sent - self.responses - self.responses_after - self.unanswered
+    }
+
     /// Adds what happened in another loop.
     pub fn add(&mut self, other: &Tally) {
         self.sent += other.sent;

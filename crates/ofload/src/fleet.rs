@@ -49,6 +49,8 @@ pub(crate) struct Fleet {
     pub(crate) window: u32,
     pub(crate) is_in_loop: bool,
     pub(crate) is_measuring: bool,
+    /// Whether the timer of an open loop has fired since it was last read.
+    pub(crate) has_timer_fired: bool,
     touched: Vec<usize>,
     /// When a message other than an echo last came that is not part of the load.
     pub(crate) last_control_ns: u64,
@@ -95,6 +97,7 @@ impl Fleet {
             window: 0,
             is_in_loop: false,
             is_measuring: false,
+            has_timer_fired: false,
             touched: Vec::new(),
             last_control_ns: 0,
             links_seen: BTreeSet::new(),
@@ -195,6 +198,7 @@ impl Fleet {
         for event in &events {
             let Token(at) = event.token();
             if event.token() == TIMER {
+                self.has_timer_fired = true;
                 continue;
             }
             if event.is_writable() {

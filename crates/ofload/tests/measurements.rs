@@ -67,6 +67,18 @@ fn an_open_loop_sends_at_its_rate() {
 }
 
 #[test]
+fn an_open_loop_sends_packets_one_by_one() {
+    let controller = start(Manner::Answers(|packet, _, _| vec![echo_packet(packet)]));
+    let shape = Shape::Star { switches: 1, hosts: 5 };
+    let second = Schedule { duration: Duration::from_secs(1), ..ONE };
+    let report = run(Options { shape, ..options(&controller, Load::Rate(500.0)) }, second);
+    assert_all_answered(&report);
+    // Sent whenever a tick of 10 ms is over, five would come together.
+    let reads = controller.reads.load(Ordering::Relaxed);
+    assert!(2 * reads > report.counts.packet_ins, "{reads} reads brought {} packet-ins", report.counts.packet_ins);
+}
+
+#[test]
 fn what_is_never_answered_is_counted() {
     // Every tenth probe of a switch is dropped.
     let controller = start(Manner::Answers(|packet, _, count| match count % 10 {

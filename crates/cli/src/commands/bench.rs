@@ -21,7 +21,6 @@ pub struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them, for a moment")]
 enum What {
     Sim(SimArgs),
     Controller(bench_controller::Args),

@@ -45,6 +45,8 @@ pub struct Controller {
     pub address: SocketAddr,
     /// Packet-ins of probes it has seen.
     pub probes: Arc<AtomicU64>,
+    /// Reads that brought any of these.
+    pub reads: Arc<AtomicU64>,
     /// Packet-ins of discovery packets it has seen.
     pub discovered: Arc<AtomicU64>,
     /// Messages that were neither packet-ins nor part of the usual handshake.
@@ -54,7 +56,13 @@ pub struct Controller {
 pub fn start(manner: Manner) -> Controller {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("the loopback interface has free ports");
     let address = listener.local_addr().expect("it is bound");
-    let controller = Controller { address, probes: Arc::default(), discovered: Arc::default(), heard: Arc::default() };
+    let controller = Controller {
+        address,
+        probes: Arc::default(),
+        reads: Arc::default(),
+        discovered: Arc::default(),
+        heard: Arc::default(),
+    };
     let shared = controller.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -74,7 +82,7 @@ fn bytes(messages: Vec<Message>) -> Vec<u8> {
 }
 
 fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
-    let Controller { probes, discovered, heard, .. } = shared;
+    let Controller { probes, reads, discovered, heard, .. } = shared;
     stream.set_nodelay(true).expect("it is a TCP socket");
     let greeting = match manner {
         Manner::Closes => return,
@@ -107,6 +115,7 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
         }
         inbox.extend_from_slice(&chunk[..read]);
         let mut used = 0;
+        let before = count;
         let mut out = Vec::new();
         while let Some((envelope, len)) = wire::decode(&inbox[used..]).expect("fake switches speak OpenFlow") {
             used += len;
@@ -138,6 +147,7 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
                 other => heard.lock().expect("no thread panics with it").push(other),
             }
         }
+        reads.fetch_add(u64::from(count > before), Ordering::Relaxed);
         inbox.drain(..used);
         if stream.write_all(&out).is_err() {
             return;
