@@ -40,8 +40,9 @@ impl Fleet {
             Ok(None) => self.switches[at].channel.close("the controller sent a message that does not end"),
             Err(error) => {
                 self.tally.errors += 1;
-                let data = message[..message.len().min(REFUSED_BYTES)].to_vec();
-                self.encode(at, &Envelope { xid: error.xid, message: Message::Error { kind: error.kind, data } });
+                if let Some(answer) = error.answer(message) {
+                    self.encode(at, &answer);
+                }
                 if error.skip.is_none() {
                     self.switches[at].channel.flush();
                     self.switches[at].channel.close(format!("the controller sent no OpenFlow 1.3: {}", error.words));
