@@ -1,4 +1,4 @@
-//! `anabranch bench`: how fast the simulator is, beside a peer in the same run.
+//! `anabranch bench`: how fast the simulator is, beside a peer in the same run; controllers in `bench_controller.rs`.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,9 +10,10 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 use sim::peers::{self, PeerScenario};
 
+use crate::commands::bench_controller;
 use crate::failure::Failure;
 
-/// Measure the speed of the simulator on fixed scenarios
+/// Measure the speed of the simulator on fixed scenarios, and of controllers
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
@@ -22,6 +23,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     Sim(SimArgs),
+    Controller(bench_controller::Args),
 }
 
 /// Packet-hops per CPU second on the scenarios that `benches/peers/` runs in other simulators
@@ -65,7 +67,10 @@ impl Figures {
 
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let What::Sim(args) = &args.what;
+    let args = match &args.what {
+        What::Sim(args) => args,
+        What::Controller(args) => return bench_controller::execute(args),
+    };
     match &args.one {
         Some(id) => run_one(id, args.balancers.as_deref()),
         None if args.balancers.is_some() => run_balancers(args),

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod bench;
+pub mod bench_controller;
 pub mod bound;
 pub mod check;
 pub mod compare;

@@ -1,0 +1,358 @@
+//! `anabranch bench controller`: how fast an OpenFlow 1.3 controller answers, beside a peer in the same run.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use comfy_table::Table;
+use ofload::process::{self, Peer, Placed};
+use ofload::{Answer, Load, Options, Report, Schedule, Shape, Target};
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// Core of controllers, and of the generator, where they are put on cores.
+const CONTROLLER_CORE: u32 = 0;
+const GENERATOR_CORE: u32 = 1;
+/// Where controllers listen (IANA).
+const OPENFLOW_PORT: u16 = 6_653;
+
+/// Answers per second and their latency, of any OpenFlow 1.3 controller, from fake switches
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  anabranch bench controller --controller 127.0.0.1:6653 --window 64\n  anabranch bench \
+                        controller --controller 127.0.0.1:6653 --pid 4242 --answer arp --peer ovs-testcontroller\n  \
+                        anabranch bench controller --peer ovs-testcontroller --rate 1000\nExit code 1 if a packet-in \
+                        stayed unanswered or a connection was lost."
+)]
+pub struct Args {
+    /// Where the controller listens; may be left out if a peer alone is to be measured
+    #[arg(long, value_name = "ADDR", required_unless_present = "peer")]
+    controller: Option<String>,
+    /// Number of the controller's process: for its CPU time and memory
+    #[arg(long, value_name = "PID", requires = "controller")]
+    pid: Option<u32>,
+    /// Fake switches
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(ofload::SWITCHES_MAX)))]
+    switches: u32,
+    /// Hosts at each switch
+    #[arg(long, value_name = "M", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=i64::from(ofload::HOSTS_MAX)))]
+    hosts: u32,
+    /// Packet-ins each switch keeps waiting; several are measured one after the other
+    #[arg(long, value_name = "W", value_delimiter = ',', default_values_t = [1, 64], conflicts_with = "rate", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    window: Vec<u32>,
+    /// Packet-ins per second of all switches together, whatever is answered
+    #[arg(long, value_name = "R", value_parser = positive)]
+    rate: Option<f64>,
+    /// Length of a loop, s
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = positive)]
+    seconds: f64,
+    /// Loops measured
+    #[arg(long, value_name = "L", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    loops: u32,
+    /// Loops before them that are not counted
+    #[arg(long, value_name = "L", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    warm_up: u32,
+    /// `star`, or a topology as `anabranch list topologies` shows them: path set-ups between pods, discovery packets carried
+    #[arg(long, value_name = "TOPOLOGY", default_value = "star")]
+    topology: String,
+    /// What counts as an answer
+    #[arg(long, value_enum, default_value_t = AnswerArg::PacketOut)]
+    answer: AnswerArg,
+    /// The same for the peer
+    #[arg(long, value_enum, value_name = "ANSWER", default_value_t = AnswerArg::PacketOut)]
+    peer_answer: AnswerArg,
+    /// Rest between learning where hosts are and the first loop, s
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = positive)]
+    quiet: f64,
+    /// Carry out flow-mods while measuring too, so that statistics show them (always so with a topology)
+    #[arg(long)]
+    keep_rules: bool,
+    /// Controller to start and measure beside: `ovs-testcontroller`, or a path to it
+    #[arg(long, value_name = "PROGRAM", value_parser = peer_program)]
+    peer: Option<PathBuf>,
+    /// Put controllers on core 0 and the generator on core 1, at real-time priority if permitted (always so with a peer)
+    #[arg(long)]
+    pin: bool,
+    /// Leave it to the operating system where and how urgently programs run
+    #[arg(long, conflicts_with = "pin")]
+    no_pin: bool,
+    /// Write the figures to a file, or to standard output instead of tables with `-`
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, ValueEnum)]
+enum AnswerArg {
+    /// The packet-out that carries the packet
+    PacketOut,
+    /// The flow-mod that matches the packet
+    FlowMod,
+    /// Packet-ins are ARP requests; the packet-out with the reply
+    Arp,
+}
+
+impl AnswerArg {
+    fn answer(self) -> Answer {
+        match self {
+            AnswerArg::PacketOut => Answer::PacketOut,
+            AnswerArg::FlowMod => Answer::FlowMod,
+            AnswerArg::Arp => Answer::Arp,
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    (value > 0.0 && value <= 1e8)
+        .then_some(value)
+        .ok_or_else(|| "it must be above 0 and at most 100,000,000".to_owned())
+}
+
+fn peer_program(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let is_known = path.file_name().is_some_and(|name| name == "ovs-testcontroller");
+    is_known.then_some(path).ok_or_else(|| {
+        "only ovs-testcontroller can be started; start others yourself and name them with --controller".to_owned()
+    })
+}
+
+/// Where things run, and what was refused.
+#[derive(Debug, Default)]
+struct Placement {
+    is_pinned: bool,
+    is_realtime: bool,
+    notes: Vec<String>,
+    /// Undone when dropped.
+    placed: Vec<Placed>,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let loads: Vec<Load> = match args.rate {
+        Some(rate) => vec![Load::Rate(rate)],
+        None => args.window.iter().map(|window| Load::Window(*window)).collect(),
+    };
+    let mut placement = place(args);
+    // Each load begins with controllers that have not seen the packets of another one: the peer is started anew.
+    let mut all = Vec::new();
+    for load in loads {
+        all.push(measure(args, load, &mut placement)?);
+    }
+    show(args, &all, &placement)?;
+    findings(&all)
+}
+
+fn place(args: &Args) -> Placement {
+    let mut placement = Placement::default();
+    if args.no_pin || !(args.pin || args.peer.is_some()) {
+        placement.notes.push("programs run wherever the operating system puts them".to_owned());
+        return placement;
+    }
+    match process::can_be_realtime() {
+        Ok(()) => placement.is_realtime = true,
+        Err(words) => placement.notes.push(format!("no real-time priority: {words}")),
+    }
+    placement.is_pinned = true;
+    let own = (std::process::id(), GENERATOR_CORE, "the generator");
+    let controller = args.pid.map(|pid| (pid, CONTROLLER_CORE, "the controller"));
+    for (pid, core, name) in [Some(own), controller].into_iter().flatten() {
+        match process::place(pid, core, placement.is_realtime) {
+            Ok(placed) => placement.placed.push(placed),
+            Err(words) => placement.notes.push(format!("{name} stays where it is: {words}")),
+        }
+    }
+    if args.controller.is_some() && args.pid.is_none() {
+        let note =
+            "the controller stays where it is, and its CPU time and memory are not known: name its process with --pid";
+        placement.notes.push(note.to_owned());
+    }
+    placement
+}
+
+fn measure(args: &Args, load: Load, placement: &mut Placement) -> Result<Vec<Report>, Failure> {
+    let mut targets = Vec::new();
+    if let Some(controller) = &args.controller {
+        let options = options(args, address(controller)?, load, args.answer)?;
+        targets.push(Target { name: controller.clone(), options, pid: args.pid });
+    }
+    let core = placement.is_pinned.then_some(CONTROLLER_CORE);
+    let peer = args.peer.as_deref().map(|program| start(program, core, placement.is_realtime)).transpose()?;
+    if let Some(peer) = &peer {
+        let options = options(args, peer.address(), load, args.peer_answer)?;
+        targets.push(Target { name: "ovs-testcontroller".to_owned(), options, pid: Some(peer.pid()) });
+    }
+    let duration = Duration::from_secs_f64(args.seconds);
+    let schedule = Schedule { loops: args.loops, warm_up: args.warm_up, duration };
+    let mut tell = |words: &str| eprintln!("{words}");
+    ofload::measure(targets, schedule, &mut tell).map_err(failure)
+}
+
+fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<Peer, Failure> {
+    Peer::start(program, core, is_realtime).map_err(failure)
+}
+
+fn failure(error: ofload::Error) -> Failure {
+    let hint = match &error {
+        ofload::Error::Peer { .. } => "on Debian it is in the package openvswitch-testcontroller; a path to it will do",
+        ofload::Error::Connect { .. } | ofload::Error::Lost { .. } => {
+            "is the controller running, and does it listen there? ours is started with `anabranch serve`"
+        }
+        ofload::Error::Silent { .. } => "controllers for OpenFlow 1.0 alone cannot be measured",
+        ofload::Error::Shape(_) | ofload::Error::TooFewPairs { .. } => {
+            "see --switches, --hosts, --topology and --window"
+        }
+        ofload::Error::Poll(_) => "each switch needs a file descriptor: `ulimit -n` may be too low",
+    };
+    Failure::of(&error).with_hint(hint)
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let refused = |cause: String| {
+        let hint = "write it as 127.0.0.1:6653 or host.example:6653";
+        Failure::new(format!("--controller: `{text}` is no address")).caused_by(cause).with_hint(hint)
+    };
+    let found = match text.to_socket_addrs() {
+        Ok(found) => found,
+        Err(_) => (text, OPENFLOW_PORT).to_socket_addrs().map_err(|error| refused(error.to_string()))?,
+    };
+    found.into_iter().next().ok_or_else(|| refused("the name has no address".to_owned()))
+}
+
+fn options(args: &Args, controller: SocketAddr, load: Load, answer: AnswerArg) -> Result<Options, Failure> {
+    let shape = if args.topology == "star" {
+        Shape::Star { switches: args.switches, hosts: args.hosts }
+    } else {
+        let topology = net::spec::parse(&args.topology).map_err(|error| Failure::of(&error))?;
+        Shape::Fabric(Box::new(topology))
+    };
+    let keeps_rules = args.keep_rules || matches!(shape, Shape::Fabric(_));
+    let quiet = Duration::from_secs_f64(args.quiet);
+    Ok(Options { shape, load, answer: answer.answer(), quiet, keeps_rules, ..Options::new(controller) })
+}
+
+fn show(args: &Args, all: &[Vec<Report>], placement: &Placement) -> Result<(), Failure> {
+    let place = json!({"pinned": placement.is_pinned, "real_time": placement.is_realtime, "notes": placement.notes});
+    let ratios: Vec<Option<f64>> = all.iter().map(|reports| ratio(reports)).collect();
+    let value = json!({"placement": place, "measurements": all, "ratios_to_peer": ratios});
+    match args.json.as_deref() {
+        Some(path) if path == Path::new("-") => return Ok(writeln!(std::io::stdout(), "{value:#}")?),
+        Some(path) => fs::write(path, format!("{value:#}\n")).map_err(|error| {
+            Failure::new(format!("cannot write {}", path.display())).caused_by(error).with_hint("see --json")
+        })?,
+        None => {}
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", table(all))?;
+    for reports in all {
+        for report in reports {
+            writeln!(out, "{}, {}: {}", report.name, report.load, report.shape)?;
+            writeln!(out, "  an answer is {}", report.answer_words)?;
+            details(&mut out, report)?;
+        }
+        if let (Some(ratio), [ours, peer]) = (ratio(reports), reports.as_slice()) {
+            let note = if ours.answer == peer.answer { "" } else { " (other answers count: see above)" };
+            writeln!(out, "  {}: {ratio:.2} × the rate of {}{note}", ours.name, peer.name)?;
+        }
+    }
+    let realtime = if placement.is_realtime { "at real-time priority" } else { "at ordinary priority" };
+    if placement.is_pinned {
+        writeln!(out, "controllers on core {CONTROLLER_CORE}, generator on core {GENERATOR_CORE}, {realtime}")?;
+    }
+    placement.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+    Ok(())
+}
+
+/// Rate of the controller by that of the peer, if both were measured.
+fn ratio(reports: &[Report]) -> Option<f64> {
+    let [ours, peer] = reports else { return None };
+    (peer.per_s.median > 0.0).then(|| ours.per_s.median / peer.per_s.median)
+}
+
+fn table(all: &[Vec<Report>]) -> Table {
+    let mut table = Table::new();
+    table.set_header([
+        "controller",
+        "load",
+        "answers/s (min–max)",
+        "p50 / p90 / p99 / p99.9 ms",
+        "unanswered",
+        "CPU µs each",
+        "memory",
+        "generator CPU µs each",
+    ]);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
+    for report in all.iter().flatten() {
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let latency = report.latency.map(|l| [l.p50_us, l.p90_us, l.p99_us, l.p999_us].map(ms).join(" / "));
+        table.add_row([
+            report.name.clone(),
+            report.load.clone(),
+            format!("{:.0} ({:.0}–{:.0})", report.per_s.median, report.per_s.min, report.per_s.max),
+            or_dash(latency),
+            report.counts.unanswered.to_string(),
+            or_dash(report.controller_cpu_us.map(|us| format!("{us:.2}"))),
+            or_dash(report.resident_bytes.map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6))),
+            or_dash(report.generator_cpu_us.map(|us| format!("{us:.2}"))),
+        ]);
+    }
+    table
+}
+
+fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), Failure> {
+    let counts = &report.counts;
+    writeln!(
+        out,
+        "  {} packet-ins, {} answered, {} not within 1 s (of these {} later), {} duplicates, {} strays, {} errors; {} \
+         flow-mods ({:.2} per answer), {} packet-outs",
+        counts.packet_ins,
+        counts.answered,
+        counts.unanswered,
+        counts.late,
+        counts.duplicates,
+        counts.strays,
+        counts.errors,
+        counts.flow_mods,
+        counts.flow_mods as f64 / counts.answered.max(1) as f64,
+        counts.packet_outs
+    )?;
+    for (error, count) in &report.refusals {
+        writeln!(out, "  the fake switches refused {count} requests: {error}")?;
+    }
+    if counts.withheld > 0 {
+        writeln!(out, "  {} packet-ins were due and not sent, since too many waited", counts.withheld)?;
+    }
+    if let Some(links) = report.links {
+        let (found, directed, after) = (links.found, links.directed, links.after_connections_s);
+        writeln!(
+            out,
+            "  discovery found {found} of {directed} directed links, the last one {after:.3} s after the last connection"
+        )?;
+    }
+    if report.generator_share.is_some_and(|share| share > 0.9) {
+        writeln!(out, "  the generator used its core fully: it may have been the limit")?;
+    }
+    report.lost.iter().try_for_each(|(switch, words)| writeln!(out, "  switch {switch} was lost: {words}"))?;
+    Ok(())
+}
+
+/// What a caller has to know without reading tables.
+fn findings(all: &[Vec<Report>]) -> Result<(), Failure> {
+    for report in all.iter().flatten() {
+        let counts = &report.counts;
+        let words = if counts.answered == 0 {
+            format!("{}: nothing was answered", report.name)
+        } else if counts.unanswered > 0 || counts.connections_lost > 0 {
+            let (unanswered, lost) = (counts.unanswered, counts.connections_lost);
+            format!("{}: {unanswered} packet-ins unanswered within 1 s, {lost} connections lost", report.name)
+        } else {
+            continue;
+        };
+        let hint = "controllers that answer in other ways are measured with --answer flow-mod or --answer arp";
+        return Err(Failure::new(words).with_hint(hint).found_by_check());
+    }
+    Ok(())
+}

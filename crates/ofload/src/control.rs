@@ -1,0 +1,178 @@
+//! What is not part of the load: messages decoded and obeyed by the switches, frames carried between them.
+
+use std::collections::VecDeque;
+
+use openflow::frame::{arp_reply, parse};
+use openflow::headers::ether;
+use openflow::{
+    ConnectionId, Description, Envelope, Message, MultipartReply, MultipartRequest, PacketIn, PortNo, wire,
+};
+use switch::{Config, HashFields, Output, Select};
+
+use crate::fleet::Fleet;
+use crate::{features, probe};
+
+/// Tables of a fake switch.
+const TABLES: u8 = 16;
+/// Entries it holds: more than controllers install in a measurement.
+const MAX_ENTRIES: u32 = 1_000_000;
+const MAX_GROUPS: u32 = 65_536;
+/// Bytes of a refused message that go back with the error (specification 7.4.4).
+const REFUSED_BYTES: usize = 64;
+/// EtherType of discovery packets that pass bridges, as Floodlight and Ryu send them beside LLDP.
+const BROADCAST_DISCOVERY: u16 = 0x8942;
+/// Each fake switch has one connection.
+pub(crate) const CONNECTION: ConnectionId = ConnectionId(0);
+
+impl Fleet {
+    /// Any message that is not part of the load: decoded and obeyed.
+    pub(crate) fn control(&mut self, at: usize, message: &[u8], now_ns: u64) {
+        let now = net::Time::from_ns(now_ns);
+        match wire::decode(message) {
+            Ok(Some((envelope, _))) => {
+                match features_reply(&envelope) {
+                    Some(replies) => replies.iter().for_each(|reply| self.encode(at, reply)),
+                    None => self.switches[at].switch.handle(now, CONNECTION, envelope),
+                }
+                self.drain(at, message);
+            }
+            // Its length is in its header and it is whole: a decoder that wants more is wrong, and so is the message.
+            Ok(None) => self.switches[at].channel.close("the controller sent a message that does not end"),
+            Err(error) => {
+                self.tally.errors += 1;
+                if let Some(answer) = error.answer(message) {
+                    self.encode(at, &answer);
+                }
+                if error.skip.is_none() {
+                    self.switches[at].channel.flush();
+                    self.switches[at].channel.close(format!("the controller sent no OpenFlow 1.3: {}", error.words));
+                }
+            }
+        }
+    }
+
+    fn encode(&mut self, at: usize, envelope: &Envelope) {
+        // What a switch says of itself always fits: parts are cut by the switch.
+        if let Err(error) = wire::encode(envelope, &mut self.switches[at].channel.outbox) {
+            self.switches[at].channel.close(format!("an answer has no bytes: {}", error.words));
+        }
+        self.touch(at);
+    }
+
+    /// Sends what a switch has to say, and carries its frames to wherever they lead. `request` is what it answers.
+    pub(crate) fn drain(&mut self, at: usize, request: &[u8]) {
+        let mut work = VecDeque::from([at]);
+        while let Some(switch) = work.pop_front() {
+            while let Some(output) = self.switches[switch].switch.poll_output() {
+                match output {
+                    Output::Message(_, envelope) => {
+                        match &envelope.message {
+                            Message::FeaturesReply(_) => self.switches[switch].has_introduced_itself = true,
+                            Message::PacketIn(packet) => self.note_discovery(switch, packet),
+                            Message::Error { kind, .. } => {
+                                let of =
+                                    request.get(1).map_or_else(String::new, |kind| format!(" (message type {kind})"));
+                                *self.refusals.entry(format!("{kind:?}{of}")).or_default() += 1;
+                            }
+                            _ => {}
+                        }
+                        let request = if switch == at { request } else { &[] };
+                        self.encode(switch, &with_request(envelope, request));
+                    }
+                    Output::Frame(port, frame) => work.extend(self.carry(switch, port, &frame)),
+                }
+            }
+        }
+    }
+
+    /// A frame that came over a link goes to the controller, which knows the link then.
+    fn note_discovery(&mut self, switch: usize, packet: &PacketIn) {
+        let came_over_link = packet.match_.in_port.filter(|port| self.fabric.beyond(switch, *port).is_some());
+        if let Some(port) = came_over_link
+            && self.links_seen.insert((switch, port))
+        {
+            self.last_link_ns = self.now_ns();
+        }
+    }
+
+    /// A frame leaves a switch by a port; the switch it arrives at, if that has to do with it.
+    fn carry(&mut self, switch: usize, port: PortNo, frame: &[u8]) -> Option<usize> {
+        let headers = parse(frame).ok();
+        let eth_type = headers.map_or(0, |headers| headers.eth_type);
+        if let Some((to, in_port)) = self.fabric.beyond(switch, port) {
+            // Only discovery: what else is flooded into a fabric with loops would never end.
+            if eth_type != ether::LLDP && eth_type != BROADCAST_DISCOVERY {
+                self.frames_dropped += 1;
+                return None;
+            }
+            let now = net::Time::from_ns(self.now_ns());
+            self.switches[to].switch.receive(now, in_port, frame);
+            return Some(to);
+        }
+        let host = self.fabric.host_at(switch, port).copied();
+        match (host, headers) {
+            (Some(host), Some(asked))
+                if asked.eth_type == ether::ARP && asked.arp_op == 1 && asked.ipv4_dst == host.ip =>
+            {
+                let reply = arp_reply(host.mac, host.ip, asked.eth_src, asked.ipv4_src);
+                probe::write_frame(host.port, &reply, &mut self.switches[switch].channel.outbox);
+                self.touch(switch);
+            }
+            // Hosts have nothing to say to the rest.
+            _ => self.frames_dropped += 1,
+        }
+        None
+    }
+}
+
+/// What a fake switch is made from.
+pub(crate) fn config(node: &crate::fabric::Node) -> Config {
+    let text = |words: &str| words.to_owned();
+    Config {
+        datapath: node.datapath,
+        ports: node.ports.clone(),
+        tables: TABLES,
+        max_entries: MAX_ENTRIES,
+        max_groups: MAX_GROUPS,
+        buffers: 0,
+        select: Select { seed: node.datapath.0, fields: HashFields::FiveTuple },
+        stats_refresh: net::Time::ZERO,
+        packet_in_per_s: None,
+        description: Description {
+            manufacturer: text("Anabranch"),
+            hardware: text("load generator"),
+            software: text(env!("CARGO_PKG_VERSION")),
+            serial: node.datapath.0.to_string(),
+            datapath: format!("s{}", node.datapath.0),
+        },
+    }
+}
+
+/// Answers to what `switch` does not know and controllers ask all the same.
+fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
+    let Message::MultipartRequest(MultipartRequest::Other { kind, body }) = &envelope.message else { return None };
+    let reply = |body, has_more| {
+        let reply = MultipartReply::Other { kind: *kind, body };
+        Envelope { xid: envelope.xid, message: Message::MultipartReply { reply, has_more } }
+    };
+    match *kind {
+        features::METER_FEATURES => Some(vec![reply(features::meters(), false)]),
+        // With a body it would be a request to change them.
+        features::TABLE_FEATURES if body.is_empty() => {
+            let part = |table| reply(features::table(table, TABLES, MAX_ENTRIES), table + 1 < TABLES);
+            Some((0..TABLES).map(part).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Errors name the message they refuse.
+fn with_request(envelope: Envelope, request: &[u8]) -> Envelope {
+    match envelope {
+        Envelope { xid, message: Message::Error { kind, data } } if data.is_empty() => {
+            let data = request[..request.len().min(REFUSED_BYTES)].to_vec();
+            Envelope { xid, message: Message::Error { kind, data } }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,291 @@
+//! The network the fake switches pretend to be.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use net::{NodeKind, Topology};
+use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
+
+use crate::Error;
+use crate::options::Shape;
+
+/// Most switches.
+pub const SWITCHES_MAX: u32 = 4_096;
+/// Most hosts of one switch: the last byte of their addresses.
+pub const HOSTS_MAX: u32 = 250;
+/// Rate of all ports, kbit/s.
+const SPEED_KBPS: u32 = 10_000_000;
+
+/// A host behind a fake switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Its switch.
+    pub switch: usize,
+    /// Its port there.
+    pub port: PortNo,
+    /// Its address; unique.
+    pub mac: MacAddr,
+    /// Its address: 10, the switch's number from 1 in two bytes, its own from 1. Unique.
+    pub ip: Ipv4Addr,
+}
+
+/// What one fake switch is.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its number, from 1.
+    pub datapath: DatapathId,
+    /// Its ports, from 1.
+    pub ports: Vec<PortDesc>,
+    /// Its hosts, by place in [`Fabric::hosts`]; one after another.
+    pub hosts: std::ops::Range<usize>,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// The switches.
+    pub nodes: Vec<Node>,
+    /// The hosts, those of a switch together.
+    pub hosts: Vec<Host>,
+    /// The other end of each port with a link; both directions.
+    links: BTreeMap<(usize, PortNo), (usize, PortNo)>,
+    /// Destinations lie at least this far from a source in the list of hosts, in both directions; 0 for hosts of the same
+    /// switch.
+    distance: usize,
+}
+
+impl Fabric {
+    /// The network of a shape.
+    ///
+    /// # Errors
+    /// Too few or too many switches or hosts.
+    pub fn new(shape: &Shape) -> Result<Fabric, Error> {
+        match shape {
+            Shape::Star { switches, hosts } => Fabric::star(*switches, *hosts),
+            Shape::Fabric(topology) => Fabric::of(topology),
+        }
+    }
+
+    fn star(switches: u32, hosts: u32) -> Result<Fabric, Error> {
+        if !(1..=SWITCHES_MAX).contains(&switches) || !(2..=HOSTS_MAX).contains(&hosts) {
+            let words = format!("{switches} switches of {hosts} hosts");
+            return Err(Error::Shape(format!(
+                "{words}: 1 to {SWITCHES_MAX} switches of 2 to {HOSTS_MAX} are possible"
+            )));
+        }
+        let mut fabric = Fabric::empty(switches as usize);
+        for switch in 0..switches as usize {
+            fabric.add_hosts(switch, hosts as usize);
+        }
+        Ok(fabric)
+    }
+
+    fn of(topology: &Topology) -> Result<Fabric, Error> {
+        let nodes = topology.nodes();
+        let is_switch = |node: net::NodeIx| topology.node(node).kind == NodeKind::Switch;
+        if nodes.iter().any(|node| node.kind == NodeKind::Host && node.forwards) {
+            return Err(Error::Shape("hosts that forward packets of others cannot be faked".to_owned()));
+        }
+        let mut numbers = BTreeMap::new();
+        for (at, _) in nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Switch) {
+            numbers.insert(net::NodeIx(at as u32), numbers.len());
+        }
+        if numbers.is_empty() || numbers.len() > SWITCHES_MAX as usize {
+            return Err(Error::Shape(format!("{} switches: 1 to {SWITCHES_MAX} are possible", numbers.len())));
+        }
+        let mut fabric = Fabric::empty(numbers.len());
+        let mut groups: BTreeMap<(Option<u32>, usize), usize> = BTreeMap::new();
+        for (node, switch) in &numbers {
+            let beyond = |link: &&net::LinkIx| !is_switch(topology.link(**link).to);
+            let hosts = topology.out_links(*node).iter().filter(beyond).count();
+            if hosts > HOSTS_MAX as usize {
+                return Err(Error::Shape(format!("{hosts} hosts at one switch: {HOSTS_MAX} are possible")));
+            }
+            fabric.add_hosts(*switch, hosts);
+            let pod = topology.node(*node).pod;
+            *groups.entry((pod, if pod.is_some() { 0 } else { *switch })).or_default() += hosts;
+        }
+        // Each cable is two links; the lower number of the two ends adds it.
+        for link in topology.links() {
+            if let (Some(&a), Some(&b)) = (numbers.get(&link.from), numbers.get(&link.to))
+                && a < b
+            {
+                fabric.join(a, b);
+            }
+        }
+        fabric.distance = groups.values().copied().max().unwrap_or(0).max(1);
+        if 2 * fabric.distance > fabric.hosts.len() {
+            return Err(Error::Shape("there are no two pods or switches with hosts".to_owned()));
+        }
+        Ok(fabric)
+    }
+
+    fn empty(switches: usize) -> Fabric {
+        let node = |at: usize| Node { datapath: DatapathId(at as u64 + 1), ports: Vec::new(), hosts: 0..0 };
+        Fabric { nodes: (0..switches).map(node).collect(), hosts: Vec::new(), links: BTreeMap::new(), distance: 0 }
+    }
+
+    fn add_port(&mut self, switch: usize) -> PortNo {
+        let ports = &mut self.nodes[switch].ports;
+        let number = ports.len() as u32 + 1;
+        let [a, b] = (switch as u16 + 1).to_be_bytes();
+        let [c, d] = (number as u16).to_be_bytes();
+        ports.push(PortDesc {
+            port: PortNo(number),
+            hw_addr: MacAddr([0x06, 0, a, b, c, d]),
+            name: format!("s{}-eth{number}", switch + 1),
+            is_admin_down: false,
+            is_link_down: false,
+            speed_kbps: SPEED_KBPS,
+        });
+        PortNo(number)
+    }
+
+    fn add_hosts(&mut self, switch: usize, count: usize) {
+        let first = self.hosts.len();
+        for at in 0..count {
+            let port = self.add_port(switch);
+            let [a, b] = (switch as u16 + 1).to_be_bytes();
+            let number = at as u8 + 1;
+            let mac = MacAddr([0x02, 0, a, b, 0, number]);
+            self.hosts.push(Host { switch, port, mac, ip: Ipv4Addr::new(10, a, b, number) });
+        }
+        self.nodes[switch].hosts = first..self.hosts.len();
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (at_a, at_b) = (self.add_port(a), self.add_port(b));
+        self.links.insert((a, at_a), (b, at_b));
+        self.links.insert((b, at_b), (a, at_a));
+    }
+
+    /// Where a frame sent out of a port arrives, if another switch is there.
+    pub fn beyond(&self, switch: usize, port: PortNo) -> Option<(usize, PortNo)> {
+        self.links.get(&(switch, port)).copied()
+    }
+
+    /// The host at a port.
+    pub fn host_at(&self, switch: usize, port: PortNo) -> Option<&Host> {
+        self.hosts[self.nodes[switch].hosts.clone()].iter().find(|host| host.port == port)
+    }
+
+    /// The switch behind which an address is; the inverse of how addresses are given.
+    #[inline]
+    pub fn switch_of(&self, ip: [u8; 4]) -> Option<usize> {
+        let switch = usize::from(u16::from_be_bytes([ip[1], ip[2]])).wrapping_sub(1);
+        (ip[0] == 10 && switch < self.nodes.len()).then_some(switch)
+    }
+
+    /// Directed links.
+    pub fn directed_links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Pairs of hosts the probes of a switch go between before they begin again.
+    pub fn pairs(&self, switch: usize) -> u32 {
+        let own = self.nodes[switch].hosts.len();
+        (own * self.destinations(own)) as u32
+    }
+
+    /// Source and destination of the `n`-th probe of a switch that has hosts.
+    #[inline]
+    pub fn pair(&self, switch: usize, n: u32) -> (&Host, &Host) {
+        let hosts = &self.nodes[switch].hosts;
+        let (own, n) = (hosts.len(), n as usize);
+        let (source, round) = (n % own, n / own);
+        let step = round % self.destinations(own);
+        let destination = if self.distance == 0 {
+            hosts.start + (source + 1 + step) % own
+        } else {
+            (hosts.start + source + self.distance + step) % self.hosts.len()
+        };
+        (&self.hosts[hosts.start + source], &self.hosts[destination])
+    }
+
+    /// The number, modulo [`Fabric::pairs`], of probes from `source` to `destination`.
+    pub fn number(&self, source: [u8; 4], destination: [u8; 4]) -> Option<(usize, u32)> {
+        let place = |ip: [u8; 4]| {
+            let switch = self.switch_of(ip)?;
+            let at = usize::from(ip[3]).checked_sub(1)?;
+            let hosts = &self.nodes[switch].hosts;
+            (at < hosts.len()).then_some((switch, hosts.start + at))
+        };
+        let ((switch, from), (_, to)) = (place(source)?, place(destination)?);
+        let hosts = &self.nodes[switch].hosts;
+        let own = hosts.len();
+        let step = if self.distance == 0 {
+            hosts.contains(&to).then(|| (to + own - from + own - 1) % own)?
+        } else {
+            (to + 2 * self.hosts.len() - from - self.distance) % self.hosts.len()
+        };
+        (step < self.destinations(own)).then_some((switch, (step * own + from - hosts.start) as u32))
+    }
+
+    fn destinations(&self, own: usize) -> usize {
+        if self.distance == 0 { own.saturating_sub(1) } else { self.hosts.len() + 1 - 2 * self.distance }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn probes_of_a_star_go_between_all_hosts_of_a_switch() {
+        let fabric = Fabric::new(&Shape::Star { switches: 3, hosts: 5 }).unwrap();
+        let mut pairs = BTreeSet::new();
+        for n in 0..fabric.pairs(1) {
+            let (source, destination) = fabric.pair(1, n);
+            assert_eq!((source.switch, destination.switch), (1, 1));
+            assert_ne!(source.ip, destination.ip);
+            assert_eq!(fabric.switch_of(source.ip.octets()), Some(1));
+            pairs.insert((source.ip, destination.ip));
+        }
+        assert_eq!(pairs.len(), 5 * 4);
+    }
+
+    #[test]
+    fn probes_of_a_fat_tree_cross_pods_and_its_links_are_there() {
+        let topology = net::spec::parse("fat-tree:k=4").unwrap();
+        let fabric = Fabric::new(&Shape::Fabric(Box::new(topology))).unwrap();
+        assert_eq!((fabric.nodes.len(), fabric.hosts.len(), fabric.directed_links()), (20, 16, 64));
+        assert!(fabric.nodes.iter().all(|node| node.ports.len() == 4));
+        for (switch, _) in fabric.nodes.iter().enumerate().filter(|(_, node)| !node.hosts.is_empty()) {
+            let own = fabric.nodes[switch].hosts.start / 4;
+            let mut destinations = BTreeSet::new();
+            for n in 0..fabric.pairs(switch) {
+                let (source, destination) = fabric.pair(switch, n);
+                let place = fabric.hosts.iter().position(|host| host == destination).unwrap();
+                assert_ne!(place / 4, own, "{source:?} {destination:?}");
+                destinations.insert(place);
+            }
+            // Nine offsets from each of two neighbouring hosts reach ten of the twelve hosts in other pods.
+            assert_eq!(destinations.len(), 10);
+        }
+    }
+
+    #[test]
+    fn pairs_and_numbers_are_inverse() {
+        let topology = Box::new(net::spec::parse("fat-tree:k=4").unwrap());
+        for shape in [Shape::Star { switches: 3, hosts: 5 }, Shape::Fabric(topology)] {
+            let fabric = Fabric::new(&shape).unwrap();
+            for (switch, _) in fabric.nodes.iter().enumerate().filter(|(_, node)| !node.hosts.is_empty()) {
+                for n in 0..fabric.pairs(switch) {
+                    let (source, destination) = fabric.pair(switch, n);
+                    assert_eq!(fabric.number(source.ip.octets(), destination.ip.octets()), Some((switch, n)));
+                }
+            }
+            assert_eq!(fabric.number([10, 0, 1, 1], [10, 0, 1, 1]), None);
+            assert_eq!(fabric.number([10, 0, 1, 1], [10, 9, 9, 1]), None);
+        }
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused() {
+        for (switches, hosts) in [(0, 20), (5_000, 20), (1, 1), (1, 251)] {
+            assert!(matches!(Fabric::new(&Shape::Star { switches, hosts }), Err(Error::Shape(_))));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! All fake switches of one controller, driven by one thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use openflow::{PortNo, wire};
+use switch::Switch;
+
+use crate::book::{Book, Tally};
+use crate::channel::{Channel, Filled, State};
+use crate::control::CONNECTION;
+use crate::fabric::Fabric;
+use crate::options::Options;
+use crate::probe::{self, Template};
+use crate::{Error, control, load};
+
+/// How often deadlines are looked after.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// The token of the timer that paces an open loop.
+pub(crate) const TIMER: Token = Token(usize::MAX);
+
+/// What one fake switch is made of.
+#[derive(Debug)]
+pub(crate) struct FakeSwitch {
+    pub(crate) channel: Channel,
+    pub(crate) switch: Switch,
+    pub(crate) book: Book,
+    /// Whether the controller has asked what it is.
+    pub(crate) has_introduced_itself: bool,
+    is_touched: bool,
+}
+
+/// The fake switches of one controller.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) poll: Poll,
+    events: Events,
+    pub(crate) fabric: Fabric,
+    pub(crate) switches: Vec<FakeSwitch>,
+    pub(crate) options: Options,
+    pub(crate) template: Template,
+    pub(crate) epoch: Instant,
+    pub(crate) tally: Tally,
+    /// Packet-ins kept waiting per switch; 0 for none.
+    pub(crate) window: u32,
+    pub(crate) is_in_loop: bool,
+    pub(crate) is_measuring: bool,
+    /// Whether the timer of an open loop has fired since it was last read.
+    pub(crate) has_timer_fired: bool,
+    touched: Vec<usize>,
+    /// When a message other than an echo last came that is not part of the load.
+    pub(crate) last_control_ns: u64,
+    /// Directed links, by their far ends, from which a discovery packet has gone to the controller.
+    pub(crate) links_seen: BTreeSet<(usize, PortNo)>,
+    /// When the last of these did first.
+    pub(crate) last_link_ns: u64,
+    /// When the last connection was made.
+    pub(crate) last_open_ns: u64,
+    /// What the switches refused, in words, and how often.
+    pub(crate) refusals: BTreeMap<String, u64>,
+    /// Frames the controller sent to where nothing is, or that are not carried.
+    pub(crate) frames_dropped: u64,
+}
+
+impl Fleet {
+    /// Begins to connect all switches.
+    pub(crate) fn connect(options: &Options) -> Result<Fleet, Error> {
+        let fabric = Fabric::new(&options.shape)?;
+        let poll = Poll::new().map_err(Error::Poll)?;
+        let mut switches = Vec::with_capacity(fabric.nodes.len());
+        for (at, node) in fabric.nodes.iter().enumerate() {
+            let mut stream = TcpStream::connect(options.controller)
+                .map_err(|error| Error::Connect { controller: options.controller, words: error.to_string() })?;
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry().register(&mut stream, Token(at), interest).map_err(Error::Poll)?;
+            switches.push(FakeSwitch {
+                channel: Channel::new(stream),
+                switch: Switch::new(control::config(node)),
+                book: load::book(options, &fabric, at)?,
+                has_introduced_itself: false,
+                is_touched: false,
+            });
+        }
+        Ok(Fleet {
+            poll,
+            events: Events::with_capacity(1_024),
+            fabric,
+            switches,
+            options: options.clone(),
+            template: Template::new(),
+            epoch: Instant::now(),
+            tally: Tally::default(),
+            window: 0,
+            is_in_loop: false,
+            is_measuring: false,
+            has_timer_fired: false,
+            touched: Vec::new(),
+            last_control_ns: 0,
+            links_seen: BTreeSet::new(),
+            last_link_ns: 0,
+            last_open_ns: 0,
+            refusals: BTreeMap::new(),
+            frames_dropped: 0,
+        })
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    fn controller(&self) -> SocketAddr {
+        self.options.controller
+    }
+
+    /// Everything that happens until all switches have introduced themselves and nothing more is asked.
+    pub(crate) fn handshake(&mut self) -> Result<(), Error> {
+        let deadline = self.epoch + self.options.handshake;
+        while !self.switches.iter().all(|fake| fake.has_introduced_itself) {
+            self.service(TICK)?;
+            if let Some((at, State::Closed(words))) = self
+                .switches
+                .iter()
+                .map(|fake| &fake.channel.state)
+                .enumerate()
+                .find(|(_, s)| matches!(s, State::Closed(_)))
+            {
+                return Err(Error::Lost { switch: at + 1, controller: self.controller(), words: words.clone() });
+            }
+            if Instant::now() >= deadline {
+                let silent = self.switches.iter().filter(|fake| !fake.has_introduced_itself).count();
+                let (controller, after) = (self.controller(), self.options.handshake);
+                return Err(Error::Silent { silent, switches: self.switches.len(), controller, after });
+            }
+        }
+        // Controllers go on asking after the features; half a second of silence means that they are done. Some never are.
+        let is_quiet = |fleet: &Fleet| fleet.now_ns() - fleet.last_control_ns > 500_000_000;
+        let end = Instant::now() + Duration::from_secs(3);
+        while !is_quiet(self) && Instant::now() < end {
+            self.service(TICK)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the controller of all hosts, twice, and lets it rest.
+    pub(crate) fn learn(&mut self) -> Result<(), Error> {
+        let most = self.fabric.nodes.iter().map(|node| node.hosts.len()).max().unwrap_or(0);
+        for _ in 0..2 {
+            for at in 0..most {
+                for switch in 0..self.switches.len() {
+                    if let Some(host) = self.fabric.nodes[switch].hosts.clone().nth(at) {
+                        let host = self.fabric.hosts[host];
+                        probe::write_arp(&host, host.ip, &mut self.switches[switch].channel.outbox);
+                        self.touch(switch);
+                    }
+                }
+                self.serve_until(Instant::now() + Duration::from_millis(2))?;
+            }
+        }
+        self.serve_until(Instant::now() + self.options.quiet)
+    }
+
+    /// Answers what the controller asks until then.
+    pub(crate) fn serve_until(&mut self, end: Instant) -> Result<(), Error> {
+        loop {
+            let now = Instant::now();
+            if now >= end {
+                return Ok(());
+            }
+            self.service((end - now).min(TICK))?;
+        }
+    }
+
+    /// From here on messages are part of the load.
+    pub(crate) fn begin_measuring(&mut self) {
+        self.is_measuring = true;
+    }
+
+    /// Connections that are gone.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.switches.iter().enumerate().filter_map(|(at, fake)| match &fake.channel.state {
+            State::Closed(words) => Some((at + 1, words.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Waits for events, at most so long, and does what follows from them.
+    pub(crate) fn service(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.settle();
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let polled = match self.poll.poll(&mut events, Some(timeout)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(Error::Poll(error)),
+            _ => Ok(()),
+        };
+        for event in &events {
+            let Token(at) = event.token();
+            if event.token() == TIMER {
+                self.has_timer_fired = true;
+                continue;
+            }
+            if event.is_writable() {
+                self.writable(at);
+            }
+            if event.is_readable() || event.is_error() || event.is_read_closed() {
+                self.readable(at);
+            }
+            self.settle();
+        }
+        self.events = events;
+        polled
+    }
+
+    fn writable(&mut self, at: usize) {
+        let fake = &mut self.switches[at];
+        let was_open = fake.channel.is_open();
+        fake.channel.writable();
+        if !was_open && fake.channel.is_open() {
+            self.last_open_ns = self.now_ns();
+            self.switches[at].switch.connected(net::Time::from_ns(self.last_open_ns), CONNECTION);
+            self.drain(at, &[]);
+        }
+        self.touch(at);
+    }
+
+    fn readable(&mut self, at: usize) {
+        loop {
+            let filled = self.switches[at].channel.fill();
+            let now_ns = self.now_ns();
+            let (inbox, range) = self.switches[at].channel.take_inbox();
+            let used = self.scan(at, &inbox[range.clone()], now_ns);
+            self.switches[at].channel.put_back(inbox, range.start + used..range.end);
+            if filled == Filled::Drained {
+                return;
+            }
+            self.settle();
+        }
+    }
+
+    /// Marks a switch that has something to write or may send more.
+    pub(crate) fn touch(&mut self, at: usize) {
+        if !self.switches[at].is_touched {
+            self.switches[at].is_touched = true;
+            self.touched.push(at);
+        }
+    }
+
+    /// Fills windows and writes.
+    pub(crate) fn settle(&mut self) {
+        while let Some(at) = self.touched.pop() {
+            self.switches[at].is_touched = false;
+            if self.window > 0 {
+                let now_ns = self.now_ns();
+                while self.switches[at].book.waiting() < self.window && self.send_probe(at, now_ns) {}
+            }
+            self.switches[at].channel.flush();
+        }
+    }
+
+    /// Takes whole messages; how many bytes they were.
+    fn scan(&mut self, at: usize, bytes: &[u8], now_ns: u64) -> usize {
+        let mut used = 0;
+        while let Some(header) = bytes.get(used..used + wire::HEADER_LEN) {
+            let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            if len < wire::HEADER_LEN {
+                self.tally.errors += 1;
+                let words = format!("the controller sent a message of {len} bytes, where a header alone is 8");
+                self.switches[at].channel.close(words);
+                return bytes.len();
+            }
+            let Some(message) = bytes.get(used..used + len) else { break };
+            self.message(at, message, now_ns);
+            used += len;
+        }
+        self.touch(at);
+        used
+    }
+
+    /// What time brings: probes given up, entries that expire.
+    pub(crate) fn tick(&mut self) {
+        let now_ns = self.now_ns();
+        let deadline_ns = now_ns.saturating_sub(self.options.patience.as_nanos() as u64);
+        for at in 0..self.switches.len() {
+            let fake = &mut self.switches[at];
+            let expired = fake.book.expire(deadline_ns);
+            self.tally.unanswered += u64::from(expired);
+            let now = net::Time::from_ns(now_ns);
+            if fake.switch.poll_timeout().is_some_and(|due| due <= now) {
+                fake.switch.handle_timeout(now);
+                self.drain(at, &[]);
+            }
+            if expired > 0 {
+                self.touch(at);
+            }
+        }
+    }
+}

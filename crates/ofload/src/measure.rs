@@ -1,0 +1,238 @@
+//! The measurement: every controller is connected, told of its hosts, and then loaded in turns, loop by loop.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use mio::Interest;
+use mio::unix::SourceFd;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::Error;
+use crate::book::Tally;
+use crate::fleet::{Fleet, TICK, TIMER};
+use crate::options::{Load, Options};
+use crate::process;
+use crate::report::{Links, Loop, Report};
+
+/// So long after a packet-in of an open loop its answer is looked for without sleeping: a processor that sleeps takes 0.1 ms
+/// to wake on virtual machines, which would count as latency of the controller.
+const AWAKE: Duration = Duration::from_millis(2);
+/// Shortest pause between two looks at what is due in an open loop; what comes due in between goes out together.
+const PACE_MIN: Duration = Duration::from_micros(50);
+
+/// One controller to measure.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// As reports call it.
+    pub name: String,
+    /// How.
+    pub options: Options,
+    /// Its process, if it runs here and what it uses is wanted.
+    pub pid: Option<u32>,
+}
+
+/// How often and how long.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Schedule {
+    /// Loops counted, at least one.
+    pub loops: u32,
+    /// Loops before them that are not.
+    pub warm_up: u32,
+    /// Length of each.
+    pub duration: Duration,
+}
+
+/// One controller under measurement.
+struct Bench {
+    target: Target,
+    fleet: Fleet,
+    loops: Vec<Loop>,
+    total: Tally,
+    resident_max: Option<u64>,
+}
+
+/// Measures controllers side by side: their loops take turns. `tell` hears of what is under way.
+///
+/// # Errors
+/// A controller cannot be reached, does not finish its handshake, or closes all its connections.
+pub fn measure(targets: Vec<Target>, schedule: Schedule, tell: &mut dyn FnMut(&str)) -> Result<Vec<Report>, Error> {
+    let mut benches = Vec::with_capacity(targets.len());
+    for target in targets {
+        tell(&format!("{}: handshake and hosts", target.name));
+        benches.push(Bench::prepare(target)?);
+    }
+    for round in 0..schedule.warm_up + schedule.loops.max(1) {
+        for at in 0..benches.len() {
+            let is_counted = round >= schedule.warm_up;
+            let words =
+                if is_counted { format!("loop {}", round - schedule.warm_up + 1) } else { "warm-up".to_owned() };
+            tell(&format!("{}: {words}", benches[at].target.name));
+            let (before, rest) = benches.split_at_mut(at);
+            let (bench, after) = rest.split_first_mut().expect("`at` is a place in the list");
+            let mut others: Vec<&mut Fleet> = before.iter_mut().chain(after).map(|bench| &mut bench.fleet).collect();
+            bench.round(schedule.duration, is_counted, &mut others)?;
+        }
+    }
+    Ok(benches.into_iter().map(Bench::report).collect())
+}
+
+impl Bench {
+    fn prepare(target: Target) -> Result<Bench, Error> {
+        let mut fleet = Fleet::connect(&target.options)?;
+        fleet.handshake()?;
+        fleet.learn()?;
+        fleet.begin_measuring();
+        Ok(Bench { target, fleet, loops: Vec::new(), total: Tally::default(), resident_max: None })
+    }
+
+    /// One loop, its answers waited for.
+    fn round(&mut self, duration: Duration, is_counted: bool, others: &mut [&mut Fleet]) -> Result<(), Error> {
+        self.fleet.tally = Tally::default();
+        let cpu = |pid: Option<u32>| pid.and_then(process::cpu_s);
+        let own = Some(std::process::id());
+        let before = (cpu(self.target.pid), cpu(own));
+        let start = Instant::now();
+        self.fleet.is_in_loop = true;
+        match self.target.options.load {
+            Load::Window(window) => self.closed_loop(window, start + duration, others)?,
+            Load::Rate(rate) => self.open_loop(rate, start, duration, others)?,
+        }
+        let elapsed = start.elapsed();
+        self.fleet.is_in_loop = false;
+        let after = (cpu(self.target.pid), cpu(own));
+        self.wait_for_answers(others)?;
+        if let Some(bytes) = self.target.pid.and_then(process::resident_bytes) {
+            self.resident_max = self.resident_max.max(Some(bytes));
+        }
+        if is_counted {
+            let used = |after: Option<f64>, before: Option<f64>| Some(after? - before?);
+            let tally = std::mem::take(&mut self.fleet.tally);
+            self.loops.push(Loop {
+                seconds: elapsed.as_secs_f64(),
+                responses: tally.responses,
+                per_s: tally.responses as f64 / elapsed.as_secs_f64(),
+                controller_cpu_s: used(after.0, before.0),
+                generator_cpu_s: used(after.1, before.1),
+            });
+            self.total.add(&tally);
+        }
+        if self.fleet.lost().count() == self.fleet.switches.len() {
+            let (switch, words) = self.fleet.lost().next().expect("all are lost, and there is one");
+            let (words, controller) = (words.to_owned(), self.target.options.controller);
+            return Err(Error::Lost { switch, controller, words });
+        }
+        Ok(())
+    }
+
+    fn closed_loop(&mut self, window: u32, end: Instant, others: &mut [&mut Fleet]) -> Result<(), Error> {
+        self.fleet.window = window;
+        (0..self.fleet.switches.len()).for_each(|at| self.fleet.touch(at));
+        let mut next_tick = Instant::now() + TICK;
+        let done = loop {
+            let now = Instant::now();
+            if now >= end {
+                break Ok(());
+            }
+            if now >= next_tick {
+                next_tick = now + TICK;
+                self.tick(others)?;
+            }
+            if let Err(error) = self.fleet.service((end - now).min(TICK)) {
+                break Err(error);
+            }
+        };
+        self.fleet.window = 0;
+        done
+    }
+
+    fn open_loop(
+        &mut self,
+        rate: f64,
+        start: Instant,
+        duration: Duration,
+        others: &mut [&mut Fleet],
+    ) -> Result<(), Error> {
+        let pace = Duration::from_secs_f64((1.0 / rate).min(1.0)).max(PACE_MIN);
+        let timer = pacer(&self.fleet, pace)?;
+        let senders: Vec<usize> =
+            (0..self.fleet.switches.len()).filter(|at| !self.fleet.fabric.nodes[*at].hosts.is_empty()).collect();
+        let (mut sent, mut next_tick, mut last_sent) = (0u64, start + TICK, start);
+        loop {
+            if std::mem::take(&mut self.fleet.has_timer_fired) {
+                // Only a timer that was read fires again; one that was not due after all has nothing to read.
+                let _ = timer.wait();
+            }
+            let now = Instant::now();
+            let elapsed = now - start;
+            if elapsed >= duration {
+                return Ok(());
+            }
+            let due = (elapsed.as_secs_f64() * rate) as u64;
+            let now_ns = self.fleet.now_ns();
+            while sent < due {
+                let at = senders[(sent % senders.len() as u64) as usize];
+                // A switch whose connection is gone sends nothing; the load is less then, as `sent` shows.
+                self.fleet.send_probe(at, now_ns);
+                self.fleet.touch(at);
+                sent += 1;
+                last_sent = now;
+            }
+            if now >= next_tick {
+                next_tick = now + TICK;
+                self.tick(others)?;
+            }
+            let is_awake = now < last_sent + AWAKE && self.fleet.tally.waiting() > 0;
+            self.fleet.service(if is_awake { Duration::ZERO } else { (duration - elapsed).min(TICK) })?;
+        }
+    }
+
+    /// Nothing more is sent; what was sent is answered or given up.
+    fn wait_for_answers(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
+        let end = Instant::now() + self.target.options.patience + 2 * TICK;
+        let waits = |fleet: &Fleet| fleet.switches.iter().any(|fake| fake.book.waiting() > 0);
+        while waits(&self.fleet) && Instant::now() < end {
+            self.fleet.service(TICK)?;
+            self.tick(others)?;
+        }
+        Ok(())
+    }
+
+    /// What does not happen by messages; controllers not measured now are kept alive.
+    fn tick(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
+        self.fleet.tick();
+        others.iter_mut().try_for_each(|other| {
+            other.tick();
+            other.service(Duration::ZERO)
+        })
+    }
+
+    fn report(self) -> Report {
+        let fleet = &self.fleet;
+        let links = (fleet.fabric.directed_links() > 0).then(|| Links {
+            directed: fleet.fabric.directed_links(),
+            found: fleet.links_seen.len(),
+            after_connections_s: fleet.last_link_ns.saturating_sub(fleet.last_open_ns) as f64 / 1e9,
+        });
+        let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, words)| (at, words.to_owned())).collect();
+        let report = Report::new(
+            self.target.name,
+            &self.target.options,
+            self.loops,
+            &self.total,
+            lost,
+            self.resident_max,
+            links,
+        );
+        Report { refusals: self.fleet.refusals, ..report }
+    }
+}
+
+/// A timer that wakes the poll again and again: its own timeouts are whole milliseconds. It ends when dropped.
+fn pacer(fleet: &Fleet, pace: Duration) -> Result<TimerFd, Error> {
+    let refused = |errno: nix::errno::Errno| Error::Poll(errno.into());
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK).map_err(refused)?;
+    timer.set(Expiration::Interval(pace.into()), TimerSetTimeFlags::empty()).map_err(refused)?;
+    let descriptor = timer.as_fd().as_raw_fd();
+    fleet.poll.registry().register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE).map_err(Error::Poll)?;
+    Ok(timer)
+}

@@ -1,0 +1,206 @@
+//! Controllers of a few lines, on the loopback interface: each in this process, a thread per switch.
+
+// Each file of tests is a program of its own and uses some of it.
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use openflow::frame::{Lldp, arp_reply, parse};
+use openflow::headers::ether;
+use openflow::{
+    Action, BufferId, Envelope, FlowMod, Headers, Instructions, Masked, Match, Message, PacketIn, PacketOut, PortNo,
+    TableId, Xid, wire,
+};
+
+/// What a controller does with a packet-in of a probe.
+pub type Answering = fn(&PacketIn, &Headers, u64) -> Vec<Message>;
+
+/// What a controller is like.
+#[derive(Clone, Copy)]
+pub enum Manner {
+    /// Takes the handshake, then does this; the number counts probes of the connection.
+    Answers(Answering),
+    /// Reads all and says nothing.
+    Silent,
+    /// Closes as soon as it is connected.
+    Closes,
+    /// Takes the handshake, answers so many probes, and closes.
+    ClosesAfter(u64),
+    /// These bytes instead of a hello.
+    Says(&'static [u8]),
+    /// Takes the handshake, then asks this, and answers probes by packet-out.
+    Asks(fn() -> Vec<Message>),
+    /// Installs a rule for discovery packets, sends one out of each of four ports again and again, and answers probes.
+    Discovers,
+}
+
+/// A running controller; its threads end with their connections.
+#[derive(Clone)]
+pub struct Controller {
+    pub address: SocketAddr,
+    /// Packet-ins of probes it has seen.
+    pub probes: Arc<AtomicU64>,
+    /// Reads that brought any of these.
+    pub reads: Arc<AtomicU64>,
+    /// Packet-ins of discovery packets it has seen.
+    pub discovered: Arc<AtomicU64>,
+    /// Messages that were neither packet-ins nor part of the usual handshake.
+    pub heard: Arc<std::sync::Mutex<Vec<Message>>>,
+}
+
+pub fn start(manner: Manner) -> Controller {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("the loopback interface has free ports");
+    let address = listener.local_addr().expect("it is bound");
+    let controller = Controller {
+        address,
+        probes: Arc::default(),
+        reads: Arc::default(),
+        discovered: Arc::default(),
+        heard: Arc::default(),
+    };
+    let shared = controller.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let shared = shared.clone();
+            thread::spawn(move || serve(stream, manner, &shared));
+        }
+    });
+    controller
+}
+
+fn bytes(messages: Vec<Message>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        wire::encode(&Envelope { xid: Xid(at as u32 + 1), message }, &mut out).expect("what tests send has bytes");
+    }
+    out
+}
+
+fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
+    let Controller { probes, reads, discovered, heard, .. } = shared;
+    stream.set_nodelay(true).expect("it is a TCP socket");
+    let greeting = match manner {
+        Manner::Closes => return,
+        Manner::Silent => Vec::new(),
+        Manner::Says(bytes) => bytes.to_vec(),
+        Manner::Answers(_) | Manner::ClosesAfter(_) => {
+            bytes(vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest])
+        }
+        Manner::Discovers => bytes(vec![
+            Message::Hello { versions: 1 << 4 },
+            Message::FeaturesRequest,
+            discovery_rule(),
+            Message::BarrierRequest,
+        ]),
+        Manner::Asks(questions) => {
+            let mut messages = vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest];
+            messages.extend(questions());
+            bytes(messages)
+        }
+    };
+    if stream.write_all(&greeting).is_err() {
+        return;
+    }
+    let (mut inbox, mut chunk, mut count) = (Vec::new(), vec![0; 65_536], 0);
+    let mut rounds = 0;
+    loop {
+        let Ok(read @ 1..) = stream.read(&mut chunk) else { return };
+        if matches!(manner, Manner::Silent | Manner::Says(_)) {
+            continue;
+        }
+        inbox.extend_from_slice(&chunk[..read]);
+        let mut used = 0;
+        let before = count;
+        let mut out = Vec::new();
+        while let Some((envelope, len)) = wire::decode(&inbox[used..]).expect("fake switches speak OpenFlow") {
+            used += len;
+            match envelope.message {
+                Message::PacketIn(packet) => {
+                    let headers = parse(&packet.data).expect("hosts send frames");
+                    if headers.eth_type == ether::LLDP {
+                        discovered.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    if headers.eth_type == ether::ARP && (headers.arp_op != 1 || headers.ipv4_src == headers.ipv4_dst) {
+                        continue; // A host that tells where it is.
+                    }
+                    probes.fetch_add(1, Ordering::Relaxed);
+                    count += 1;
+                    match manner {
+                        Manner::Answers(answer) => out.extend(bytes(answer(&packet, &headers, count))),
+                        Manner::ClosesAfter(most) if count > most => return,
+                        _ => out.extend(bytes(vec![echo_packet(&packet)])),
+                    }
+                }
+                Message::Hello { .. } => {}
+                // A switch that connects late has its rule by the next time.
+                Message::BarrierReply if matches!(manner, Manner::Discovers) && rounds < 8 => {
+                    rounds += 1;
+                    thread::sleep(Duration::from_millis(50));
+                    out.extend(bytes((1..=4).map(discovery).chain([Message::BarrierRequest]).collect()));
+                }
+                other => heard.lock().expect("no thread panics with it").push(other),
+            }
+        }
+        reads.fetch_add(u64::from(count > before), Ordering::Relaxed);
+        inbox.drain(..used);
+        if stream.write_all(&out).is_err() {
+            return;
+        }
+    }
+}
+
+/// The packet goes on.
+pub fn echo_packet(packet: &PacketIn) -> Message {
+    let in_port = packet.match_.in_port.expect("packets come from a port");
+    let (actions, data) = (vec![Action::output(PortNo::FLOOD)], packet.data.clone());
+    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data })
+}
+
+/// A rule for the packet's destination, or for its ports too.
+pub fn rule(headers: &Headers, has_ports: bool) -> Message {
+    let exact = Masked::<Ipv4Addr>::exact;
+    let destination =
+        Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(exact(headers.ipv4_dst)), ..Match::default() };
+    let match_ = if has_ports {
+        Match {
+            ip_proto: Some(headers.ip_proto),
+            ipv4_src: Some(exact(headers.ipv4_src)),
+            tcp_src: Some(headers.l4_src),
+            tcp_dst: Some(headers.l4_dst),
+            ..destination
+        }
+    } else {
+        destination
+    };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::output(PortNo(1))])))
+}
+
+/// The reply of a controller that knows everyone.
+pub fn arp_answer(packet: &PacketIn, headers: &Headers) -> Message {
+    let [_, a, b, number] = headers.ipv4_dst.octets();
+    let mac = openflow::MacAddr([2, 0, a, b, 0, number]);
+    let data = arp_reply(mac, headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
+    let actions = vec![Action::output(packet.match_.in_port.expect("packets come from a port"))];
+    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data })
+}
+
+fn discovery_rule() -> Message {
+    let match_ = Match { eth_type: Some(ether::LLDP), ..Match::default() };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::to_controller()])))
+}
+
+fn discovery(port: u32) -> Message {
+    let lldp = Lldp { datapath: openflow::DatapathId(99), port: PortNo(port), ttl_s: 3, nonce: 5 };
+    Message::PacketOut(PacketOut {
+        buffer: BufferId::NO_BUFFER,
+        in_port: PortNo::CONTROLLER,
+        actions: vec![Action::output(PortNo(port))],
+        data: lldp.build(openflow::MacAddr([2; 6])),
+    })
+}
