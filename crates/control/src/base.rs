@@ -168,10 +168,17 @@ impl Base {
     fn lead_round(&mut self, now: Time, network: &Network, fabric: &Fabric, strangers: impl Fn() -> BTreeSet<NodeIx>) {
         self.old = if self.unsure.is_empty() { BTreeMap::new() } else { self.old_hops(network, fabric, &strangers()) };
         let mut target = self.wanted.clone();
-        for (to, old) in &self.old {
+        let destinations =
+            self.by_edge.iter().filter(|(_, addresses)| !addresses.is_empty() && !self.unsure.is_empty());
+        for (to, addresses) in destinations {
+            let (none, blocked) = (Graph::new(), self.blocked(*to, addresses, fabric));
+            let old = self.old.get(to).unwrap_or(&none);
+            if old.is_empty() && blocked.is_empty() {
+                continue;
+            }
             let towards = |((node, dst), hops): (&Slot, &Arc<[NextHop]>)| (dst == to).then(|| (*node, hops.clone()));
             let hops: Hops = self.wanted.0.iter().filter_map(towards).collect();
-            if let Some(hops) = unsure::avoid(&hops, old, *to, network) {
+            if let Some(hops) = unsure::avoid(&hops, old, &blocked, *to, network) {
                 let table = Arc::make_mut(&mut target);
                 table.0.retain(|(_, dst), _| dst != to);
                 table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
@@ -180,6 +187,15 @@ impl Base {
         if target.0 != self.target.0 || self.is_improvement_broken(network) {
             self.set_target(now, &target, network, fabric);
         }
+    }
+
+    /// Unsure switches that may have no rule for one of these addresses.
+    fn blocked(&self, to: NodeIx, addresses: &BTreeSet<Ipv4Addr>, fabric: &Fabric) -> BTreeSet<NodeIx> {
+        let may_lack = |node: &&NodeIx| {
+            let switch = fabric.switches.get(*node).filter(|_| **node != to);
+            switch.is_some_and(|switch| addresses.iter().any(|address| switch.may_lack(&base_key(*address))))
+        };
+        self.unsure.iter().filter(may_lack).copied().collect()
     }
 
     /// Where unsure switches may send packets, by destination. Behind a port with nothing known there may be switches that

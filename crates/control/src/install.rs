@@ -107,8 +107,8 @@ pub(crate) struct Installer {
     confirmed: u64,
     /// Confirmed when nothing is left of what it was found with.
     reconciled_at: u64,
-    /// What may be there instead of what was sent on a connection that was lost.
-    doubtful: Vec<(RuleKey, Rule)>,
+    /// What may be there instead of what was sent on a connection that was lost; `None`: perhaps nothing.
+    doubtful: Vec<(RuleKey, Option<Rule>)>,
 }
 
 impl Installer {
@@ -243,7 +243,7 @@ impl Installer {
         }
         self.is_online = false;
         let doubtful = std::mem::take(&mut self.sent).into_values().filter_map(|sent| match sent {
-            Sent::Rule(key, before) => Some((key, before?)),
+            Sent::Rule(key, before) => Some((key, before)),
             Sent::Group(..) => None,
         });
         self.doubtful.extend(doubtful);
@@ -326,13 +326,20 @@ impl Installer {
     pub(crate) fn late_from(&self) -> Option<Time> {
         self.barriers.front().map(|(.., sent)| sent.saturating_add(PATIENCE))
     }
+    /// Whether a rule may not be there.
+    pub(crate) fn may_lack(&self, key: &RuleKey) -> bool {
+        let is_new = |sent: &Sent| matches!(sent, Sent::Rule(other, None) if other == key);
+        !self.installed.contains_key(key)
+            || self.sent.values().any(is_new)
+            || self.doubtful.iter().any(|(other, before)| other == key && before.is_none())
+    }
     /// Ports by which packets to addresses may leave now, whatever rule sends them there.
     pub(crate) fn ways_out(&self) -> impl Iterator<Item = (Ipv4Addr, PortNo)> {
         let before = self.sent.values().filter_map(|sent| match sent {
             Sent::Rule(key, before) => before.as_ref().map(|before| (key, before)),
             Sent::Group(..) => None,
         });
-        let doubtful = self.doubtful.iter().map(|(key, before)| (key, before));
+        let doubtful = self.doubtful.iter().filter_map(|(key, before)| Some((key, before.as_ref()?)));
         let rules = self.installed.iter().chain(before).chain(doubtful);
         let to = rules.filter_map(|(key, rule)| Some((destination(key)?, rule)));
         to.flat_map(|(address, rule)| self.ports_of_rule(rule).into_iter().map(move |port| (address, port)))

@@ -10,6 +10,8 @@
 //! Old rules may send packets out of ports behind which nothing is known: behind switches that are not connected, if there
 //! are any, they may come back by any other such port.
 //!
+//! Nor is anything sent to an unsure switch that may have no rule for it.
+//!
 //! Where that rule takes next hops away, shortest paths that avoid those switches take their place; where there are none,
 //! packets are dropped.
 
@@ -27,11 +29,19 @@ pub(crate) type Hops = BTreeMap<NodeIx, Arc<[NextHop]>>;
 
 /// Next hops towards `to` that do not go round, given those that unsure switches have (`old`). `None` if those wanted
 /// do not.
-pub(crate) fn avoid(wanted: &Hops, old: &Graph, to: NodeIx, network: &Network) -> Option<Hops> {
+///
+/// `blocked` are unsure switches that may have no rule for some address there.
+pub(crate) fn avoid(
+    wanted: &Hops,
+    old: &Graph,
+    blocked: &BTreeSet<NodeIx>,
+    to: NodeIx,
+    network: &Network,
+) -> Option<Hops> {
     let mut avoided = BTreeSet::new();
     let mut hops = wanted.clone();
     loop {
-        let bad = bad_links(&hops, old, network);
+        let bad = bad_links(&hops, old, blocked, network);
         if bad.is_empty() {
             return (!avoided.is_empty()).then_some(hops);
         }
@@ -46,13 +56,15 @@ pub(crate) fn avoid(wanted: &Hops, old: &Graph, to: NodeIx, network: &Network) -
     }
 }
 
-/// Links to switches of `old` from which packets may come back.
-fn bad_links(hops: &Hops, old: &Graph, network: &Network) -> BTreeSet<LinkIx> {
+/// Links to switches of `old` from which packets may come back, and to those that are blocked.
+fn bad_links(hops: &Hops, old: &Graph, blocked: &BTreeSet<NodeIx>, network: &Network) -> BTreeSet<LinkIx> {
     let mut all = old.clone();
     for (node, next) in hops {
         all.entry(*node).or_default().extend(next.iter().filter_map(|hop| network.far_end(hop.link)));
     }
-    let mut bad = BTreeSet::new();
+    let is_blocked = |link: &LinkIx| network.far_end(*link).is_some_and(|node| blocked.contains(&node));
+    let mut bad: BTreeSet<LinkIx> = hops.values().flat_map(|next| next.iter().map(|hop| hop.link)).collect();
+    bad.retain(is_blocked);
     for unsure in old.keys() {
         let beyond = reached(&all, *unsure);
         for next in hops.iter().filter(|(node, _)| beyond.contains(node)).map(|(_, next)| next) {

@@ -37,6 +37,7 @@ const HAVE_FAILED: &[(&str, &[u64])] = &[
     ("switches that did not confirm were taken for sure", &[60219, 60998, 74265, 76646]),
     ("a task waited for packets on a dead path, or for a switch that stalls", &[91466, 113_584]),
     ("unsure switches led to switches that were not known", &[92949]),
+    ("an unsure switch had no rule for a new host", &[219_033]),
     ("wider next hops did not wait for narrower ones", &[94877]),
     ("an improvement went on as one after its old next hop had died", &[133_421]),
     ("the oracle blamed what could not be helped", &[132_871, 179_517, 4476, 8581, 9682, 12043, 22024]),
