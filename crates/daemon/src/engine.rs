@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use balance::Spec;
 use control::{Controller, Event, Output};
 use openflow::wire;
-use openflow::{BadRequest, ConnectionId, Envelope, ErrorKind, FromController, Message, ToController};
+use openflow::{
+    BadRequest, ConnectionId, DatapathId, Envelope, ErrorKind, FromController, Message, PortNo, ToController,
+};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::balancer;
@@ -49,6 +51,11 @@ pub(crate) struct Engine {
     round: Round,
     /// Kept for its memory.
     batch: Vec<Envelope>,
+}
+
+/// A port of a switch, for the log.
+fn end((datapath, port): &(DatapathId, PortNo)) -> String {
+    format!("{}:{}", dpid(*datapath), port.0)
 }
 
 impl Engine {
@@ -204,8 +211,8 @@ impl Engine {
             Event::Refused { datapath, error, words } => {
                 tracing::warn!(datapath = %dpid(*datapath), ?error, "switch refused something: {words}");
             }
-            Event::LinkUp { from, to } => tracing::info!(?from, ?to, "link is up"),
-            Event::LinkDown { from, to } => tracing::warn!(?from, ?to, "link is down"),
+            Event::LinkUp { from, to } => tracing::info!(from = end(from), to = end(to), "link is up"),
+            Event::LinkDown { from, to } => tracing::warn!(from = end(from), to = end(to), "link is down"),
             Event::Host(host) => {
                 tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
             }

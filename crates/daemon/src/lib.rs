@@ -20,7 +20,9 @@ pub mod logs;
 mod metrics;
 mod server;
 pub mod settings;
+mod state;
 pub mod tls;
 
 pub use server::{Daemon, StartError};
 pub use settings::Settings;
+pub use state::StateError;

@@ -14,6 +14,7 @@ use crate::engine::{Engine, Job};
 use crate::events::Happening;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::state::{self, StateError};
 use crate::tls::{self, TlsError};
 use crate::{files, http};
 
@@ -38,6 +39,9 @@ pub enum StartError {
     /// TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Remembered hosts cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// A thread or runtime could not be made.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -60,12 +64,29 @@ struct Part {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What HTTP needs of the rest.
+/// The engine does not do anything any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopping;
+
+/// What others need of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) jobs: mpsc::Sender<Job>,
     pub(crate) events: broadcast::Sender<Happening>,
     pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Handle {
+    /// Has the engine do something between two rounds.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Result<T, Stopping> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |engine| drop(answer.send(act(engine))));
+        self.jobs.send(job).await.map_err(|_| Stopping)?;
+        answered.await.map_err(|_| Stopping)
+    }
 }
 
 impl Daemon {
@@ -78,6 +99,7 @@ impl Daemon {
         let metrics = Arc::new(Metrics::new());
         let limits = files::within_limits(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
+        let settings = &state::with_remembered(settings)?;
         let engine = Engine::new(settings, hub.clone(), metrics.clone());
         let (jobs, to_do) = mpsc::channel(JOBS);
         let handle = Handle { jobs, events: engine.events(), metrics };
@@ -98,6 +120,10 @@ impl Daemon {
             tokio::spawn(channel::listen(hub, listener, tls));
             engine.run(to_do, stop).await;
         })?];
+        if let Some(file) = settings.state.clone() {
+            let handle = handle.clone();
+            parts.push(Part::spawn("state", runtime()?, move |stop| state::keep(handle, file, stop))?);
+        }
         if let Some((runtime, listener, _)) = web {
             parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
         }

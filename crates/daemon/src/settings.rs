@@ -19,6 +19,8 @@ pub struct Settings {
     pub control: control::Config,
     /// Where the HTTP interface listens; `None` for none.
     pub http: Option<SocketAddr>,
+    /// File in which hosts that were learnt are remembered; `None` for nowhere.
+    pub state: Option<PathBuf>,
     /// What is kept within bounds.
     pub limits: Limits,
     /// How logs are written.
@@ -103,6 +105,7 @@ impl Default for Settings {
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config::default(),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            state: None,
             limits: Limits::default(),
             log: Log::default(),
         }

@@ -72,6 +72,39 @@ fn rules_stay_when_the_daemon_stops_and_are_taken_over_when_it_is_back() {
 }
 
 #[test]
+fn hosts_that_were_learnt_are_remembered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hosts.json");
+    let learning = |settings: &mut anabranch_daemon::Settings| {
+        settings.control.hosts.clear();
+        settings.state = Some(file.clone());
+    };
+    let first = daemon(&fat_tree(), learning);
+    let fabric = Fabric::start(fat_tree(), first.openflow);
+    wait("hosts that speak are learnt", || {
+        fabric.with(|wires| {
+            wires.announce();
+            wires.unreached().is_empty()
+        })
+    });
+    wait("hosts are written down", || {
+        std::fs::read_to_string(&file).is_ok_and(|text| text.matches("\"ipv4\"").count() == 16)
+    });
+    let address = first.openflow;
+    first.stop();
+    let second = daemon(&fat_tree(), |settings| {
+        learning(settings);
+        settings.listen = address;
+    });
+    wait("switches are back", || fabric.with(|wires| wires.connected()) == 20);
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert_eq!(fabric.with(|wires| wires.unreached()), [], "no host has spoken");
+    }
+    drop(second);
+}
+
+#[test]
 fn half_messages_are_put_together() {
     let daemon = daemon(&fat_tree(), |_| {});
     let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");

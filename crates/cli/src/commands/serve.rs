@@ -22,15 +22,18 @@ pub struct Args {
     /// Configuration file
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
-    /// Where switches connect to; port 6653 of all addresses if nothing is said
+    /// Where switches connect to; port 6653 of all addresses by default
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// Balancer, such as ecmp, hedera or ofpt:k=4
     #[arg(long, value_name = "SPEC")]
     balancer: Option<String>,
-    /// Where the HTTP interface listens, or off; port 8080 of this machine if nothing is said
+    /// Where the HTTP interface listens, or off; port 8080 of this machine by default
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
+    /// Remember hosts in this file, so that a daemon that starts again keeps the rules for them
+    #[arg(long, value_name = "FILE.json")]
+    state: Option<PathBuf>,
     /// Form of the log: text or json
     #[arg(long, value_name = "FORM")]
     log: Option<String>,
@@ -78,6 +81,9 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     if let Some(text) = &args.balancer {
         settings.balancer =
             daemon::balancer::parse(text).map_err(|error| argument("--balancer", &error.to_string()))?;
+    }
+    if args.state.is_some() {
+        settings.state.clone_from(&args.state);
     }
     match args.http.as_deref() {
         None => {}

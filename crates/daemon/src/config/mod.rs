@@ -17,8 +17,9 @@ use section::{Section, Source};
 use crate::balancer;
 use crate::settings::{LogFormat, Settings, Tls};
 
-const TOP: &[&str] =
-    &["listen", "balancer", "seed", "owner", "tls", "http", "log", "control", "limits", "links", "link", "host"];
+const TOP: &[&str] = &[
+    "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
+];
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
 const LOG: &[&str] = &["format", "filter"];
@@ -58,6 +59,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, ConfigEr
     if let Some(text) = top.text("balancer")? {
         settings.balancer = balancer::parse(text).map_err(|error| top.error("balancer", error.to_string()))?;
     }
+    settings.state = top.text("state")?.map(|file| folder.join(file));
     settings.tls = tls(&top.section("tls", TLS)?, folder)?;
     let http = top.section("http", HTTP)?;
     match http.text("listen")? {
@@ -160,7 +162,7 @@ pub(crate) fn datapath(text: &str) -> Option<u64> {
     is_right.then(|| u64::from_str_radix(&digits, 16).ok())?
 }
 
-fn mac_address(text: &str) -> Option<MacAddr> {
+pub(crate) fn mac_address(text: &str) -> Option<MacAddr> {
     let mut bytes = [0; 6];
     let mut parts = text.split([':', '-']);
     for byte in &mut bytes {

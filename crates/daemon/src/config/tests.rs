@@ -5,6 +5,7 @@ listen = "127.0.0.1:6653"
 balancer = "hedera"
 seed = 7
 owner = 0x1234
+state = "hosts.json"
 [tls]
 certificate = "c.pem"
 key = "k.pem"
@@ -49,6 +50,7 @@ fn every_key_is_read() {
     let settings = read(FULL).unwrap();
     assert_eq!(settings.balancer.entry.name, "hedera");
     assert_eq!(settings.tls.unwrap().key, Path::new("etc/k.pem"));
+    assert_eq!(settings.state.as_deref(), Some(Path::new("etc/hosts.json")));
     assert_eq!(settings.http.unwrap().port(), 9000);
     let config = settings.control;
     assert_eq!((config.seed, config.owner, config.flow_idle_timeout_s), (7, 0x1234, 9));

@@ -89,19 +89,6 @@ async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot))))
 }
 
-impl Handle {
-    /// Has the engine do something between two rounds.
-    async fn ask<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&mut crate::engine::Engine) -> T + Send + 'static,
-    ) -> Result<T, Problem> {
-        let (answer, answered) = oneshot::channel();
-        let job: crate::engine::Job = Box::new(move |engine| drop(answer.send(act(engine))));
-        self.jobs.send(job).await.map_err(|_| Problem::stopping())?;
-        answered.await.map_err(|_| Problem::stopping())
-    }
-}
-
 /// Answers requests until it is told to stop.
 pub(crate) async fn serve(handle: Handle, listener: TcpListener, stop: oneshot::Receiver<()>) {
     let app = app(handle);

@@ -35,14 +35,17 @@ impl Problem {
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
-    pub(crate) fn stopping() -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping")
-    }
 }
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Problem {
         Problem::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl From<crate::server::Stopping> for Problem {
+    fn from(_: crate::server::Stopping) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping")
     }
 }
 

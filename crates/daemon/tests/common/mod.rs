@@ -213,6 +213,13 @@ impl Wires {
         let link = self.topology.out_links(self.topology.host(from))[0];
         self.travel(link, bytes);
     }
+    /// Every host asks for its own address, as hosts do that come up.
+    pub fn announce(&mut self) {
+        for host in (0..self.topology.hosts().len() as u32).map(HostIx) {
+            let (mac, ipv4) = (MacAddr(address::host_mac(host)), address::host_ipv4(host));
+            self.transmit(host, &frame::arp_request(mac, ipv4, ipv4));
+        }
+    }
     /// A host sends a packet of a flow.
     pub fn send(&mut self, tuple: FiveTuple) {
         let count = self.topology.hosts().len();
