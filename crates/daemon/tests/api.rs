@@ -68,7 +68,8 @@ fn mistakes(document: &Value, schema: &Value, value: &Value, at: &str, found: &m
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    if !allowed.contains(&kind) && !(kind == "integer" && allowed.contains(&"number")) {
+    let is_whole_number = kind == "integer" && allowed.contains(&"number");
+    if !allowed.contains(&kind) && !is_whole_number {
         found.push(format!("{at}: is {kind}, not {allowed:?}"));
     }
     let is_of = |constants: &Value| constants.as_array().is_none_or(|constants| constants.contains(value));

@@ -21,8 +21,6 @@ use crate::clock::duration;
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Bytes of a refused message that its refusal repeats (specification 7.4.4: at least 64).
-const REPEATED_BYTES: usize = 64;
 /// Memory for output that is kept while there is none.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -174,10 +172,9 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
 
 /// Answers with the error the specification names for what is no message.
 fn refuse(peer: &Peer, error: &DecodeError, bytes: &[u8]) {
-    let length = error.skip.unwrap_or(bytes.len()).min(bytes.len()).min(REPEATED_BYTES);
-    let message = Message::Error { kind: error.kind, data: bytes[..length].to_vec() };
-    let (written, _) = peer.append(|out| wire::encode(&Envelope { xid: error.xid, message }, out));
-    debug_assert!(written.is_ok(), "an error of 64 bytes fits into a message");
+    let Some(envelope) = error.answer(bytes) else { return };
+    let (written, _) = peer.append(|out| wire::encode(&envelope, out));
+    debug_assert!(written.is_ok(), "an error that repeats a beginning fits into a message");
     peer.out_ready.notify_one();
 }
 

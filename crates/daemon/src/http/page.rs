@@ -103,8 +103,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
 const ROWS: usize = 500;
 
 fn table<T>(out: &mut String, title: &str, columns: &[&str], rows: &[T], row: fn(&T) -> Vec<String>) {
-    let wide = if columns.len() > 4 { " class=\"wide\"" } else { "" };
-    let _ = write!(out, "<section{wide}><h2>{title}</h2>");
+    let _ = write!(out, "<section class=\"wide\"><h2>{title}</h2>");
     if rows.is_empty() {
         out.push_str("<p class=\"dim\">none yet</p></section>\n");
         return;
