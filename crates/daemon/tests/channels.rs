@@ -145,6 +145,46 @@ fn whoever_sends_nonsense_is_answered_and_closed_and_nobody_else() {
     assert_eq!(fabric.with(|wires| wires.connects), connects, "the others were not disturbed");
 }
 
+/// Bytes of a generator, and messages with some of their bytes changed: nothing they say reaches beyond their channel.
+#[test]
+fn random_bytes_and_damaged_messages_do_no_harm() {
+    let daemon = daemon(&fat_tree(), |_| {});
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    let connects = fabric.with(|wires| wires.connects);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let echo = bytes(9, Message::EchoRequest(vec![7; 40]));
+    for turn in 0..300 {
+        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        let mut text: Vec<u8> = match turn % 3 {
+            0 => (0..draw() % 3000).map(|_| draw() as u8).collect(),
+            // The right version, and a length that is there.
+            1 => [vec![4, draw() as u8, 0, 64, 0, 0, 0, 1], (0..56).map(|_| draw() as u8).collect()].concat(),
+            _ => echo.clone(),
+        };
+        if turn % 3 == 2 {
+            for _ in 0..3 {
+                let at = draw() as usize % text.len();
+                text[at] = draw() as u8;
+            }
+        }
+        // It may have been closed already.
+        let _ = stream.write_all(&hello()).and_then(|()| stream.write_all(&text));
+    }
+    fabric.wait_reached();
+    assert_eq!(fabric.with(|wires| wires.connects), connects, "no switch lost its connection");
+    let http = daemon.http.expect("HTTP is on");
+    wait("nothing is left of them", || {
+        common::request(http, "GET", "/v1/statistics", None).1.contains("\"connections\":20,")
+    });
+}
+
 #[test]
 fn whoever_does_not_finish_the_handshake_is_closed() {
     let daemon = daemon(&fat_tree(), |settings| settings.limits = small_limits());
