@@ -51,8 +51,17 @@ impl Controller {
         self.questions.extend(flow.map(balance::central::Why::FlowStarted));
     }
 
+    /// Whether a host is known, just so. Nearly all that speak are, and the list of hosts need not be walked for them.
+    fn is_where_it_was(&self, known: &KnownHost) -> bool {
+        let is_same = |host| self.network.host(host).is_some_and(|facts| facts.known == *known);
+        self.network.find_host(known.ipv4).is_some_and(is_same)
+    }
+
     /// An IPv4 packet came from a port that may have no switch behind it.
     fn host_seen(&mut self, at: End, headers: &openflow::Headers) {
+        if hosts::speaker(at, headers).is_some_and(|known| self.is_where_it_was(&known)) {
+            return;
+        }
         if self.network.has_host_at(at) {
             return self.host_spoke(at, headers);
         }
@@ -68,7 +77,7 @@ impl Controller {
     /// Somebody spoke at a port without a switch behind it.
     fn host_spoke(&mut self, at: End, headers: &openflow::Headers) {
         let Some(known) = hosts::speaker(at, headers) else { return };
-        if !self.ports.is_live(at) {
+        if !self.ports.is_live(at) || self.is_where_it_was(&known) {
             return;
         }
         if self.network.has_host_at(at) {

@@ -10,5 +10,6 @@ pub mod list;
 pub mod matrix;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod storm;
 pub mod topology;
