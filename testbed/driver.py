@@ -137,7 +137,7 @@ class Driver:
         network = self.network
         network.ovs.check()
         return {
-            "t": time.monotonic(), "ports": network.counters(), "queues": network.queues(), "udp_drops": network.udp_drops(),
+            "t": time.monotonic(), "ports": network.counters(), "queues": network.queues(), "hosts": network.host_counters(),
             "switch_cpu_s": network.ovs.cpu_s(),
         }
 

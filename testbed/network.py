@@ -176,16 +176,22 @@ class Network:
                     found[queue["dev"]] = {"drops": queue["drops"], "backlog": queue["qlen"]}
         return found
 
-    def udp_drops(self):
-        """Datagrams that sockets of hosts had no room for, or whose checksum was wrong."""
-        lost = 0
+    def host_counters(self):
+        """Of every host: packets its interface sent, IP packets it received, datagrams its sockets could not take."""
+        found = {}
         for host in self.plan["hosts"]:
             pid = self.net.nameToNode[host["name"]].pid
             with open(f"/proc/{pid}/net/snmp", encoding="ascii") as file:
-                names, values = [line.split()[1:] for line in file if line.startswith("Udp:")]
-            of = dict(zip(names, map(int, values)))
-            lost += of["InErrors"]
-        return lost
+                lines = [line.split() for line in file]
+            of = {}
+            for names, values in zip(lines[::2], lines[1::2]):
+                of.update({names[0] + name: int(value) for name, value in zip(names[1:], values[1:])})
+            with open(f"/proc/{pid}/net/dev", encoding="ascii") as file:
+                numbers = next(line for line in file if line.strip().startswith(host["interface"] + ":")).split(":")[1].split()
+            found[host["name"]] = {
+                "sent": int(numbers[9]), "received": of["Ip:InReceives"], "socket_drops": of["Udp:InErrors"],
+            }
+        return found
 
     def set_link(self, index, is_up):
         """Plugs a cable in or out, at both ends."""

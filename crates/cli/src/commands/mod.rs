@@ -10,4 +10,5 @@ pub mod matrix;
 pub mod report;
 pub mod run;
 pub mod storm;
+pub mod testbed;
 pub mod topology;
