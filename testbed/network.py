@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 from journal import Refused, is_interface
 from openvswitch import OpenVSwitch, has_kernel_datapath, run
@@ -54,6 +55,7 @@ class Network:
         self.add_nodes()
         self.add_links()
         self.start_switches()
+        self.send_first_packet()
         self.journal.restore_sysctls()
         self.tune()
         self.configure_hosts()
@@ -96,6 +98,23 @@ class Network:
             ports.update({end["interface"]: end["port"] for end in (link["a"], link["b"]) if end["node"] in names})
         self.ovs.verify(ports)
         self.ovs.check()
+
+    def send_first_packet(self):
+        """Makes the userspace datapath send: only then does it make the socket for all its sending, which has to have the large
+        buffer, while sockets of hosts made later have to have the usual one."""
+        if self.datapath != "user":
+            return
+        switch = self.plan["switches"][0]["name"]
+        port = next(end for link in self.plan["links"] for end in (link["a"], link["b"]) if end["node"] == switch)
+        # To nobody, of the type kept for local experiments (IEEE 802).
+        frame = "0200000000ff" + "0200000000fe" + "88b5" + "00" * 46
+        before = self.counters()[port["interface"]][4]
+        self.ovs.send(switch, port["port"], frame)
+        until = time.monotonic() + 10
+        while self.counters()[port["interface"]][4] <= before:
+            if time.monotonic() > until:
+                raise Refused(f"Open vSwitch sends nothing out of {port['interface']}")
+            time.sleep(0.01)
 
     def ends(self):
         """Every end of every link with the rate it sends at and its queue; the node's pid."""
