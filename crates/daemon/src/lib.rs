@@ -11,10 +11,12 @@
 pub mod balancer;
 mod channel;
 mod clock;
+pub mod config;
 mod engine;
 mod events;
 mod files;
 pub mod http;
+pub mod logs;
 mod metrics;
 mod server;
 pub mod settings;

@@ -9,5 +9,6 @@ pub mod list;
 pub mod matrix;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod storm;
 pub mod topology;
