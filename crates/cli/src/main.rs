@@ -37,6 +37,7 @@ enum Command {
     Bench(commands::bench::Args),
     Storm(commands::storm::Args),
     Testbed(commands::testbed::Args),
+    Serve(commands::serve::Args),
     Completions(commands::completions::Args),
 }
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::execute(&args),
         Command::Storm(args) => commands::storm::execute(&args),
         Command::Testbed(args) => commands::testbed::execute(&args),
+        Command::Serve(args) => commands::serve::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match done {

@@ -51,8 +51,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Tests of a crate may use besides: the controller is tested with real switches.
-const ARROWS_OF_TESTS: &[(&str, &[&str])] = &[("anabranch-control", &["anabranch-switch"])];
+/// Tests of a crate may use besides: controller and daemon are tested with real switches.
+const ARROWS_OF_TESTS: &[(&str, &[&str])] =
+    &[("anabranch-control", &["anabranch-switch"]), ("anabranch-daemon", &["anabranch-switch"])];
 
 /// Crates without clocks, threads, output or random iteration.
 const PURE: &[&str] = &["net", "traffic", "balance", "openflow", "switch", "control", "simtest", "sim"];

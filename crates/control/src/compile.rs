@@ -103,12 +103,17 @@ impl Compiler {
         let from = Match { in_port: Some(port), ..ipv4() };
         let mut entries = vec![self.classify(100, from, from_host(Vec::new()))];
         if wants_first_packets {
-            for ip_proto in [protocol::TCP, protocol::UDP] {
-                let first = Match { ip_proto: Some(ip_proto), ..from };
-                entries.push(self.classify(200, first, from_host(vec![Action::to_controller()])));
-            }
+            entries.extend(self.first_packets(port));
         }
         entries
+    }
+
+    /// What sends first packets of flows from a port to the controller, besides on their way.
+    pub(crate) fn first_packets(self, port: PortNo) -> [Entry; 2] {
+        [protocol::TCP, protocol::UDP].map(|ip_proto| {
+            let first = Match { ip_proto: Some(ip_proto), in_port: Some(port), ..ipv4() };
+            self.classify(200, first, from_host(vec![Action::to_controller()]))
+        })
     }
 
     /// A port with nothing known behind it.

@@ -1,5 +1,6 @@
 //! The controller: what happens is noted at once, and thought about when the driver asks for outputs.
 
+mod exchange;
 mod thinking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -194,6 +194,45 @@ impl Flows {
         here.filter_map(|(tuple, _)| self.table.find(tuple)).collect()
     }
 
+    /// Another balancer wants flows from this source. Those known stay where the source does; otherwise they are
+    /// forgotten, and these are those that were.
+    pub(crate) fn set_source(
+        &mut self,
+        compiler: Compiler,
+        source: FlowSource,
+        is_counted: bool,
+        network: &Network,
+        fabric: &mut Fabric,
+    ) -> Vec<FlowFacts> {
+        if source == self.source {
+            if source == FlowSource::Agents {
+                self.recount(compiler, is_counted, network, fabric);
+            }
+            return Vec::new();
+        }
+        let counted: Vec<FiveTuple> = self.counters.keys().copied().collect();
+        counted.iter().for_each(|tuple| self.uncount(compiler, tuple, fabric));
+        let forgotten = self.table.iter().map(|(_, facts)| *facts).collect();
+        *self = Flows { stale: self.stale, ..Flows::new(source, self.idle_timeout_s) };
+        forgotten
+    }
+
+    /// Flows that agents reported are to be counted, or not any more.
+    fn recount(&mut self, compiler: Compiler, is_counted: bool, network: &Network, fabric: &mut Fabric) {
+        let flows: Vec<FlowFacts> = self.table.iter().map(|(_, facts)| *facts).collect();
+        for FlowFacts { tuple, src, bytes, .. } in flows {
+            match (is_counted, self.counters.contains_key(&tuple)) {
+                (true, false) => {
+                    let Some(edge) = network.host(src).map(|host| host.edge) else { continue };
+                    self.before.insert(tuple, bytes);
+                    self.count(compiler, tuple, edge, 0, fabric);
+                }
+                (false, true) => self.uncount(compiler, &tuple, fabric),
+                _ => {}
+            }
+        }
+    }
+
     /// A flow is over and its balancer has been told.
     pub(crate) fn forget(&mut self, compiler: Compiler, flow: FlowId, fabric: &mut Fabric) -> Option<FlowFacts> {
         let facts = self.table.remove(flow)?;

@@ -17,6 +17,7 @@ mod discovery;
 mod fabric;
 mod flows;
 mod hosts;
+mod inspect;
 mod install;
 mod labels;
 mod moves;
@@ -41,6 +42,7 @@ use net::{Bandwidth, Time};
 use openflow::{DatapathId, FromController, MacAddr, PortNo};
 
 pub use controller::Controller;
+pub use inspect::{FlowAt, HostAt, LinkFacts, SwitchFacts};
 
 /// How a controller works.
 #[derive(Clone, Debug)]

@@ -26,6 +26,13 @@ pub(crate) struct HostFacts {
     name: String,
 }
 
+impl HostFacts {
+    /// From the host to its switch.
+    pub(crate) fn uplink(&self) -> LinkIx {
+        self.uplink
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Switch(DatapathId),

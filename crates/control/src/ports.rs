@@ -91,4 +91,20 @@ impl Ports {
             }
         }
     }
+
+    /// First packets of flows are wanted from now on, or not any more: the rules of ports with hosts follow.
+    pub(crate) fn set_first_packets(
+        &mut self,
+        compiler: Compiler,
+        are_wanted: bool,
+        network: &Network,
+        fabric: &mut Fabric,
+    ) {
+        for (end, _) in self.ruled.iter().filter(|(_, behind)| **behind == Behind::Host) {
+            let Some(node) = network.node_of(end.0) else { continue };
+            for (key, wanted) in compiler.first_packets(end.1) {
+                fabric.set((node, key, are_wanted.then_some(wanted)));
+            }
+        }
+    }
 }

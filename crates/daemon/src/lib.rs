@@ -1,3 +1,26 @@
 //! The controller on sockets: OpenFlow listener, HTTP API, metrics. The only async crate.
+//!
+//! ```text
+//! sockets ─► channel: decode, batches ─► engine: control::Controller ─► encode, one write per round ─► sockets
+//!                                          ▲ jobs        │ events
+//!                                          └──── http ◄──┘
+//! ```
 
 #![forbid(unsafe_code)]
+
+pub mod balancer;
+mod channel;
+mod clock;
+pub mod config;
+mod engine;
+mod events;
+mod files;
+pub mod http;
+pub mod logs;
+mod metrics;
+mod server;
+pub mod settings;
+pub mod tls;
+
+pub use server::{Daemon, StartError};
+pub use settings::Settings;

@@ -291,3 +291,42 @@ pub enum ErrorKind {
         code: u16,
     },
 }
+
+impl ErrorKind {
+    /// Its type and code on the wire.
+    pub const fn numbers(self) -> (u16, u16) {
+        match self {
+            ErrorKind::HelloFailed(code) => (0, code.code()),
+            ErrorKind::BadRequest(code) => (1, code.code()),
+            ErrorKind::BadAction(code) => (2, code.code()),
+            ErrorKind::BadInstruction(code) => (3, code.code()),
+            ErrorKind::BadMatch(code) => (4, code.code()),
+            ErrorKind::FlowModFailed(code) => (5, code.code()),
+            ErrorKind::GroupModFailed(code) => (6, code.code()),
+            ErrorKind::PortModFailed(code) => (7, code.code()),
+            ErrorKind::TableModFailed(code) => (8, code.code()),
+            ErrorKind::SwitchConfigFailed(code) => (10, code.code()),
+            ErrorKind::RoleRequestFailed(code) => (11, code.code()),
+            ErrorKind::Other { kind, code } => (kind, code),
+        }
+    }
+
+    /// From its type and code on the wire.
+    pub fn from_numbers(kind: u16, code: u16) -> ErrorKind {
+        let known = match kind {
+            0 => HelloFailed::from_code(code).map(ErrorKind::HelloFailed),
+            1 => BadRequest::from_code(code).map(ErrorKind::BadRequest),
+            2 => BadAction::from_code(code).map(ErrorKind::BadAction),
+            3 => BadInstruction::from_code(code).map(ErrorKind::BadInstruction),
+            4 => BadMatch::from_code(code).map(ErrorKind::BadMatch),
+            5 => FlowModFailed::from_code(code).map(ErrorKind::FlowModFailed),
+            6 => GroupModFailed::from_code(code).map(ErrorKind::GroupModFailed),
+            7 => PortModFailed::from_code(code).map(ErrorKind::PortModFailed),
+            8 => TableModFailed::from_code(code).map(ErrorKind::TableModFailed),
+            10 => SwitchConfigFailed::from_code(code).map(ErrorKind::SwitchConfigFailed),
+            11 => RoleRequestFailed::from_code(code).map(ErrorKind::RoleRequestFailed),
+            _ => None,
+        };
+        known.unwrap_or(ErrorKind::Other { kind, code })
+    }
+}

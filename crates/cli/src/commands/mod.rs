@@ -9,6 +9,7 @@ pub mod list;
 pub mod matrix;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod storm;
 pub mod testbed;
 pub mod topology;

@@ -115,7 +115,7 @@ impl Controller {
     }
 
     /// Turns what the balancer changed into what is wanted of switches and agents.
-    fn follow_placements(&mut self) {
+    pub(super) fn follow_placements(&mut self) {
         let changes = self.placements.take_changes();
         if changes.base
             && let Some(Wanted::Hops(table)) = self.placements.base()

@@ -1,17 +1,37 @@
 //! Bytes of OpenFlow 1.3 messages: to and from values.
 //!
 //! Sans-IO: whoever owns a socket appends what it read to a buffer and calls [`decode`] until it answers `Ok(None)`.
-//! What this version does not know (experimenter messages, actions and multipart bodies, fields of other classes) survives
-//! as opaque bytes where a value can hold it, and is refused with the error the specification names where it cannot.
+//! What this version does not know (experimenter messages and multipart bodies, and statistics with actions,
+//! instructions or match fields of others) survives as opaque bytes where a value can hold it, and is refused with the
+//! error the specification names where it cannot. Of a packet-in's match, which only describes the packet, fields that
+//! are not known are skipped. Padding may hold anything when it is read; zeros are written.
 
-use crate::error::ErrorKind;
+mod actions;
+mod changes;
+mod hello;
+mod multipart;
+mod news;
+mod oxm;
+mod port;
+mod reader;
+mod settings;
+mod writer;
+
+use reader::{Fault, Reader};
+use writer::{Start, Writer};
+
+use crate::error::{BadRequest, ErrorKind};
 use crate::ids::Xid;
-use crate::message::Envelope;
+use crate::message::{Envelope, Message};
 
 /// Version number of OpenFlow 1.3 on the wire.
 pub const VERSION: u8 = 4;
+/// Greatest version number that any published version of OpenFlow has (1.5).
+const GREATEST_VERSION: u8 = 6;
 /// Bytes of the header every message begins with.
 pub const HEADER_LEN: usize = 8;
+/// Bytes of the longest message.
+pub const MAX_LEN: usize = 0xffff;
 
 /// Bytes that are no message of OpenFlow 1.3.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,10 +44,18 @@ pub struct DecodeError {
     pub kind: ErrorKind,
     /// What was wrong, in words.
     pub words: String,
-    /// Length of the message: the stream goes on behind it. `None` where its end cannot be known, and the connection is
-    /// to be closed.
+    /// Length of the message, all of which is there: the stream goes on behind it. `None` where its end cannot be known,
+    /// and the connection is to be closed.
     pub skip: Option<usize>,
 }
+
+impl core::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.words, self.kind)
+    }
+}
+
+impl core::error::Error for DecodeError {}
 
 /// A value that has no bytes: longer than 65,535, or out of the range of its field.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,13 +64,130 @@ pub struct EncodeError {
     pub words: String,
 }
 
+impl EncodeError {
+    fn new(words: String) -> EncodeError {
+        EncodeError { words }
+    }
+}
+
+impl core::fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl core::error::Error for EncodeError {}
+
+/// Types of messages (`OFPT_*`).
+mod message_type {
+    pub const HELLO: u8 = 0;
+    pub const ERROR: u8 = 1;
+    pub const ECHO_REQUEST: u8 = 2;
+    pub const ECHO_REPLY: u8 = 3;
+    pub const EXPERIMENTER: u8 = 4;
+    pub const FEATURES_REQUEST: u8 = 5;
+    pub const FEATURES_REPLY: u8 = 6;
+    pub const GET_CONFIG_REQUEST: u8 = 7;
+    pub const GET_CONFIG_REPLY: u8 = 8;
+    pub const SET_CONFIG: u8 = 9;
+    pub const PACKET_IN: u8 = 10;
+    pub const FLOW_REMOVED: u8 = 11;
+    pub const PORT_STATUS: u8 = 12;
+    pub const PACKET_OUT: u8 = 13;
+    pub const FLOW_MOD: u8 = 14;
+    pub const GROUP_MOD: u8 = 15;
+    pub const PORT_MOD: u8 = 16;
+    pub const TABLE_MOD: u8 = 17;
+    pub const MULTIPART_REQUEST: u8 = 18;
+    pub const MULTIPART_REPLY: u8 = 19;
+    pub const BARRIER_REQUEST: u8 = 20;
+    pub const BARRIER_REPLY: u8 = 21;
+    pub const ROLE_REQUEST: u8 = 24;
+    pub const ROLE_REPLY: u8 = 25;
+    pub const GET_ASYNC_REQUEST: u8 = 26;
+    pub const GET_ASYNC_REPLY: u8 = 27;
+    pub const SET_ASYNC: u8 = 28;
+}
+
 /// The first message of `bytes`, with its length; `None` if more bytes are needed.
+///
+/// A hello is read whatever its version, so that its sender can be told which versions are missing.
 ///
 /// # Errors
 /// Where and why the bytes are no message. After one with `skip` the connection can go on.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
-    let _ = bytes;
-    unimplemented!()
+    let Some(&[version, kind, high, low, ref xid @ ..]) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
+    let (length, xid) = (usize::from(u16::from_be_bytes([high, low])), Xid(u32::from_be_bytes(*xid)));
+    let refuse = |fault: Fault, skip| {
+        let Fault { offset, kind, words, .. } = fault;
+        DecodeError { offset, xid, kind, words, skip }
+    };
+    let is_hello = kind == message_type::HELLO;
+    // No version anyone speaks: this is not OpenFlow, and its length is no length (TLS, say, or HTTP).
+    if !is_hello && !(1..=GREATEST_VERSION).contains(&version) {
+        return Err(refuse(bad_version(version), None));
+    }
+    if length < HEADER_LEN {
+        let error = ErrorKind::BadRequest(BadRequest::BadLen);
+        return Err(refuse(Fault::new(2, error, format!("length {length} is less than a header's")), None));
+    }
+    let Some(whole) = bytes.get(..length) else { return Ok(None) };
+    let result = if version == VERSION || is_hello {
+        read_body(version, kind, Reader::behind_header(whole))
+    } else {
+        Err(bad_version(version))
+    };
+    let message = result.map_err(|fault| refuse(fault, Some(length)))?;
+    Ok(Some((Envelope { xid, message }, length)))
+}
+
+#[cold]
+fn bad_version(version: u8) -> Fault {
+    let error = ErrorKind::BadRequest(BadRequest::BadVersion);
+    Fault::new(0, error, format!("version {version} and not {VERSION} (OpenFlow 1.3)"))
+}
+
+fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Fault> {
+    let empty = |body: Reader<'_>, message| body.end().map(|()| message);
+    match kind {
+        message_type::HELLO => hello::read_hello(version, body).map(|versions| Message::Hello { versions }),
+        message_type::ERROR => {
+            let kind = ErrorKind::from_numbers(body.u16()?, body.u16()?);
+            Ok(Message::Error { kind, data: body.remainder().to_vec() })
+        }
+        message_type::ECHO_REQUEST => Ok(Message::EchoRequest(body.remainder().to_vec())),
+        message_type::ECHO_REPLY => Ok(Message::EchoReply(body.remainder().to_vec())),
+        message_type::EXPERIMENTER => {
+            let (experimenter, kind) = (body.u32()?, body.u32()?);
+            Ok(Message::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
+        }
+        message_type::FEATURES_REQUEST => empty(body, Message::FeaturesRequest),
+        message_type::FEATURES_REPLY => settings::read_features(body).map(Message::FeaturesReply),
+        message_type::GET_CONFIG_REQUEST => empty(body, Message::GetConfigRequest),
+        message_type::GET_CONFIG_REPLY => settings::read_config(body).map(Message::GetConfigReply),
+        message_type::SET_CONFIG => settings::read_config(body).map(Message::SetConfig),
+        message_type::PACKET_IN => news::read_packet_in(body).map(Message::PacketIn),
+        message_type::FLOW_REMOVED => news::read_flow_removed(body).map(Message::FlowRemoved),
+        message_type::PORT_STATUS => news::read_port_status(body),
+        message_type::PACKET_OUT => changes::read_packet_out(body).map(Message::PacketOut),
+        message_type::FLOW_MOD => changes::read_flow_mod(body).map(Message::FlowMod),
+        message_type::GROUP_MOD => changes::read_group_mod(body).map(Message::GroupMod),
+        message_type::PORT_MOD => changes::read_port_mod(body).map(Message::PortMod),
+        message_type::TABLE_MOD => changes::read_table_mod(body),
+        message_type::MULTIPART_REQUEST => multipart::read_request(body).map(Message::MultipartRequest),
+        message_type::MULTIPART_REPLY => multipart::read_reply(body),
+        message_type::BARRIER_REQUEST => empty(body, Message::BarrierRequest),
+        message_type::BARRIER_REPLY => empty(body, Message::BarrierReply),
+        message_type::ROLE_REQUEST => settings::read_role(body).map(Message::RoleRequest),
+        message_type::ROLE_REPLY => settings::read_role(body).map(Message::RoleReply),
+        message_type::GET_ASYNC_REQUEST => empty(body, Message::GetAsyncRequest),
+        message_type::GET_ASYNC_REPLY => settings::read_async(body).map(Message::GetAsyncReply),
+        message_type::SET_ASYNC => settings::read_async(body).map(Message::SetAsync),
+        _ => {
+            let error = ErrorKind::BadRequest(BadRequest::BadType);
+            Err(Fault::new(1, error, format!("message of type {kind}")))
+        }
+    }
 }
 
 /// Appends a message.
@@ -50,6 +195,125 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
 /// # Errors
 /// If it does not fit; nothing is appended then.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let _ = (envelope, out);
-    unimplemented!()
+    append(envelope, out, false)
+}
+
+/// Appends a message; a list of statistics or descriptions that is too long for one, as several multipart replies, all
+/// but the last with "more follows".
+///
+/// # Errors
+/// If one record alone, or what cannot be split, does not fit; nothing is appended then.
+pub fn encode_split(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    append(envelope, out, true)
+}
+
+fn append(envelope: &Envelope, out: &mut Vec<u8>, may_split: bool) -> Result<(), EncodeError> {
+    let mut writer = Writer::new(out);
+    let begin = writer.start();
+    let result = write(&mut writer, envelope, may_split);
+    if result.is_err() {
+        writer.undo(begin);
+    }
+    result
+}
+
+/// Begins a message; its length is for [`finish`].
+fn start(writer: &mut Writer<'_>, kind: u8, xid: Xid) -> Start {
+    let start = writer.start();
+    writer.bytes(&[VERSION, kind, 0, 0]);
+    writer.u32(xid.0);
+    start
+}
+
+/// Notes the length of a message.
+fn finish(writer: &mut Writer<'_>, start: Start) -> Result<(), EncodeError> {
+    writer.patch_len(start, 2, "a message")
+}
+
+fn write(writer: &mut Writer<'_>, envelope: &Envelope, may_split: bool) -> Result<(), EncodeError> {
+    let Envelope { xid, message } = envelope;
+    if let Message::MultipartReply { reply, has_more } = message {
+        return multipart::write_reply(writer, *xid, reply, *has_more, may_split);
+    }
+    let start = start(writer, type_of(message), *xid);
+    write_body(writer, start, message)?;
+    finish(writer, start)
+}
+
+fn type_of(message: &Message) -> u8 {
+    match message {
+        Message::Hello { .. } => message_type::HELLO,
+        Message::Error { .. } => message_type::ERROR,
+        Message::EchoRequest(_) => message_type::ECHO_REQUEST,
+        Message::EchoReply(_) => message_type::ECHO_REPLY,
+        Message::Experimenter { .. } => message_type::EXPERIMENTER,
+        Message::FeaturesRequest => message_type::FEATURES_REQUEST,
+        Message::FeaturesReply(_) => message_type::FEATURES_REPLY,
+        Message::GetConfigRequest => message_type::GET_CONFIG_REQUEST,
+        Message::GetConfigReply(_) => message_type::GET_CONFIG_REPLY,
+        Message::SetConfig(_) => message_type::SET_CONFIG,
+        Message::PacketIn(_) => message_type::PACKET_IN,
+        Message::FlowRemoved(_) => message_type::FLOW_REMOVED,
+        Message::PortStatus { .. } => message_type::PORT_STATUS,
+        Message::PacketOut(_) => message_type::PACKET_OUT,
+        Message::FlowMod(_) => message_type::FLOW_MOD,
+        Message::GroupMod(_) => message_type::GROUP_MOD,
+        Message::PortMod(_) => message_type::PORT_MOD,
+        Message::TableMod { .. } => message_type::TABLE_MOD,
+        Message::MultipartRequest(_) => message_type::MULTIPART_REQUEST,
+        Message::MultipartReply { .. } => message_type::MULTIPART_REPLY,
+        Message::BarrierRequest => message_type::BARRIER_REQUEST,
+        Message::BarrierReply => message_type::BARRIER_REPLY,
+        Message::RoleRequest(_) => message_type::ROLE_REQUEST,
+        Message::RoleReply(_) => message_type::ROLE_REPLY,
+        Message::GetAsyncRequest => message_type::GET_ASYNC_REQUEST,
+        Message::GetAsyncReply(_) => message_type::GET_ASYNC_REPLY,
+        Message::SetAsync(_) => message_type::SET_ASYNC,
+    }
+}
+
+fn write_body(writer: &mut Writer<'_>, start: Start, message: &Message) -> Result<(), EncodeError> {
+    match message {
+        Message::Hello { versions } => {
+            writer.patch_u8(start, 0, hello::header_version(*versions));
+            hello::write_hello(writer, *versions);
+        }
+        Message::Error { kind, data } => {
+            let (kind, code) = kind.numbers();
+            writer.u16(kind);
+            writer.u16(code);
+            writer.bytes(data);
+        }
+        Message::EchoRequest(data) | Message::EchoReply(data) => writer.bytes(data),
+        Message::Experimenter { experimenter, kind, data } => {
+            writer.u32(*experimenter);
+            writer.u32(*kind);
+            writer.bytes(data);
+        }
+        Message::FeaturesReply(features) => settings::write_features(writer, features),
+        Message::GetConfigReply(config) | Message::SetConfig(config) => settings::write_config(writer, *config),
+        Message::PacketIn(packet) => news::write_packet_in(writer, packet)?,
+        Message::FlowRemoved(removed) => news::write_flow_removed(writer, removed)?,
+        Message::PortStatus { reason, port } => news::write_port_status(writer, *reason, port)?,
+        Message::PacketOut(packet) => changes::write_packet_out(writer, packet)?,
+        Message::FlowMod(change) => changes::write_flow_mod(writer, change)?,
+        Message::GroupMod(change) => changes::write_group_mod(writer, change)?,
+        Message::PortMod(change) => changes::write_port_mod(writer, change),
+        Message::TableMod { table, config } => {
+            writer.u8(table.0);
+            writer.zeros(3);
+            writer.u32(*config);
+        }
+        Message::MultipartRequest(request) => multipart::write_request(writer, request)?,
+        Message::RoleRequest(role) | Message::RoleReply(role) => settings::write_role(writer, *role),
+        Message::GetAsyncReply(config) | Message::SetAsync(config) => settings::write_async(writer, config),
+        // Header only, or written with it.
+        Message::FeaturesRequest
+        | Message::GetConfigRequest
+        | Message::BarrierRequest
+        | Message::BarrierReply
+        | Message::GetAsyncRequest
+        | Message::MultipartReply { .. } => {}
+    }
+    Ok(())
 }

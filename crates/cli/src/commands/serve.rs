@@ -1,0 +1,156 @@
+//! `anabranch serve`: the controller of an OpenFlow 1.3 network.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use daemon::config::{self, ConfigError};
+use daemon::settings::LogFormat;
+use daemon::{Daemon, Settings};
+use experiment::file::{FileError, Place};
+
+use crate::failure::Failure;
+
+/// How often to see whether all of it still runs.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Control a network of OpenFlow 1.3 switches
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configuration file
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+    /// Where switches connect to; port 6653 of all addresses if nothing is said
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Balancer, such as ecmp, hedera or ofpt:k=4
+    #[arg(long, value_name = "SPEC")]
+    balancer: Option<String>,
+    /// Where the HTTP interface listens, or off; port 8080 of this machine if nothing is said
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<String>,
+    /// Form of the log: text or json
+    #[arg(long, value_name = "FORM")]
+    log: Option<String>,
+    /// Check the configuration, with everything it refers to, and do nothing
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let settings = settings(args)?;
+    if args.check {
+        return check(&settings);
+    }
+    daemon::logs::begin(&settings.log);
+    let (signal, signals) = mpsc::channel();
+    // SIGINT, SIGTERM and SIGHUP alike: what is in the switches stays, so that any end is a clean one.
+    // Nobody waits for a second one.
+    let handler = move || {
+        let _ = signal.send(());
+    };
+    ctrlc::set_handler(handler).map_err(|error| Failure::new("cannot listen for signals").caused_by(error))?;
+    let daemon = Daemon::start(&settings).map_err(|error| start_failure(&error))?;
+    announce(&daemon, &settings)?;
+    while let Err(mpsc::RecvTimeoutError::Timeout) = signals.recv_timeout(LOOK) {
+        if !daemon.is_running() {
+            return Err(
+                Failure::new("a part of the daemon has ended by itself").with_hint("the log says which and why")
+            );
+        }
+    }
+    daemon.stop();
+    Ok(())
+}
+
+/// What file and options say together.
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let mut settings = match &args.config {
+        Some(file) => config::load(file).map_err(config_failure)?,
+        None => Settings::default(),
+    };
+    if let Some(listen) = args.listen {
+        settings.listen = listen;
+    }
+    if let Some(text) = &args.balancer {
+        settings.balancer =
+            daemon::balancer::parse(text).map_err(|error| argument("--balancer", &error.to_string()))?;
+    }
+    match args.http.as_deref() {
+        None => {}
+        Some("off") => settings.http = None,
+        Some(text) => {
+            let hint = "write an address and a port, such as 127.0.0.1:8080, or off";
+            let address = text
+                .parse()
+                .map_err(|_| argument("--http", &format!("`{text}` is not an address with a port")).with_hint(hint))?;
+            settings.http = Some(address);
+        }
+    }
+    match args.log.as_deref() {
+        None => {}
+        Some("text") => settings.log.format = LogFormat::Text,
+        Some("json") => settings.log.format = LogFormat::Json,
+        Some(other) => return Err(argument("--log", &format!("`{other}` is not text or json"))),
+    }
+    Ok(settings)
+}
+
+fn argument(option: &str, message: &str) -> Failure {
+    Failure::new(format!("{option}: {message}"))
+}
+
+fn check(settings: &Settings) -> Result<(), Failure> {
+    if let Some(tls) = &settings.tls {
+        daemon::tls::acceptor(tls).map_err(|error| Failure::of(&error))?;
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "switches: {}, {}", settings.listen, if settings.tls.is_some() { "TLS" } else { "TCP" })?;
+    writeln!(out, "balancer: {}", settings.balancer.label())?;
+    let http = settings.http.map_or("off".to_owned(), |http| http.to_string());
+    writeln!(out, "http: {http}")?;
+    let control = &settings.control;
+    writeln!(out, "known: {} hosts, {} capacities", control.hosts.len(), control.capacities.len())?;
+    Ok(out.flush()?)
+}
+
+/// Tells where it listens: whoever asked for port 0 has to know.
+fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "switches: {}", daemon.openflow)?;
+    if let Some(http) = daemon.http {
+        writeln!(out, "http: http://{http}/")?;
+    }
+    writeln!(out, "balancer: {}", settings.balancer.label())?;
+    Ok(out.flush()?)
+}
+
+fn start_failure(error: &daemon::StartError) -> Failure {
+    let failure = Failure::of(error);
+    match error {
+        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => failure
+            .with_hint("something listens there already: stop it, or choose another port with --listen or --http"),
+        daemon::StartError::Listen { .. } => failure.with_hint("choose another address with --listen or --http"),
+        _ => failure,
+    }
+}
+
+/// The same mistake, as files of experiments have them.
+fn config_failure(error: ConfigError) -> Failure {
+    let place = match error.place.clone() {
+        config::Place::Text { file, text, span } => Place::Text { file, text, span },
+        config::Place::File(file) => Place::File(file),
+        config::Place::Argument(argument) => Place::Argument(argument),
+    };
+    let mut mistake = FileError::new(place, error.key.clone(), error.message.clone());
+    if let Some(cause) = &error.cause {
+        mistake = mistake.with_cause(cause);
+    }
+    if let Some(hint) = &error.hint {
+        mistake = mistake.with_hint(hint);
+    }
+    Failure::File(mistake)
+}

@@ -1,0 +1,132 @@
+//! All connections, and the queue between them and the engine.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use net::Time;
+use openflow::{ConnectionId, DatapathId};
+use tokio::sync::Notify;
+
+use super::peer::{Closing, Peer, Phase};
+use crate::metrics::Metrics;
+use crate::settings::Limits;
+
+/// What connections and engine share.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    state: Mutex<State>,
+    /// Something is in the queue.
+    pub(crate) work: Notify,
+    next_id: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    peers: BTreeMap<ConnectionId, Arc<Peer>>,
+    /// Those of them that have not finished the handshake and have not been asked to go.
+    waiting: BTreeMap<ConnectionId, Arc<Peer>>,
+    /// Those with a batch for the engine, in the order they came.
+    ready: Vec<Arc<Peer>>,
+    /// Those that ended since the engine looked last.
+    gone: Vec<Arc<Peer>>,
+}
+
+/// What the engine has to see to.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) ready: Vec<Arc<Peer>>,
+    pub(crate) gone: Vec<Arc<Peer>>,
+}
+
+impl State {
+    /// Asks the oldest connection that has not finished the handshake to go, one that says nothing first; `None` if there
+    /// is none.
+    fn displace(&mut self) -> Option<()> {
+        let is_silent = |peer: &&Arc<Peer>| peer.phase() == Phase::Silent;
+        // Numbers ascend, so the first is the oldest.
+        let victim = self.waiting.values().find(is_silent).or_else(|| self.waiting.values().next())?.id;
+        self.waiting.remove(&victim)?.close(Closing::Displaced);
+        Some(())
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Hub {
+        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id: AtomicU32::new(1) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new connection, if there is room or room can be made.
+    pub(crate) fn admit(&self, address: std::net::SocketAddr) -> Option<Arc<Peer>> {
+        let mut state = self.state();
+        let is_full = state.peers.len() >= self.limits.connections;
+        if is_full || state.waiting.len() >= self.limits.handshaking {
+            state.displace()?;
+        }
+        // Those asked to go keep their sockets until their tasks have run.
+        if state.peers.len() >= self.limits.connections.saturating_add(self.limits.handshaking) {
+            return None;
+        }
+        let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let peer = Arc::new(Peer::new(id, address));
+        state.peers.insert(id, peer.clone());
+        state.waiting.insert(id, peer.clone());
+        self.metrics.connections.set(state.peers.len() as i64);
+        Some(peer)
+    }
+
+    /// Room is wanted at once: the oldest connection that has not finished the handshake goes.
+    pub(crate) fn make_room(&self) {
+        self.state().displace();
+    }
+    /// A connection has finished the handshake.
+    pub(crate) fn finished(&self, peer: &Peer, datapath: DatapathId) {
+        peer.set_phase(Phase::Ready(datapath));
+        self.state().waiting.remove(&peer.id);
+    }
+
+    /// A connection has a batch.
+    pub(crate) fn ready(&self, peer: &Arc<Peer>) {
+        self.state().ready.push(peer.clone());
+        self.work.notify_one();
+    }
+    /// A connection has ended.
+    pub(crate) fn gone(&self, peer: &Arc<Peer>) {
+        let mut state = self.state();
+        state.peers.remove(&peer.id);
+        state.waiting.remove(&peer.id);
+        state.gone.push(peer.clone());
+        self.metrics.connections.set(state.peers.len() as i64);
+        drop(state);
+        self.work.notify_one();
+    }
+    /// What has come together, in exchange for memory.
+    pub(crate) fn take(&self, round: &mut Round) {
+        let mut state = self.state();
+        std::mem::swap(&mut state.ready, &mut round.ready);
+        std::mem::swap(&mut state.gone, &mut round.gone);
+        self.metrics.queue_depth.set(round.ready.len() as i64);
+    }
+    /// A connection.
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Arc<Peer>> {
+        self.state().peers.get(&id).cloned()
+    }
+    /// Number of connections.
+    pub(crate) fn count(&self) -> usize {
+        self.state().peers.len()
+    }
+    /// Connections that have not finished the handshake.
+    pub(crate) fn handshaking(&self) -> usize {
+        self.state().waiting.len()
+    }
+    /// How long a connection may take for the handshake.
+    pub(crate) fn handshake_timeout(&self) -> Time {
+        self.limits.handshake_timeout
+    }
+}

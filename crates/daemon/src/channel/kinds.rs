@@ -1,0 +1,97 @@
+//! Kinds of messages, as logs and metrics name them.
+
+use openflow::Message;
+
+/// Number of kinds in OpenFlow 1.3.
+pub(crate) const COUNT: usize = NAMES.len();
+
+/// Names by number on the wire (specification 7.1).
+pub(crate) const NAMES: [&str; 30] = [
+    "hello",
+    "error",
+    "echo_request",
+    "echo_reply",
+    "experimenter",
+    "features_request",
+    "features_reply",
+    "get_config_request",
+    "get_config_reply",
+    "set_config",
+    "packet_in",
+    "flow_removed",
+    "port_status",
+    "packet_out",
+    "flow_mod",
+    "group_mod",
+    "port_mod",
+    "table_mod",
+    "multipart_request",
+    "multipart_reply",
+    "barrier_request",
+    "barrier_reply",
+    "queue_get_config_request",
+    "queue_get_config_reply",
+    "role_request",
+    "role_reply",
+    "get_async_request",
+    "get_async_reply",
+    "set_async",
+    "meter_mod",
+];
+
+/// Number of the kind of a message.
+pub(crate) fn of(message: &Message) -> usize {
+    match message {
+        Message::Hello { .. } => 0,
+        Message::Error { .. } => 1,
+        Message::EchoRequest(_) => 2,
+        Message::EchoReply(_) => 3,
+        Message::Experimenter { .. } => 4,
+        Message::FeaturesRequest => 5,
+        Message::FeaturesReply(_) => 6,
+        Message::GetConfigRequest => 7,
+        Message::GetConfigReply(_) => 8,
+        Message::SetConfig(_) => 9,
+        Message::PacketIn(_) => 10,
+        Message::FlowRemoved(_) => 11,
+        Message::PortStatus { .. } => 12,
+        Message::PacketOut(_) => 13,
+        Message::FlowMod(_) => 14,
+        Message::GroupMod(_) => 15,
+        Message::PortMod(_) => 16,
+        Message::TableMod { .. } => 17,
+        Message::MultipartRequest(_) => 18,
+        Message::MultipartReply { .. } => 19,
+        Message::BarrierRequest => 20,
+        Message::BarrierReply => 21,
+        Message::RoleRequest(_) => 24,
+        Message::RoleReply(_) => 25,
+        Message::GetAsyncRequest => 26,
+        Message::GetAsyncReply(_) => 27,
+        Message::SetAsync(_) => 28,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of a kind is the second byte of its messages.
+    #[test]
+    fn kinds_are_those_on_the_wire() {
+        let messages = [
+            Message::Hello { versions: 16 },
+            Message::EchoReply(Vec::new()),
+            Message::FeaturesRequest,
+            Message::BarrierReply,
+            Message::GetAsyncRequest,
+        ];
+        for message in messages {
+            let kind = of(&message);
+            let mut bytes = Vec::new();
+            openflow::wire::encode(&openflow::Envelope { xid: openflow::Xid(1), message }, &mut bytes)
+                .expect("it fits");
+            assert_eq!(usize::from(bytes[1]), kind, "{}", NAMES[kind]);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Accepting connections.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tracing::Instrument;
+
+use super::connection::serve;
+use super::hub::Hub;
+use super::peer::{Closing, Peer};
+use crate::clock::duration;
+
+/// How long to wait after a failure to accept that concerns the process, such as no more descriptors.
+const AFTER_FAILURE: Duration = Duration::from_millis(20);
+
+/// Accepts connections for as long as it is polled.
+pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                let Some(peer) = hub.admit(address) else {
+                    hub.metrics.refused_connections.inc();
+                    continue;
+                };
+                let span = tracing::info_span!("connection", id = peer.id.0, peer = %address);
+                tokio::spawn(attend(hub.clone(), peer, stream, tls.clone()).instrument(span));
+            }
+            Err(error) if is_of_connection(&error) => {}
+            Err(error) => {
+                tracing::error!("cannot accept connections now: {error}");
+                hub.make_room();
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+/// Failures of a connection that ended before it was accepted (accept(2): to be treated like a try again).
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    tracing::debug!("connected");
+    let why = converse(&hub, &peer, stream, tls).await;
+    hub.metrics.closed(&why);
+    match why {
+        Closing::ByPeer | Closing::ByController | Closing::Displaced => tracing::info!("closed: {why}"),
+        _ => tracing::warn!("closed: {why}"),
+    }
+    hub.gone(&peer);
+}
+
+async fn converse(hub: &Hub, peer: &Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>) -> Closing {
+    // Answers are written in one piece each round; waiting for more would only delay them.
+    if let Err(error) = stream.set_nodelay(true) {
+        return Closing::Io(error.to_string());
+    }
+    let Some(tls) = tls else {
+        let (reader, writer) = stream.into_split();
+        return serve(hub, peer, reader, writer).await;
+    };
+    let handshake = tokio::time::timeout(duration(hub.handshake_timeout()), tls.accept(stream));
+    let stream = tokio::select! {
+        biased;
+        () = peer.close_wanted.notified() => return peer.closing().unwrap_or(Closing::Displaced),
+        shaken = handshake => match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Closing::Io(format!("TLS: {error}")),
+            Err(_) => return Closing::HandshakeTimeout,
+        },
+    };
+    let (reader, writer) = tokio::io::split(stream);
+    serve(hub, peer, reader, writer).await
+}

@@ -1,0 +1,191 @@
+//! Configuration files.
+
+mod error;
+mod section;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use net::{Bandwidth, Bytes, Time};
+use openflow::{DatapathId, MacAddr, PortNo};
+use toml::de::DeTable;
+
+pub use error::{ConfigError, Mistake, Place};
+use section::{Section, Source};
+
+use crate::balancer;
+use crate::settings::{LogFormat, Settings, Tls};
+
+const TOP: &[&str] =
+    &["listen", "balancer", "seed", "owner", "tls", "http", "log", "control", "limits", "links", "link", "host"];
+const TLS: &[&str] = &["certificate", "key", "ca"];
+const HTTP: &[&str] = &["listen"];
+const LOG: &[&str] = &["format", "filter"];
+const CONTROL: &[&str] =
+    &["echo_interval", "echo_timeout", "discovery_interval", "link_timeout", "poll_interval", "flow_idle_timeout"];
+const LIMITS: &[&str] = &["connections", "handshaking", "handshake_timeout", "output_bytes", "write_timeout"];
+const LINKS: &[&str] = &["capacity"];
+const LINK: &[&str] = &["switch", "port", "capacity"];
+const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
+
+/// Reads a file; files it names are found from its folder.
+///
+/// # Errors
+/// The first mistake, with its place and what would do.
+pub fn load(file: &Path) -> Result<Settings, ConfigError> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).map_err(|error| {
+        ConfigError::new(Place::File(name.clone()), "", "the configuration cannot be read").with_cause(error)
+    })?;
+    parse(&name, &text, file.parent().unwrap_or(Path::new("")))
+}
+
+/// Reads the text of a file of this name; files it names are found from `folder`.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, ConfigError> {
+    let source = Source { name: name.to_owned(), text: text.into() };
+    let table = DeTable::parse(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        let place = Place::Text { file: name.to_owned(), text: source.text.clone(), span };
+        ConfigError::new(place, "", error.message().trim().replace('\n', ", "))
+    })?;
+    let top = Section::top(&source, table.get_ref(), TOP)?;
+    let mut settings = Settings::default();
+    set(&mut settings.listen, address(&top, "listen")?);
+    if let Some(text) = top.text("balancer")? {
+        settings.balancer = balancer::parse(text).map_err(|error| top.error("balancer", error.to_string()))?;
+    }
+    settings.tls = tls(&top.section("tls", TLS)?, folder)?;
+    let http = top.section("http", HTTP)?;
+    match http.text("listen")? {
+        Some("off") => settings.http = None,
+        _ => settings.http = address(&http, "listen")?.or(settings.http),
+    }
+    let log = top.section("log", LOG)?;
+    if let Some(form) = log.choice("format", &["text", "json"])? {
+        settings.log.format = [LogFormat::Text, LogFormat::Json][form];
+    }
+    if let Some(filter) = log.text("filter")? {
+        crate::logs::check(filter).map_err(|error| log.error("filter", "is no filter").with_cause(error))?;
+        settings.log.filter = filter.to_owned();
+    }
+    read_control(&top, &mut settings.control)?;
+    read_limits(&top.section("limits", LIMITS)?, &mut settings.limits)?;
+    Ok(settings)
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+fn address(section: &Section<'_>, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
+    let parsed = section.parsed(key, "an address with a port");
+    parsed.map_err(|error| error.with_hint("write an address and a port, such as \"0.0.0.0:6653\" or \"[::]:6653\""))
+}
+
+fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, ConfigError> {
+    if !section.is_there() {
+        return Ok(None);
+    }
+    let file = |key: &str| -> Result<PathBuf, ConfigError> {
+        let hint = "TLS needs certificate, key and ca: the certificates of both sides are checked";
+        Ok(folder.join(section.text(key)?.ok_or_else(|| section.missing(key).with_hint(hint))?))
+    };
+    Ok(Some(Tls { certificate: file("certificate")?, key: file("key")?, ca: file("ca")? }))
+}
+
+fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), ConfigError> {
+    set(&mut config.seed, top.count("seed", 0..=u64::MAX)?);
+    set(&mut config.owner, top.count("owner", 1..=0xffff)?.map(|owner| owner as u16));
+    let section = top.section("control", CONTROL)?;
+    set(&mut config.echo_interval, section.quantity("echo_interval")?);
+    set(&mut config.echo_timeout, section.quantity("echo_timeout")?);
+    set(&mut config.discovery_interval, section.quantity("discovery_interval")?);
+    set(&mut config.link_timeout, section.quantity("link_timeout")?);
+    set(&mut config.poll_interval, section.quantity("poll_interval")?);
+    if let Some(timeout) = section.quantity::<Time>("flow_idle_timeout")? {
+        let seconds = timeout.as_ps() / Time::from_s(1).as_ps();
+        if Time::from_s(seconds) != timeout || !(1..=65_535).contains(&seconds) {
+            let error = section.error("flow_idle_timeout", format!("{timeout} is not 1 to 65535 whole seconds"));
+            return Err(error.with_hint("switches count whole seconds: write \"5s\""));
+        }
+        config.flow_idle_timeout_s = seconds as u16;
+    }
+    for (shorter, longer, values) in [
+        ("echo_interval", "echo_timeout", (config.echo_interval, config.echo_timeout)),
+        ("discovery_interval", "link_timeout", (config.discovery_interval, config.link_timeout)),
+    ] {
+        if values.0 >= values.1 {
+            let message = format!("{} is not above {shorter}, which is {}", values.1, values.0);
+            return Err(section.error(longer, message));
+        }
+    }
+    set(&mut config.default_capacity, top.section("links", LINKS)?.quantity("capacity")?);
+    for link in top.sections("link", LINK)? {
+        let capacity: Option<Bandwidth> = link.quantity("capacity")?;
+        let capacity = capacity.ok_or_else(|| link.missing("capacity"))?;
+        if config.capacities.insert(end(&link)?, capacity).is_some() {
+            return Err(link.error("port", "has a capacity already, earlier in the file"));
+        }
+    }
+    for host in top.sections("host", HOST)? {
+        let (datapath, port) = end(&host)?;
+        let mac = host.required::<String>("mac", "text")?;
+        let wrong = || host.error("mac", format!("`{mac}` is not an Ethernet address"));
+        let mac = mac_address(&mac).ok_or_else(wrong)?;
+        let ipv4 = host.required("ipv4", "an IPv4 address")?;
+        if config.hosts.iter().any(|other| other.ipv4 == ipv4) {
+            return Err(host.error("ipv4", format!("{ipv4} is the address of another host")));
+        }
+        config.hosts.push(control::KnownHost { mac, ipv4, datapath, port });
+    }
+    Ok(())
+}
+
+fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), ConfigError> {
+    let datapath = DatapathId(section.datapath("switch")?);
+    let port = section.count("port", 1..=u64::from(PortNo::MAX.0))?.ok_or_else(|| section.missing("port"))?;
+    Ok((datapath, PortNo(port as u32)))
+}
+
+/// The number of a switch from hexadecimal digits, in pairs with colons or not, with `0x` or not.
+pub(crate) fn datapath(text: &str) -> Option<u64> {
+    let digits: String = text.strip_prefix("0x").unwrap_or(text).chars().filter(|c| *c != ':').collect();
+    let is_right = (1..=16).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_hexdigit());
+    is_right.then(|| u64::from_str_radix(&digits, 16).ok())?
+}
+
+fn mac_address(text: &str) -> Option<MacAddr> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(MacAddr(bytes))
+}
+
+fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> Result<(), ConfigError> {
+    let count = |key| Ok::<_, ConfigError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
+    set(&mut limits.connections, count("connections")?);
+    set(&mut limits.handshaking, count("handshaking")?);
+    set(&mut limits.handshake_timeout, section.quantity("handshake_timeout")?);
+    set(&mut limits.write_timeout, section.quantity("write_timeout")?);
+    if let Some(bytes) = section.quantity::<Bytes>("output_bytes")? {
+        // One message has to fit, and a daemon's memory is not without end.
+        let range = 1 << 20..=1 << 32;
+        if !range.contains(&bytes.as_u64()) {
+            return Err(section.error("output_bytes", format!("{bytes} is not from 1MiB to 4GiB")));
+        }
+        limits.output_bytes = bytes.as_u64() as usize;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

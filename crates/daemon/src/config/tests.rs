@@ -1,0 +1,116 @@
+use super::*;
+
+const FULL: &str = r#"
+listen = "127.0.0.1:6653"
+balancer = "hedera"
+seed = 7
+owner = 0x1234
+[tls]
+certificate = "c.pem"
+key = "k.pem"
+ca = "ca.pem"
+[http]
+listen = "127.0.0.1:9000"
+[log]
+format = "json"
+filter = "anabranch_daemon=debug"
+[control]
+echo_interval = "1s"
+echo_timeout = "3s"
+discovery_interval = "2s"
+link_timeout = "5s"
+poll_interval = "500ms"
+flow_idle_timeout = "9s"
+[limits]
+connections = 100
+handshaking = 10
+handshake_timeout = "2s"
+output_bytes = "2MB"
+write_timeout = "3s"
+[links]
+capacity = "1Gbps"
+[[link]]
+switch = "00:00:00:00:00:00:00:a1"
+port = 3
+capacity = "10Mbps"
+[[host]]
+mac = "00:00:00:00:00:01"
+ipv4 = "10.0.0.1"
+switch = 161
+port = 1
+"#;
+
+fn read(text: &str) -> Result<Settings, ConfigError> {
+    parse("a.toml", text, Path::new("etc"))
+}
+
+#[test]
+fn every_key_is_read() {
+    let settings = read(FULL).unwrap();
+    assert_eq!(settings.balancer.entry.name, "hedera");
+    assert_eq!(settings.tls.unwrap().key, Path::new("etc/k.pem"));
+    assert_eq!(settings.http.unwrap().port(), 9000);
+    let config = settings.control;
+    assert_eq!((config.seed, config.owner, config.flow_idle_timeout_s), (7, 0x1234, 9));
+    assert_eq!(config.poll_interval, Time::from_ms(500));
+    let end = (DatapathId(0xa1), PortNo(3));
+    assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
+    assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
+    assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
+    assert_eq!(settings.log.format, LogFormat::Json);
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let settings = read("").unwrap();
+    assert_eq!((settings.listen.port(), settings.http.unwrap().port()), (6653, 8080));
+    assert_eq!(settings.balancer.entry.name, "sdn-ecmp");
+    assert_eq!(read("[http]\nlisten = \"off\"").unwrap().http, None);
+}
+
+#[test]
+fn mistakes_name_line_and_key_and_what_would_do() {
+    for (text, message, hint) in [
+        ("lissen = \"x\"", "a.toml:1: lissen: there is no such key", "did you mean `listen`?"),
+        ("\n[contrl]", "a.toml:2: contrl: there is no such key", "did you mean `control`?"),
+        (
+            "[control]\necho_intervall = \"1s\"",
+            "a.toml:2: control.echo_intervall: there is no such key",
+            "did you mean",
+        ),
+        (
+            "[control]\necho_interval = 5",
+            "a.toml:2: control.echo_interval: must be a quantity with its unit, not a number",
+            "5s",
+        ),
+        ("[control]\necho_interval = \"0s\"", "a.toml:2: control.echo_interval: must be above zero", ""),
+        ("[control]\necho_timeout = \"1s\"", "a.toml:2: control.echo_timeout: 1s is not above echo_interval", ""),
+        ("[control]\nflow_idle_timeout = \"1500ms\"", "a.toml:2: control.flow_idle_timeout: ", "whole seconds"),
+        ("listen = \"localhost\"", "a.toml:1: listen: `localhost` is not an address with a port", "0.0.0.0:6653"),
+        ("balancer = \"ecpm\"", "a.toml:1: balancer: there is no balancer `ecpm`; did you mean `ecmp`?", ""),
+        ("balancer = \"spain\"", "a.toml:1: balancer: balancer `spain` does not run on OpenFlow switches", ""),
+        ("[tls]\nkey = \"k\"", "a.toml:1: tls.certificate: is missing", "TLS needs certificate, key and ca"),
+        ("[log]\nformat = \"jsn\"", "a.toml:2: log.format: `jsn` is not possible", "did you mean `json`?"),
+        ("[[host]]\nmac = \"0:1\"\nipv4 = \"10.0.0.1\"\nswitch = 1\nport = 1", "a.toml:2: host.0.mac: ", ""),
+        ("[[link]]\nswitch = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.switch: ", "hexadecimal"),
+        ("[[link]]\nswitch = 1\nport = 0\ncapacity = \"1Gbps\"", "a.toml:3: link.0.port: 0 is not from 1", ""),
+        ("link = 3", "a.toml:1: link: must be a list of tables", "[[link]]"),
+        ("seed = -1", "a.toml:1: seed: -1 is not from 0", ""),
+        ("a = = 1", "a.toml:1: ", ""),
+        ("[limits]\noutput_bytes = \"1B\"", "a.toml:2: limits.output_bytes: ", ""),
+    ] {
+        let error = read(text).map(|_| ()).unwrap_err();
+        assert!(error.to_string().starts_with(message), "{text}: {error}");
+        assert!(error.hint.as_deref().unwrap_or("").contains(hint), "{text}: {:?}", error.hint);
+    }
+}
+
+#[test]
+fn numbers_of_switches_are_written_in_many_ways() {
+    for text in ["a1", "0xa1", "00000000000000a1", "00:00:00:00:00:00:00:a1"] {
+        assert_eq!(datapath(text), Some(0xa1), "{text}");
+    }
+    for text in ["", "0x", "g", "00000000000000000", "-1"] {
+        assert_eq!(datapath(text), None, "{text}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The one task that owns the controller.
+//!
+//! Each round takes a batch of every connection that has one, tells the controller everything, and then takes everything
+//! the controller wants: what happened at once is decided at once, and leaves in one write per connection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use balance::Spec;
+use control::{Controller, Event, Output};
+use openflow::wire;
+use openflow::{BadRequest, ConnectionId, Envelope, ErrorKind, FromController, Message, ToController};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::balancer;
+use crate::channel::{Closing, Hub, Peer, Round, kinds};
+use crate::clock::Clock;
+use crate::events::{Happening, dpid};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// Something to be done with the engine between two rounds.
+pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
+
+/// Events kept for readers that are slow; who is slower misses some, and is told so.
+const EVENTS_KEPT: usize = 1024;
+/// Jobs done between two rounds.
+const JOBS_PER_ROUND: usize = 4;
+/// Stands for never.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The controller and what connects it to the world.
+pub(crate) struct Engine {
+    pub(crate) controller: Controller,
+    pub(crate) balancer: Spec,
+    pub(crate) clock: Clock,
+    pub(crate) hub: Arc<Hub>,
+    seed: u64,
+    metrics: Arc<Metrics>,
+    events: broadcast::Sender<Happening>,
+    /// Connections the controller has been told of.
+    peers: BTreeMap<ConnectionId, Arc<Peer>>,
+    /// Connections something is to be sent on in this round.
+    touched: Vec<Arc<Peer>>,
+    /// Messages that could not be sent.
+    unsendable: Vec<(ConnectionId, openflow::Xid)>,
+    round: Round,
+    /// Kept for its memory.
+    batch: Vec<Envelope>,
+}
+
+impl Engine {
+    pub(crate) fn new(settings: &Settings, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
+        let seed = settings.control.seed;
+        let balancer = balancer::build(&settings.balancer, seed);
+        Engine {
+            controller: Controller::new(settings.control.clone(), balancer),
+            balancer: settings.balancer.clone(),
+            clock: Clock::start(),
+            hub,
+            seed,
+            metrics,
+            events: broadcast::channel(EVENTS_KEPT).0,
+            peers: BTreeMap::new(),
+            touched: Vec::new(),
+            unsendable: Vec::new(),
+            round: Round::default(),
+            batch: Vec::new(),
+        }
+    }
+
+    /// Where events are sent to.
+    pub(crate) fn events(&self) -> broadcast::Sender<Happening> {
+        self.events.clone()
+    }
+
+    /// Runs until it is told to stop.
+    pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
+        let hub = self.hub.clone();
+        let mut alarm = std::pin::pin!(tokio::time::sleep(LONG));
+        let mut armed = None;
+        loop {
+            let due = self.controller.poll_timeout();
+            if due != armed {
+                let moment = due.and_then(|due| self.clock.moment(due));
+                alarm.as_mut().reset(moment.unwrap_or_else(|| Instant::now() + LONG).into());
+                armed = due;
+            }
+            tokio::select! {
+                biased;
+                _ = &mut stop => return,
+                () = hub.work.notified() => {}
+                () = &mut alarm => armed = None,
+                Some(job) = jobs.recv() => job(&mut self),
+            }
+            // Whatever woke it: none of the others may wait for ever.
+            for _ in 0..JOBS_PER_ROUND {
+                match jobs.try_recv() {
+                    Ok(job) => job(&mut self),
+                    Err(_) => break,
+                }
+            }
+            self.turn();
+        }
+    }
+
+    /// One round.
+    fn turn(&mut self) {
+        self.metrics.rounds.inc();
+        let now = self.clock.now();
+        if self.controller.poll_timeout().is_some_and(|due| due <= now) {
+            self.controller.handle_timeout(now);
+        }
+        let mut round = std::mem::take(&mut self.round);
+        self.hub.take(&mut round);
+        for peer in round.ready.drain(..) {
+            if self.peers.insert(peer.id, peer.clone()).is_none() {
+                self.controller.handle(now, ToController::Connected(peer.id));
+            }
+            peer.take_batch(&mut self.batch);
+            for envelope in self.batch.drain(..) {
+                self.controller.handle(now, ToController::Message(peer.id, envelope));
+            }
+        }
+        for peer in round.gone.drain(..) {
+            if self.peers.remove(&peer.id).is_some() {
+                self.controller.handle(now, ToController::Disconnected(peer.id));
+            }
+        }
+        self.round = round;
+        self.drain();
+    }
+
+    /// Does everything the controller wants.
+    fn drain(&mut self) {
+        let (before, began) = (self.controller.tally().decisions, Instant::now());
+        loop {
+            while let Some(output) = self.controller.poll_output() {
+                match output {
+                    Output::Channel(FromController::Message(connection, envelope)) => self.send(connection, &envelope),
+                    Output::Channel(FromController::Close(connection)) => {
+                        if let Some(peer) = self.peers.get(&connection) {
+                            peer.close(Closing::ByController);
+                        }
+                    }
+                    Output::Agents(order) => self.tell(Happening::Order(order)),
+                    Output::Event(event) => self.event(event),
+                }
+            }
+            if self.unsendable.is_empty() {
+                break;
+            }
+            // As if the switch had refused it: what the controller believes to be installed stays true.
+            let (now, kind) = (self.clock.now(), ErrorKind::BadRequest(BadRequest::BadLen));
+            for (connection, xid) in std::mem::take(&mut self.unsendable) {
+                let message = Message::Error { kind, data: Vec::new() };
+                self.controller.handle(now, ToController::Message(connection, Envelope { xid, message }));
+            }
+        }
+        for peer in self.touched.drain(..) {
+            peer.is_touched.store(false, Ordering::Relaxed);
+            peer.out_ready.notify_one();
+        }
+        if self.controller.tally().decisions > before {
+            self.metrics.decision_time.observe(began.elapsed().as_secs_f64());
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, envelope: &Envelope) {
+        let Some(peer) = self.peers.get(&connection) else { return };
+        // Sent when the connection was opened, before the controller was told of it.
+        if matches!(envelope.message, Message::Hello { .. }) {
+            return;
+        }
+        let (written, waiting) = peer.append(|out| wire::encode(envelope, out));
+        let kind = kinds::of(&envelope.message);
+        if let Err(error) = written {
+            self.metrics.encode_errors.inc();
+            tracing::error!(connection = connection.0, kind = kinds::NAMES[kind], "cannot be sent: {}", error.words);
+            self.unsendable.push((connection, envelope.xid));
+            return;
+        }
+        self.metrics.sent[kind].inc();
+        if waiting > self.hub.limits.output_bytes {
+            peer.close(Closing::OutputLimit);
+        }
+        if !peer.is_touched.swap(true, Ordering::Relaxed) {
+            self.touched.push(peer.clone());
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match &event {
+            Event::SwitchUp(datapath) => {
+                let connection = self.controller.connection_of(*datapath);
+                if let Some(peer) = connection.and_then(|connection| self.peers.get(&connection)) {
+                    self.hub.finished(peer, *datapath);
+                    tracing::info!(connection = peer.id.0, peer = %peer.address, datapath = %dpid(*datapath), "switch is up");
+                }
+            }
+            Event::SwitchDown(datapath) => tracing::warn!(datapath = %dpid(*datapath), "switch is down"),
+            Event::Refused { datapath, error, words } => {
+                tracing::warn!(datapath = %dpid(*datapath), ?error, "switch refused something: {words}");
+            }
+            Event::LinkUp { from, to } => tracing::info!(?from, ?to, "link is up"),
+            Event::LinkDown { from, to } => tracing::warn!(?from, ?to, "link is down"),
+            Event::Host(host) => {
+                tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
+            }
+            Event::Migrated(tuple) => tracing::debug!(?tuple, "flow moved"),
+        }
+        self.tell(Happening::Event(event));
+    }
+
+    fn tell(&self, happening: Happening) {
+        // Nobody may be listening.
+        let _ = self.events.send(happening);
+    }
+
+    /// Lets another balancer decide from now on.
+    pub(crate) fn set_balancer(&mut self, spec: Spec) {
+        tracing::info!(balancer = spec.label(), "another balancer decides from now on");
+        self.controller.set_balancer(self.clock.now(), balancer::build(&spec, self.seed));
+        self.balancer = spec;
+    }
+
+    /// Brings the figures of the controller up to date.
+    pub(crate) fn note_metrics(&self) {
+        let metrics = &self.metrics;
+        metrics.note(&self.controller.tally());
+        let switches = self.controller.switches().filter(|switch| switch.connection.is_some());
+        metrics.switches.set(switches.count() as i64);
+        metrics.hosts.set(self.controller.hosts().count() as i64);
+        metrics.links.set(self.controller.links().filter(|link| link.is_alive).count() as i64);
+        metrics.flows.set(self.controller.flows().count() as i64);
+        metrics.handshaking.set(self.hub.handshaking() as i64);
+    }
+}

@@ -1,0 +1,116 @@
+//! The HTTP interface: versioned API, metrics, events, and a page for people.
+
+mod api;
+mod model;
+mod page;
+mod problem;
+mod stream;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{Html, IntoResponse};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::server::Handle;
+use problem::Problem;
+
+/// Bytes a request may carry.
+const BODY_BYTES: usize = 64 << 10;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Anabranch controller",
+        version = "1",
+        description = "What a controller of OpenFlow switches knows and does. Numbers of switches are 16 hexadecimal \
+                       digits. Mistakes are answered with a problem (RFC 9457).",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    tags(
+        (name = "network", description = "What was found"),
+        (name = "traffic", description = "Where it goes"),
+        (name = "balancer", description = "Who decides where it goes"),
+        (name = "operation", description = "How the controller does")
+    )
+)]
+struct Document;
+
+fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(api::switches))
+        .routes(routes!(api::switch))
+        .routes(routes!(api::links))
+        .routes(routes!(api::hosts))
+        .routes(routes!(api::flows))
+        .routes(routes!(api::paths))
+        .routes(routes!(api::groups))
+        .routes(routes!(api::statistics))
+        .routes(routes!(api::balancer, api::set_balancer))
+        .routes(routes!(api::balancers))
+        .routes(routes!(stream::events))
+        .split_for_parts()
+}
+
+/// The OpenAPI document, as it is served and committed.
+pub fn openapi() -> String {
+    let (_, document) = router();
+    let mut text = document.to_pretty_json().expect("the document is plain data");
+    text.push('\n');
+    text
+}
+
+fn app(handle: Handle) -> Router {
+    let (api, _) = router();
+    let document = openapi();
+    api.route("/v1/openapi.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document) }))
+        .route("/metrics", get(metrics))
+        .route("/", get(home))
+        .fallback(|| async { Problem::not_found("there is no such path; GET /v1/openapi.json lists them") })
+        .method_not_allowed_fallback(|| async { Problem::method() })
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES))
+        .with_state(handle)
+}
+
+async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
+    handle.ask(|engine| engine.note_metrics()).await?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], handle.metrics.text()))
+}
+
+async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
+    let snapshot = handle.ask(|engine| page::Snapshot::of(engine)).await?;
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot))))
+}
+
+impl Handle {
+    /// Has the engine do something between two rounds.
+    async fn ask<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut crate::engine::Engine) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (answer, answered) = oneshot::channel();
+        let job: crate::engine::Job = Box::new(move |engine| drop(answer.send(act(engine))));
+        self.jobs.send(job).await.map_err(|_| Problem::stopping())?;
+        answered.await.map_err(|_| Problem::stopping())
+    }
+}
+
+/// Answers requests until it is told to stop.
+pub(crate) async fn serve(handle: Handle, listener: TcpListener, stop: oneshot::Receiver<()>) {
+    let app = app(handle);
+    tokio::select! {
+        _ = stop => {}
+        served = async { axum::serve(listener, app).await } => {
+            if let Err(error) = served {
+                tracing::error!("HTTP has ended: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Figures for Prometheus.
+
+use std::sync::atomic::AtomicU64;
+
+use control::Tally;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::channel::{Closing, kinds};
+
+/// All figures. Those of the controller are taken from its own books when somebody looks.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) connections: Gauge,
+    pub(crate) handshaking: Gauge,
+    pub(crate) switches: Gauge,
+    pub(crate) hosts: Gauge,
+    pub(crate) links: Gauge,
+    pub(crate) flows: Gauge,
+    /// Connections with a batch, in the latest round.
+    pub(crate) queue_depth: Gauge,
+    pub(crate) refused_connections: Counter,
+    closed: Family<Reason, Counter>,
+    /// By number of the kind.
+    pub(crate) received: [Counter; kinds::COUNT],
+    pub(crate) sent: [Counter; kinds::COUNT],
+    pub(crate) decode_errors: Counter,
+    pub(crate) encode_errors: Counter,
+    pub(crate) rounds: Counter,
+    pub(crate) decision_time: Histogram,
+    control: ControlCounters,
+}
+
+#[derive(Debug, Default)]
+struct ControlCounters {
+    decisions: Counter,
+    moves: Counter,
+    flow_mods: Counter,
+    group_mods: Counter,
+    packet_ins: Counter,
+    packet_outs: Counter,
+    polls: Counter,
+    stale_samples: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("anabranch");
+        let (received, sent) = (Family::<Kind, Counter>::default(), Family::<Kind, Counter>::default());
+        registry.register("messages_received", "OpenFlow messages from switches, by kind", received.clone());
+        registry.register("messages_sent", "OpenFlow messages to switches, by kind", sent.clone());
+        let by_kind =
+            |family: &Family<Kind, Counter>| kinds::NAMES.map(|kind| family.get_or_create_owned(&Kind { kind }));
+        let metrics = Metrics {
+            connections: Gauge::default(),
+            handshaking: Gauge::default(),
+            switches: Gauge::default(),
+            hosts: Gauge::default(),
+            links: Gauge::default(),
+            flows: Gauge::default(),
+            queue_depth: Gauge::default(),
+            refused_connections: Counter::default(),
+            closed: Family::default(),
+            received: by_kind(&received),
+            sent: by_kind(&sent),
+            decode_errors: Counter::default(),
+            encode_errors: Counter::default(),
+            rounds: Counter::default(),
+            // 10 µs to 2.6 s.
+            decision_time: Histogram::new(exponential_buckets(1e-5, 4.0, 10)),
+            control: ControlCounters::default(),
+            registry,
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let gauges = [
+            ("connections", "Open connections", &self.connections),
+            ("connections_handshaking", "Open connections that have not finished the handshake", &self.handshaking),
+            ("switches", "Switches in use", &self.switches),
+            ("hosts", "Hosts known", &self.hosts),
+            ("links", "Directed links between switches that are alive", &self.links),
+            ("flows", "Flows the balancer knows", &self.flows),
+            ("queue_depth", "Connections with messages waiting, in the latest round", &self.queue_depth),
+        ];
+        for (name, help, gauge) in gauges {
+            self.registry.register(name, help, gauge.clone());
+        }
+        let ControlCounters { decisions, moves, flow_mods, group_mods, packet_ins, packet_outs, polls, stale_samples } =
+            &self.control;
+        let counters = [
+            ("connections_refused", "Connections refused for want of room", &self.refused_connections),
+            ("decode_errors", "Messages refused because their bytes are no OpenFlow 1.3", &self.decode_errors),
+            ("encode_errors", "Messages that could not be put into bytes", &self.encode_errors),
+            ("rounds", "Rounds in which messages were handled and answers sent", &self.rounds),
+            ("decisions", "Times the balancer was asked", decisions),
+            ("moves", "Flows moved from one path to another", moves),
+            ("flow_mods", "Rule additions, changes and deletions sent", flow_mods),
+            ("group_mods", "Group changes sent", group_mods),
+            ("packet_ins", "Packets received from switches", packet_ins),
+            ("packet_outs", "Packets sent by switches for the controller", packet_outs),
+            ("polls", "Statistics requests sent", polls),
+            ("stale_samples", "Counter samples that were not refreshed, and not used", stale_samples),
+        ];
+        for (name, help, counter) in counters {
+            self.registry.register(name, help, counter.clone());
+        }
+        self.registry.register("connections_closed", "Connections that ended, by reason", self.closed.clone());
+        let help = "Time from what happened to the last message it led to, in rounds in which the balancer was asked";
+        self.registry.register("decision_seconds", help, self.decision_time.clone());
+        self
+    }
+
+    /// A connection ended.
+    pub(crate) fn closed(&self, why: &Closing) {
+        let reason = match why {
+            Closing::ByPeer => "by_peer",
+            Closing::ByController => "by_controller",
+            Closing::Malformed(_) => "malformed",
+            Closing::HandshakeTimeout => "handshake_timeout",
+            Closing::Displaced => "displaced",
+            Closing::OutputLimit => "output_limit",
+            Closing::NotReading => "not_reading",
+            Closing::Io(_) => "io",
+        };
+        self.closed.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// Takes over what the controller has counted.
+    pub(crate) fn note(&self, tally: &Tally) {
+        let set = |counter: &Counter<u64, AtomicU64>, value: u64| {
+            counter.inner().store(value, std::sync::atomic::Ordering::Relaxed);
+        };
+        let control = &self.control;
+        set(&control.decisions, tally.decisions);
+        set(&control.moves, tally.moves);
+        set(&control.flow_mods, tally.flow_mods);
+        set(&control.group_mods, tally.group_mods);
+        set(&control.packet_ins, tally.packet_ins);
+        set(&control.packet_outs, tally.packet_outs);
+        set(&control.polls, tally.polls);
+        set(&control.stale_samples, tally.stale_samples);
+    }
+
+    /// All of it in the text form of OpenMetrics.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string fails only if a metric cannot be written at all.
+        let written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        debug_assert!(written.is_ok(), "every metric can be written");
+        text
+    }
+}

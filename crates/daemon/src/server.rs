@@ -1,0 +1,176 @@
+//! A daemon that runs: one thread for switches, one for HTTP, so that nobody who looks disturbs those who work.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::channel::{self, Hub};
+use crate::engine::{Engine, Job};
+use crate::events::Happening;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::tls::{self, TlsError};
+use crate::{files, http};
+
+/// Connections the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
+/// Jobs from HTTP that wait for the engine; more wait outside.
+const JOBS: usize = 64;
+
+/// A daemon that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A socket could not be opened.
+    #[error("cannot listen on {address} for {what}")]
+    Listen {
+        /// What for.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A thread or runtime could not be made.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A daemon that runs. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Where switches connect to: the port is known here if port 0 was asked for.
+    pub openflow: SocketAddr,
+    /// Where the HTTP interface is.
+    pub http: Option<SocketAddr>,
+    parts: Vec<Part>,
+}
+
+/// A thread, and what stops it.
+#[derive(Debug)]
+struct Part {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What HTTP needs of the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) events: broadcast::Sender<Happening>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Daemon {
+    /// Opens sockets and starts. Everything that can go wrong goes wrong here.
+    ///
+    /// # Errors
+    /// What could not be had.
+    pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let metrics = Arc::new(Metrics::new());
+        let limits = files::within_limits(settings.limits);
+        let hub = Arc::new(Hub::new(limits, metrics.clone()));
+        let engine = Engine::new(settings, hub.clone(), metrics.clone());
+        let (jobs, to_do) = mpsc::channel(JOBS);
+        let handle = Handle { jobs, events: engine.events(), metrics };
+
+        let switches = runtime()?;
+        let listener = open(&switches, "switches", settings.listen)?;
+        let openflow = address(&listener, settings.listen);
+        let web = settings.http.map(|wanted| -> Result<_, StartError> {
+            let runtime = runtime()?;
+            let listener = open(&runtime, "HTTP", wanted)?;
+            let at = address(&listener, wanted);
+            Ok((runtime, listener, at))
+        });
+        let web = web.transpose()?;
+        let http = web.as_ref().map(|(_, _, at)| *at);
+
+        let mut parts = vec![Part::spawn("openflow", switches, move |stop| async move {
+            tokio::spawn(channel::listen(hub, listener, tls));
+            engine.run(to_do, stop).await;
+        })?];
+        if let Some((runtime, listener, _)) = web {
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
+        }
+        tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
+        Ok(Daemon { openflow, http, parts })
+    }
+
+    /// Stops: connections are closed, and what is in the switches stays as it is.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        for part in &mut self.parts {
+            // One that has ended by itself has nobody to hear this.
+            let _ = part.stop.take().map(|stop| stop.send(()));
+        }
+        for part in &mut self.parts {
+            if part.thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("a thread of the daemon panicked");
+            }
+        }
+    }
+
+    /// Whether every part still runs: one that does not has panicked.
+    pub fn is_running(&self) -> bool {
+        self.parts.iter().all(|part| part.thread.as_ref().is_some_and(|thread| !thread.is_finished()))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Part {
+    fn spawn<F>(
+        name: &str,
+        runtime: Runtime,
+        run: impl FnOnce(oneshot::Receiver<()>) -> F + Send + 'static,
+    ) -> Result<Part, StartError>
+    where
+        F: Future<Output = ()>,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || {
+            runtime.block_on(run(stopped));
+            // Tasks of connections are dropped with their sockets; nobody waits for those that write.
+            runtime.shutdown_background();
+        });
+        Ok(Part { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?) })
+    }
+}
+
+/// Everything of one kind on one thread: no locks are fought over, and what is read together is answered together.
+fn runtime() -> Result<Runtime, StartError> {
+    Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
+}
+
+fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let _context = runtime.enter();
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A daemon that starts again takes its port although connections of the one before are still remembered.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| StartError::Listen { what, address, source })
+}
+
+fn address(listener: &TcpListener, wanted: SocketAddr) -> SocketAddr {
+    listener.local_addr().unwrap_or(wanted)
+}

@@ -1,0 +1,110 @@
+//! How a daemon works.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use balance::Spec;
+use net::Time;
+
+/// Everything a daemon is told when it starts.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where switches connect to.
+    pub listen: SocketAddr,
+    /// Certificates, if switches are to use TLS.
+    pub tls: Option<Tls>,
+    /// The balancer: central.
+    pub balancer: Spec,
+    /// What the controller is made from.
+    pub control: control::Config,
+    /// Where the HTTP interface listens; `None` for none.
+    pub http: Option<SocketAddr>,
+    /// What is kept within bounds.
+    pub limits: Limits,
+    /// How logs are written.
+    pub log: Log,
+}
+
+/// Certificates of the controller and of those who sign switches' certificates, as PEM files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tls {
+    /// Certificate of the controller, with those that lead to its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities that sign switches' certificates; a switch without one is refused.
+    pub ca: PathBuf,
+}
+
+/// Bounds of what others can make a daemon use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections at once that have not finished the handshake; the oldest silent one goes when another comes.
+    pub handshaking: usize,
+    /// Time for the handshake, from the opening of the connection until the switch's state has been read.
+    pub handshake_timeout: Time,
+    /// Bytes that may wait for a switch to read them; beyond, its connection is closed. At a sixteenth of it the switch is
+    /// not read from until it has read.
+    pub output_bytes: usize,
+    /// A switch that reads nothing of what waits for it for this long is disconnected.
+    pub write_timeout: Time,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4096,
+            handshaking: 1024,
+            handshake_timeout: Time::from_s(10),
+            output_bytes: 16 << 20,
+            write_timeout: Time::from_s(10),
+        }
+    }
+}
+
+impl Limits {
+    /// Bytes waiting to be read by a switch from which on nothing is read from it.
+    pub(crate) fn output_pause(&self) -> usize {
+        self.output_bytes / 16
+    }
+}
+
+/// How logs are written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Log {
+    /// Form of a line.
+    pub format: LogFormat,
+    /// What is logged, in the words of tracing's filters: `info`, `anabranch_daemon=debug`.
+    pub filter: String,
+}
+
+/// Form of a line of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { format: LogFormat::Text, filter: "info".to_owned() }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: SocketAddr::from(([0, 0, 0, 0], 6653)),
+            tls: None,
+            balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
+            control: control::Config::default(),
+            http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            limits: Limits::default(),
+            log: Log::default(),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Switches on sockets: handshakes, rules, and what peers that misbehave do to the others.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use common::{Fabric, PATIENCE, daemon, fat_tree, small_limits, wait};
+use openflow::{Envelope, Message, Xid, wire};
+
+fn bytes(xid: u32, message: Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::encode(&Envelope { xid: Xid(xid), message }, &mut bytes).expect("it fits");
+    bytes
+}
+fn hello() -> Vec<u8> {
+    bytes(1, Message::Hello { versions: 1 << 4 })
+}
+
+/// Reads until the other side closes; everything that came.
+fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let mut all = Vec::new();
+    // A connection may end with a reset where bytes were left unread; what came before counts.
+    let mut part = [0; 4096];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => return all,
+            Ok(length) => all.extend_from_slice(&part[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return all,
+            Err(error) => panic!("not closed within {PATIENCE:?}: {error}"),
+        }
+    }
+}
+
+fn messages(mut bytes: &[u8]) -> Vec<Envelope> {
+    let mut all = Vec::new();
+    while let Some((envelope, length)) = wire::decode(bytes).expect("the controller's bytes are right") {
+        all.push(envelope);
+        bytes = &bytes[length..];
+    }
+    all
+}
+
+#[test]
+fn a_fat_tree_is_taken_into_use_and_every_host_reaches_every_other() {
+    let daemon = daemon(&fat_tree(), |_| {});
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    assert_eq!(fabric.with(|wires| wires.connected()), 20);
+}
+
+#[test]
+fn rules_stay_when_the_daemon_stops_and_are_taken_over_when_it_is_back() {
+    let first = daemon(&fat_tree(), |_| {});
+    let fabric = Fabric::start(fat_tree(), first.openflow);
+    fabric.wait_reached();
+    let address = first.openflow;
+    let began = Instant::now();
+    first.stop();
+    assert!(began.elapsed() < Duration::from_secs(2), "it took {:?} to stop", began.elapsed());
+    wait("switches notice", || fabric.with(|wires| wires.connected()) == 0);
+    assert_eq!(fabric.with(|wires| wires.unreached()), [], "without a controller");
+    let second = daemon(&fat_tree(), |settings| settings.listen = address);
+    wait("switches are back", || fabric.with(|wires| wires.connected()) == 20);
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert_eq!(fabric.with(|wires| wires.unreached()), [], "while the rules are taken over");
+    }
+    drop(second);
+}
+
+#[test]
+fn half_messages_are_put_together() {
+    let daemon = daemon(&fat_tree(), |_| {});
+    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    stream.set_nodelay(true).expect("every byte by itself");
+    for byte in [hello(), bytes(7, Message::EchoRequest(vec![1, 2, 3]))].concat() {
+        stream.write_all(&[byte]).expect("a byte");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Closing our side: what it has to say comes, then its end.
+    stream.shutdown(std::net::Shutdown::Write).expect("an end");
+    let said = messages(&read_to_end(&mut stream));
+    assert!(matches!(said[0].message, Message::Hello { .. }), "{said:?}");
+    assert!(said.contains(&Envelope { xid: Xid(7), message: Message::EchoReply(vec![1, 2, 3]) }), "{said:?}");
+}
+
+#[test]
+fn whoever_sends_nonsense_is_answered_and_closed_and_nobody_else() {
+    let daemon = daemon(&fat_tree(), |_| {});
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    let connects = fabric.with(|wires| wires.connects);
+    // A message that says it is shorter than its header: where the next one begins cannot be known.
+    for nonsense in [vec![4, 0, 0, 3, 0, 0, 0, 9], vec![0xff; 4096], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()] {
+        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        stream.write_all(&nonsense).expect("bytes");
+        read_to_end(&mut stream);
+    }
+    // One whose end is known is answered, and the channel goes on: an unknown type.
+    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    let echo = bytes(8, Message::EchoRequest(Vec::new()));
+    stream.write_all(&[hello(), vec![4, 99, 0, 8, 0, 0, 0, 5], echo].concat()).expect("bytes");
+    stream.shutdown(std::net::Shutdown::Write).expect("an end");
+    let said = messages(&read_to_end(&mut stream));
+    let refusal = said.iter().find(|envelope| envelope.xid == Xid(5)).expect("an answer to the unknown message");
+    assert!(matches!(&refusal.message, Message::Error { data, .. } if data == &[4, 99, 0, 8, 0, 0, 0, 5]), "{said:?}");
+    assert!(said.iter().any(|envelope| envelope.message == Message::EchoReply(Vec::new())), "{said:?}");
+    fabric.wait_reached();
+    assert_eq!(fabric.with(|wires| wires.connects), connects, "the others were not disturbed");
+}
+
+#[test]
+fn whoever_does_not_finish_the_handshake_is_closed() {
+    let daemon = daemon(&fat_tree(), |settings| settings.limits = small_limits());
+    for first in [Vec::new(), hello()] {
+        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        stream.write_all(&first).expect("bytes");
+        let began = Instant::now();
+        read_to_end(&mut stream);
+        let lasted = began.elapsed();
+        assert!((Duration::from_millis(400)..Duration::from_secs(5)).contains(&lasted), "{lasted:?}");
+    }
+}
+
+#[test]
+fn whoever_does_not_read_is_closed() {
+    let daemon = daemon(&fat_tree(), |settings| {
+        settings.limits = anabranch_daemon::settings::Limits { output_bytes: 1 << 20, ..small_limits() };
+        settings.limits.handshake_timeout = net::Time::from_s(60);
+    });
+    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time limit");
+    stream.write_all(&hello()).expect("a hello");
+    let echo = bytes(9, Message::EchoRequest(vec![7; 60_000]));
+    let mut sent = 0u64;
+    // Buffers of both kernels and of the daemon fill up, then it closes.
+    let error = loop {
+        match stream.write_all(&echo) {
+            Ok(()) => sent += echo.len() as u64,
+            Err(error) => break error,
+        }
+        assert!(sent < 1 << 30, "a gigabyte was taken in without an answer read");
+    };
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    assert!(matches!(error.kind(), BrokenPipe | ConnectionReset), "after {sent} bytes: {error}");
+}
+
+#[test]
+fn others_are_served_while_thousands_say_nothing_and_one_says_too_much() {
+    let daemon = daemon(&fat_tree(), |settings| settings.limits.handshaking = 200);
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    let connects = fabric.with(|wires| wires.connects);
+    // More than there is room for: the oldest silent ones go.
+    let silent: Vec<TcpStream> = (0..800).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
+    let address = daemon.openflow;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let flood = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_nonblocking(true).expect("a socket that does not block");
+        let echo = bytes(9, Message::EchoRequest(vec![7; 8]));
+        let mut many = hello();
+        (0..4000).for_each(|_| many.extend_from_slice(&echo));
+        let (mut sent, mut got, mut part) = (0, 0u64, vec![0; 1 << 16]);
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            match stream.write(&many[sent..]) {
+                Ok(length) => sent += length,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break, // It may be displaced, too.
+            }
+            if sent == many.len() {
+                sent = hello().len();
+            }
+            got += stream.read(&mut part).unwrap_or(0) as u64;
+        }
+        got
+    });
+    let http = daemon.http.expect("HTTP is on");
+    for _ in 0..20 {
+        let began = Instant::now();
+        let (status, _) = common::request(http, "GET", "/v1/statistics", None);
+        assert_eq!(status, 200);
+        assert!(began.elapsed() < Duration::from_secs(1), "the engine took {:?} to answer", began.elapsed());
+        assert_eq!(fabric.with(|wires| wires.unreached()), []);
+    }
+    drop(stop);
+    assert!(flood.join().expect("the flood ends") > 0, "the flood was never served");
+    assert_eq!(fabric.with(|wires| wires.connects), connects, "no switch lost its connection");
+    let still_open = silent.iter().filter(|stream| is_open(stream)).count();
+    assert!((100..=220).contains(&still_open), "{still_open} silent connections are open, of 200 allowed");
+}
+
+fn is_open(mut stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket that does not block");
+    let mut part = [0; 64];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Switches of the `switch` crate on loopback sockets, wired as a topology, with hosts that are only addresses.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anabranch_daemon::settings::Limits;
+use anabranch_daemon::{Daemon, Settings};
+use control::KnownHost;
+use net::{FiveTuple, HostIx, NodeIx, NodeKind, Time, Topology, address};
+use openflow::{ConnectionId, DatapathId, Description, Headers, MacAddr, PortDesc, PortNo, frame, wire};
+use switch::{HashFields, Output, Select, Switch};
+
+/// How long a test waits for something that should happen.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Settings for tests: any port of the loopback interface.
+pub fn settings() -> Settings {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    Settings { listen: any, http: Some(any), ..Settings::default() }
+}
+
+pub fn fat_tree() -> Topology {
+    net::spec::parse("fat-tree:k=4").expect("a fat-tree")
+}
+
+pub fn known_hosts(topology: &Topology) -> Vec<KnownHost> {
+    let host = |host: HostIx| {
+        let up = topology.out_links(topology.host(host))[0];
+        KnownHost {
+            mac: MacAddr(address::host_mac(host)),
+            ipv4: address::host_ipv4(host),
+            datapath: DatapathId(address::datapath_of(topology.link(up).to)),
+            port: PortNo(address::port_of(topology, up.reverse())),
+        }
+    };
+    (0..topology.hosts().len() as u32).map(|ix| host(HostIx(ix))).collect()
+}
+
+/// A daemon that knows the hosts of a topology.
+pub fn daemon(topology: &Topology, edit: impl FnOnce(&mut Settings)) -> Daemon {
+    let mut settings = settings();
+    settings.control.hosts = known_hosts(topology);
+    edit(&mut settings);
+    Daemon::start(&settings).expect("a daemon on the loopback interface")
+}
+
+pub fn small_limits() -> Limits {
+    Limits { handshake_timeout: Time::from_ms(500), write_timeout: Time::from_ms(500), ..Limits::default() }
+}
+
+/// Waits until something is so.
+pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let limit = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < limit, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A switch with its end of the channel.
+pub struct Node {
+    pub switch: Switch,
+    stream: Option<TcpStream>,
+    pub connection: ConnectionId,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    retry_at: Instant,
+    /// Whether it connects again by itself.
+    pub is_connecting: bool,
+}
+
+/// All switches and what is between them.
+pub struct Wires {
+    pub topology: Topology,
+    pub nodes: BTreeMap<NodeIx, Node>,
+    /// Frames that came to hosts.
+    pub arrived: Vec<(HostIx, Vec<u8>)>,
+    pub connects: u32,
+    frames: VecDeque<(NodeIx, PortNo, Vec<u8>)>,
+    controller: SocketAddr,
+    began: Instant,
+}
+
+type Order = Box<dyn FnOnce(&mut Wires) + Send>;
+
+/// A thread that plays a network.
+pub struct Fabric {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Fabric {
+    pub fn start(topology: Topology, controller: SocketAddr) -> Fabric {
+        let (orders, todo) = mpsc::channel();
+        let mut wires = Wires::new(topology, controller);
+        let thread = std::thread::spawn(move || {
+            loop {
+                match todo.try_recv() {
+                    Ok(order) => {
+                        let order: Order = order;
+                        order(&mut wires);
+                    }
+                    Err(mpsc::TryRecvError::Empty) => {}
+                    Err(mpsc::TryRecvError::Disconnected) => return,
+                }
+                if !wires.step() {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+        });
+        Fabric { orders: Some(orders), thread: Some(thread) }
+    }
+
+    /// Does something with the network.
+    pub fn with<T: Send + 'static>(&self, act: impl FnOnce(&mut Wires) -> T + Send + 'static) -> T {
+        let (answer, answered) = mpsc::channel();
+        let order: Order = Box::new(move |wires| drop(answer.send(act(wires))));
+        self.orders.as_ref().expect("it runs").send(order).expect("the network runs");
+        answered.recv().expect("the network answers")
+    }
+
+    /// Waits until every host reaches every other.
+    pub fn wait_reached(&self) {
+        wait("every host reaches every other", || self.with(|wires| wires.unreached().is_empty()));
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        if let Some(thread) = self.thread.take() {
+            assert!(thread.join().is_ok() || std::thread::panicking(), "the network panicked");
+        }
+    }
+}
+
+impl Wires {
+    fn new(topology: Topology, controller: SocketAddr) -> Wires {
+        let switches = (0u32..).map(NodeIx).zip(topology.nodes()).filter(|(_, node)| node.kind == NodeKind::Switch);
+        let nodes = switches.map(|(node, _)| (node, Node::new(make_switch(&topology, node)))).collect();
+        Wires {
+            nodes,
+            arrived: Vec::new(),
+            connects: 0,
+            frames: VecDeque::new(),
+            controller,
+            began: Instant::now(),
+            topology,
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        Time::from_ns(self.began.elapsed().as_nanos() as u64)
+    }
+
+    /// Moves bytes and frames; whether there were any.
+    pub fn step(&mut self) -> bool {
+        let mut has_moved = false;
+        let now = self.now();
+        for (ix, node) in &mut self.nodes {
+            if node.stream.is_none() && node.is_connecting && Instant::now() >= node.retry_at {
+                self.connects += 1;
+                node.connect(now, self.controller, ConnectionId(self.connects));
+            }
+            has_moved |= node.receive(now);
+            if node.switch.poll_timeout().is_some_and(|at| at <= now) {
+                node.switch.handle_timeout(now);
+            }
+            while let Some(output) = node.switch.poll_output() {
+                has_moved = true;
+                match output {
+                    Output::Message(connection, envelope) if connection == node.connection => {
+                        wire::encode(&envelope, &mut node.output).expect("a switch's messages have bytes");
+                    }
+                    Output::Message(..) => {}
+                    Output::Frame(port, bytes) => self.frames.push_back((*ix, port, bytes)),
+                }
+            }
+            node.transmit();
+        }
+        while let Some((node, port, bytes)) = self.frames.pop_front() {
+            has_moved = true;
+            let link = self.topology.out_links(node)[port.0 as usize - 1];
+            self.travel(link, &bytes);
+        }
+        has_moved
+    }
+
+    /// A frame along a link.
+    fn travel(&mut self, link: net::LinkIx, bytes: &[u8]) {
+        let to = self.topology.link(link).to;
+        let now = self.now();
+        match self.nodes.get_mut(&to) {
+            Some(node) => {
+                let port = PortNo(address::port_of(&self.topology, link.reverse()));
+                node.switch.receive(now, port, bytes);
+            }
+            None => {
+                let host = self.topology.hosts().iter().position(|host| *host == to).expect("a host");
+                self.arrived.push((HostIx(host as u32), bytes.to_vec()));
+            }
+        }
+    }
+
+    /// A host sends a frame.
+    pub fn transmit(&mut self, from: HostIx, bytes: &[u8]) {
+        let link = self.topology.out_links(self.topology.host(from))[0];
+        self.travel(link, bytes);
+    }
+    /// A host sends a packet of a flow.
+    pub fn send(&mut self, tuple: FiveTuple) {
+        let count = self.topology.hosts().len();
+        let [from, to] = [tuple.src, tuple.dst].map(|at| address::host_of_ipv4(at, count).expect("a host's address"));
+        let macs = [from, to].map(|host| MacAddr(address::host_mac(host)));
+        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
+        self.transmit(from, &frame::build(&headers, 100));
+    }
+
+    /// Sends a packet from every host to every other; the pairs where it did not arrive.
+    pub fn unreached(&mut self) -> Vec<(u32, u32)> {
+        let hosts = self.topology.hosts().len() as u32;
+        self.arrived.clear();
+        let pairs: Vec<(u32, u32)> =
+            (0..hosts).flat_map(|src| (0..hosts).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst).collect();
+        for (src, dst) in &pairs {
+            self.send(udp(*src, *dst, 1000));
+        }
+        // No more than the longest way takes; the controller may send frames of its own for ever.
+        for _ in 0..32 {
+            self.step();
+        }
+        let key = |(host, bytes): &(HostIx, Vec<u8>)| {
+            let headers = frame::parse(bytes).ok()?;
+            Some((address::host_of_ipv4(headers.ipv4_src, hosts as usize)?.0, host.0))
+        };
+        let reached: std::collections::BTreeSet<(u32, u32)> = self.arrived.iter().filter_map(key).collect();
+        pairs.into_iter().filter(|pair| !reached.contains(pair)).collect()
+    }
+
+    pub fn connected(&self) -> usize {
+        self.nodes.values().filter(|node| node.stream.is_some()).count()
+    }
+    /// Rules on all switches.
+    pub fn entries(&self) -> usize {
+        self.nodes.values().map(|node| node.switch.entries().len()).sum()
+    }
+    /// Closes the channel of a switch.
+    pub fn disconnect(&mut self, node: NodeIx) {
+        let now = self.now();
+        self.nodes.get_mut(&node).expect("a switch").lost(now);
+    }
+}
+
+impl Node {
+    fn new(switch: Switch) -> Node {
+        Node {
+            switch,
+            stream: None,
+            connection: ConnectionId(0),
+            input: Vec::new(),
+            output: Vec::new(),
+            retry_at: Instant::now(),
+            is_connecting: true,
+        }
+    }
+
+    fn connect(&mut self, now: Time, to: SocketAddr, connection: ConnectionId) {
+        self.retry_at = Instant::now() + Duration::from_millis(20);
+        let Ok(stream) = TcpStream::connect(to) else { return };
+        stream.set_nonblocking(true).expect("a socket that does not block");
+        stream.set_nodelay(true).expect("a socket that does not wait");
+        self.stream = Some(stream);
+        self.connection = connection;
+        self.switch.connected(now, connection);
+    }
+
+    fn lost(&mut self, now: Time) {
+        if self.stream.take().is_some() {
+            self.switch.disconnected(now, self.connection);
+            self.input.clear();
+            self.output.clear();
+            self.retry_at = Instant::now() + Duration::from_millis(20);
+        }
+    }
+
+    fn receive(&mut self, now: Time) -> bool {
+        let Some(stream) = &mut self.stream else { return false };
+        let mut bytes = [0; 65_536];
+        match stream.read(&mut bytes) {
+            Ok(0) => {
+                self.lost(now);
+                return true;
+            }
+            Ok(length) => self.input.extend_from_slice(&bytes[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(_) => {
+                self.lost(now);
+                return true;
+            }
+        }
+        let mut used = 0;
+        while let Some((envelope, length)) =
+            wire::decode(&self.input[used..]).expect("the controller's bytes are right")
+        {
+            used += length;
+            self.switch.handle(now, self.connection, envelope);
+        }
+        self.input.drain(..used);
+        true
+    }
+
+    fn transmit(&mut self) {
+        let Some(stream) = &mut self.stream else { return self.output.clear() };
+        while !self.output.is_empty() {
+            match stream.write(&self.output) {
+                Ok(length) => drop(self.output.drain(..length)),
+                Err(_) => break, // Full, or gone: reading will tell.
+            }
+        }
+    }
+}
+
+pub fn udp(src: u32, dst: u32, port: u16) -> FiveTuple {
+    let (src, dst) = (address::host_ipv4(HostIx(src)), address::host_ipv4(HostIx(dst)));
+    FiveTuple { src, dst, protocol: 17, src_port: port, dst_port: 7000 }
+}
+
+fn make_switch(topology: &Topology, node: NodeIx) -> Switch {
+    let port = |number: usize| PortDesc {
+        port: PortNo(number as u32 + 1),
+        hw_addr: MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]),
+        name: format!("p{}", number + 1),
+        is_admin_down: false,
+        is_link_down: false,
+        speed_kbps: 10_000_000,
+    };
+    Switch::new(switch::Config {
+        datapath: DatapathId(address::datapath_of(node)),
+        ports: (0..topology.out_links(node).len()).map(port).collect(),
+        tables: 4,
+        max_entries: 100_000,
+        max_groups: 10_000,
+        buffers: 0,
+        select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
+        stats_refresh: Time::ZERO,
+        packet_in_per_s: None,
+        description: Description::default(),
+    })
+}
+
+/// A request over HTTP/1.1, written by hand; status and body.
+pub fn request(to: SocketAddr, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
+    let mut stream = TcpStream::connect(to).expect("the HTTP interface");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let body = body.unwrap_or("");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
+    let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    (status, if is_chunked { unchunked(body) } else { body.to_owned() })
+}
+
+fn unchunked(mut text: &str) -> String {
+    let mut out = String::new();
+    while let Some((length, rest)) = text.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        if length == 0 {
+            break;
+        }
+        out.push_str(&rest[..length]);
+        text = &rest[length + 2..];
+    }
+    out
+}

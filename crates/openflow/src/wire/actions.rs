@@ -1,0 +1,272 @@
+//! Actions, instructions and buckets (specification 7.2.4, 7.2.5, 7.3.4.2).
+
+use super::EncodeError;
+use super::oxm::{read_set_field, write_set_field};
+use super::reader::{Fault, Reader};
+use super::writer::Writer;
+use crate::action::{Action, Bucket, Instructions};
+use crate::error::{BadAction, BadInstruction, ErrorKind, GroupModFailed};
+use crate::ids::{GroupId, PortNo, TableId};
+use crate::matching::Masked;
+
+/// Types of actions (`OFPAT_*`).
+mod action_type {
+    pub const OUTPUT: u16 = 0;
+    pub const PUSH_VLAN: u16 = 17;
+    pub const POP_VLAN: u16 = 18;
+    pub const SET_QUEUE: u16 = 21;
+    pub const GROUP: u16 = 22;
+    pub const DEC_NW_TTL: u16 = 24;
+    pub const SET_FIELD: u16 = 25;
+    pub const EXPERIMENTER: u16 = 0xffff;
+}
+
+/// Types of instructions (`OFPIT_*`).
+mod instruction_type {
+    pub const GOTO_TABLE: u16 = 1;
+    pub const WRITE_METADATA: u16 = 2;
+    pub const WRITE_ACTIONS: u16 = 3;
+    pub const APPLY_ACTIONS: u16 = 4;
+    pub const CLEAR_ACTIONS: u16 = 5;
+    pub const METER: u16 = 6;
+    pub const EXPERIMENTER: u16 = 0xffff;
+}
+
+/// `ofp_bucket` without its actions.
+const BUCKET_LEN: usize = 16;
+
+/// All the actions of a structure that has nothing behind them.
+pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, Fault> {
+    let mut reader = reader.short_as(ErrorKind::BadAction(BadAction::BadLen));
+    let mut actions = Vec::new();
+    while !reader.is_empty() {
+        actions.push(read_action(&mut reader)?);
+    }
+    Ok(actions)
+}
+
+fn read_action(reader: &mut Reader<'_>) -> Result<Action, Fault> {
+    let offset = reader.offset();
+    let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
+    if length < 8 || length % 8 != 0 {
+        return Err(reader.bad_len(format!("action of {length} bytes")));
+    }
+    let mut body = reader.part(length - 4)?;
+    let action = match kind {
+        action_type::OUTPUT => {
+            let (port, max_len) = (PortNo(body.u32()?), body.u16()?);
+            body.skip(6)?;
+            Action::Output { port, max_len }
+        }
+        action_type::GROUP => Action::Group(GroupId(body.u32()?)),
+        action_type::SET_QUEUE => Action::SetQueue(body.u32()?),
+        action_type::PUSH_VLAN => {
+            let ether_type = body.u16()?;
+            body.skip(2)?;
+            Action::PushVlan(ether_type)
+        }
+        action_type::POP_VLAN => {
+            body.skip(4)?;
+            Action::PopVlan
+        }
+        action_type::DEC_NW_TTL => {
+            body.skip(4)?;
+            Action::DecNwTtl
+        }
+        action_type::SET_FIELD => {
+            let field = read_set_field(&mut body)?;
+            // Padding is what the multiple of eight needs, not more.
+            body.skip(body.len() % 8)?;
+            Action::SetField(field)
+        }
+        action_type::EXPERIMENTER => {
+            let error = ErrorKind::BadAction(BadAction::BadExperimenter);
+            return Err(Fault::unknown(offset, error, "action of an experimenter"));
+        }
+        _ => {
+            let error = ErrorKind::BadAction(BadAction::BadType);
+            return Err(Fault::unknown(offset, error, format!("action of type {kind}")));
+        }
+    };
+    body.end()?;
+    Ok(action)
+}
+
+/// Writes a list of actions.
+pub(super) fn write_actions(writer: &mut Writer<'_>, actions: &[Action]) -> Result<(), EncodeError> {
+    actions.iter().try_for_each(|&action| write_action(writer, action))
+}
+
+fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeError> {
+    let start = writer.start();
+    let head = |writer: &mut Writer<'_>, kind: u16, length: u16| {
+        writer.u16(kind);
+        writer.u16(length);
+    };
+    match action {
+        Action::Output { port, max_len } => {
+            head(writer, action_type::OUTPUT, 16);
+            writer.u32(port.0);
+            writer.u16(max_len);
+            writer.zeros(6);
+        }
+        Action::Group(group) => {
+            head(writer, action_type::GROUP, 8);
+            writer.u32(group.0);
+        }
+        Action::SetQueue(queue) => {
+            head(writer, action_type::SET_QUEUE, 8);
+            writer.u32(queue);
+        }
+        Action::PushVlan(ether_type) => {
+            head(writer, action_type::PUSH_VLAN, 8);
+            writer.u16(ether_type);
+            writer.zeros(2);
+        }
+        Action::PopVlan => {
+            head(writer, action_type::POP_VLAN, 8);
+            writer.zeros(4);
+        }
+        Action::DecNwTtl => {
+            head(writer, action_type::DEC_NW_TTL, 8);
+            writer.zeros(4);
+        }
+        Action::SetField(field) => {
+            head(writer, action_type::SET_FIELD, 0);
+            write_set_field(writer, field)?;
+            writer.pad_to_8(start);
+            writer.patch_len(start, 2, "an action")?;
+        }
+    }
+    Ok(())
+}
+
+/// All the instructions of a structure that has nothing behind them.
+pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Fault> {
+    let mut reader = reader.short_as(ErrorKind::BadInstruction(BadInstruction::BadLen));
+    let mut instructions = Instructions::default();
+    // Bit n: type n was there.
+    let mut seen = 0u8;
+    while !reader.is_empty() {
+        let offset = reader.offset();
+        let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
+        if length < 8 || length % 8 != 0 {
+            return Err(reader.bad_len(format!("instruction of {length} bytes")));
+        }
+        let body = reader.part(length - 4)?;
+        read_instruction(&mut instructions, offset, kind, body)?;
+        // Only types up to 6 get here.
+        if seen & 1 << kind != 0 {
+            let error = ErrorKind::BadInstruction(BadInstruction::DupInst);
+            return Err(Fault::new(offset, error, format!("instruction of type {kind} given twice")));
+        }
+        seen |= 1 << kind;
+    }
+    Ok(instructions)
+}
+
+fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), Fault> {
+    let unknown = |error, words: String| Err(Fault::unknown(offset, ErrorKind::BadInstruction(error), words));
+    match kind {
+        instruction_type::GOTO_TABLE => {
+            found.goto = Some(TableId(body.u8()?));
+            body.skip(3)?;
+        }
+        instruction_type::WRITE_METADATA => {
+            body.skip(4)?;
+            found.metadata = Some(Masked { value: body.u64()?, mask: body.u64()? });
+        }
+        instruction_type::WRITE_ACTIONS | instruction_type::APPLY_ACTIONS | instruction_type::CLEAR_ACTIONS => {
+            body.skip(4)?;
+            match kind {
+                instruction_type::WRITE_ACTIONS => found.write = read_actions(body)?,
+                instruction_type::APPLY_ACTIONS => found.apply = read_actions(body)?,
+                _ => {
+                    body.end()?;
+                    found.clear = true;
+                }
+            }
+            return Ok(());
+        }
+        instruction_type::METER => found.meter = Some(body.u32()?),
+        instruction_type::EXPERIMENTER => {
+            return unknown(BadInstruction::BadExperimenter, "instruction of an experimenter".to_owned());
+        }
+        _ => return unknown(BadInstruction::UnknownInst, format!("instruction of type {kind}")),
+    }
+    body.end()
+}
+
+/// Writes instructions in the order they are executed in.
+pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
+    if let Some(meter) = instructions.meter {
+        writer.u16(instruction_type::METER);
+        writer.u16(8);
+        writer.u32(meter);
+    }
+    write_list(writer, instruction_type::APPLY_ACTIONS, &instructions.apply)?;
+    if instructions.clear {
+        writer.u16(instruction_type::CLEAR_ACTIONS);
+        writer.u16(8);
+        writer.zeros(4);
+    }
+    write_list(writer, instruction_type::WRITE_ACTIONS, &instructions.write)?;
+    if let Some(Masked { value, mask }) = instructions.metadata {
+        writer.u16(instruction_type::WRITE_METADATA);
+        writer.u16(24);
+        writer.zeros(4);
+        writer.u64(value);
+        writer.u64(mask);
+    }
+    if let Some(table) = instructions.goto {
+        writer.u16(instruction_type::GOTO_TABLE);
+        writer.u16(8);
+        writer.u8(table.0);
+        writer.zeros(3);
+    }
+    Ok(())
+}
+
+/// An instruction with actions; without any it does nothing and is left out.
+fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
+    if actions.is_empty() {
+        return Ok(());
+    }
+    let start = writer.start();
+    writer.u16(kind);
+    writer.zeros(6);
+    write_actions(writer, actions)?;
+    writer.patch_len(start, 2, "a list of actions")
+}
+
+/// All the buckets of a structure that has nothing behind them.
+pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, Fault> {
+    let mut reader = reader.short_as(ErrorKind::GroupModFailed(GroupModFailed::BadBucket));
+    let mut buckets = Vec::new();
+    while !reader.is_empty() {
+        let length = usize::from(reader.u16()?);
+        let Some(rest) = length.checked_sub(2).filter(|_| length >= BUCKET_LEN) else {
+            return Err(reader.bad_len(format!("bucket of {length} bytes")));
+        };
+        let mut body = reader.part(rest)?;
+        let (weight, watch_port, watch_group) = (body.u16()?, PortNo(body.u32()?), GroupId(body.u32()?));
+        body.skip(4)?;
+        buckets.push(Bucket { weight, watch_port, watch_group, actions: read_actions(body)? });
+    }
+    Ok(buckets)
+}
+
+/// Writes the buckets of a group.
+pub(super) fn write_buckets(writer: &mut Writer<'_>, buckets: &[Bucket]) -> Result<(), EncodeError> {
+    for bucket in buckets {
+        let start = writer.start();
+        writer.zeros(2);
+        writer.u16(bucket.weight);
+        writer.u32(bucket.watch_port.0);
+        writer.u32(bucket.watch_group.0);
+        writer.zeros(4);
+        write_actions(writer, &bucket.actions)?;
+        writer.patch_len(start, 0, "a bucket")?;
+    }
+    Ok(())
+}
