@@ -133,7 +133,7 @@ impl Controller {
     fn count(&self, what: &str) -> Option<usize> {
         let value = get(self.http, &format!("/v1/{what}")).ok()?;
         let list = value.as_array().or_else(|| value[what].as_array())?;
-        let is_up = |item: &&Value| item["alive"].as_bool().or(item["connected"].as_bool()).unwrap_or(true);
+        let is_up = |item: &&Value| item["is_alive"].as_bool().or(item["is_connected"].as_bool()).unwrap_or(true);
         Some(list.iter().filter(is_up).count())
     }
 
