@@ -179,3 +179,81 @@ fn check_traffic(variant: &Variant) -> Result<(), TestbedError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use experiment::Override;
+
+    use super::*;
+
+    const FILE: &str = r#"
+seeds = 1
+balancers = ["sdn-ecmp"]
+[topology]
+spec = "fat-tree:k=4,host_delay=10us,fabric_delay=10us"
+[traffic]
+workload = "fixed:size=10KB"
+arrivals = "all-at-once"
+pattern = "stride"
+[transport]
+kind = "udp"
+rate = "1Mbps"
+[stop]
+until = "1s"
+"#;
+
+    fn machine() -> Machine {
+        let tools = TOOLS.iter().map(|(tool, _)| (*tool).to_owned()).chain(["iperf3".to_owned()]).collect();
+        let (mininet, openvswitch) = (Some("2.3.0".to_owned()), Some("3.1.0".to_owned()));
+        Machine {
+            is_root: true,
+            mininet,
+            openvswitch,
+            has_htb: true,
+            tools,
+            kernel: "6.1".to_owned(),
+            ..Machine::default()
+        }
+    }
+
+    /// What is said of [`FILE`] with one key changed; empty where nothing is.
+    fn said(key: &str, value: &str) -> String {
+        let overrides = [Override::set(key, value)];
+        let experiment = Experiment::parse("f.toml", FILE, "f", Path::new("."), &overrides).expect("a right file");
+        check_experiment(&experiment, &machine()).err().map_or_else(String::new, |error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_emulated_is_refused_with_its_key() {
+        assert_eq!(said("seeds", "2"), "");
+        assert_eq!(said("balancers", "[\"ecmp\", \"hedera\"]"), "");
+        for (key, value, words) in [
+            ("balancers", "[\"spray\"]", "balancers: `spray`"),
+            ("topology.spec", "fat-tree:k=4,host_delay=1ms", "topology.spec: a link has a delay"),
+            ("topology.spec", "bcube:n=2,k=1", "topology.spec: host"),
+            ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
+            ("testbed.source", "iperf3", "testbed.source:"),
+            ("testbed.rules", "static", "testbed.rules:"),
+            ("transport.mss", "9000B", "transport.mss:"),
+            ("transport.mss", "8B", "transport.mss:"),
+            ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),
+        ] {
+            let said = said(key, value);
+            assert!(said.starts_with(words), "{key} = {value}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_packages() {
+        assert!(check_machine(&machine(), &[TrafficSource::Sockets, TrafficSource::Iperf3]).is_ok());
+        let error = check_machine(&machine(), &[TrafficSource::Ditg]).expect_err("D-ITG is missing").to_string();
+        assert!(error.contains("ITGSend") && error.contains("apt-get install d-itg"), "{error}");
+        let bare = Machine { is_root: true, ..Machine::default() };
+        let error = check_machine(&bare, &[]).expect_err("all is missing").to_string();
+        assert!(error.contains("mininet") && error.contains("openvswitch-switch"), "{error}");
+        let user = Machine { is_root: false, ..machine() };
+        assert!(matches!(check_machine(&user, &[]), Err(TestbedError::NotRoot)));
+    }
+}

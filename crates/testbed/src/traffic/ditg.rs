@@ -159,3 +159,24 @@ fn tail(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_of_a_log_are_told_apart_from_its_totals() {
+        let flow = |number: u32, packets: u32| {
+            format!(
+                "----\nFlow number: {number}\nFrom 10.0.0.{number}:10001\nTo    10.0.0.9:7000\n----\nTotal time = 9.5 s\n\
+                 Total packets = {packets}\nAverage delay = 0.002000 s\nBytes received = {}\nPackets dropped = 0 (0.00 %)\n",
+                packets * 1472
+            )
+        };
+        let text = format!("{}{}\n**** TOTAL RESULTS ****\nTotal packets = 999\n", flow(1, 100), flow(2, 50));
+        let flows = parse(&text);
+        assert_eq!(flows.len(), 2);
+        assert_eq!((flows[1].from.as_str(), flows[1].packets, flows[1].bytes), ("10.0.0.2:10001", 50, 73_600));
+        assert_eq!((flows[0].seconds, flows[0].delay_mean_s), (9.5, 0.002));
+    }
+}
