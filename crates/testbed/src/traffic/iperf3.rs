@@ -124,6 +124,7 @@ fn seen(number: usize, client: &Value, server: &Value, size: u64, start_ns: u64)
     // What the server has is what arrived; the client repeats it where the two could still speak.
     let of = |value: &Value, field: &str| value["end"][field]["bytes"].as_u64().unwrap_or(0);
     let bytes = of(server, "sum_received").max(of(client, "sum_received")).min(size);
+    let mss = client["start"]["tcp_mss_default"].as_u64().unwrap_or(1448).max(1);
     let seconds =
         server["end"]["sum_received"]["seconds"].as_f64().or(end["sum_sent"]["seconds"].as_f64()).unwrap_or(0.0);
     Ok(FlowSeen {
@@ -132,6 +133,8 @@ fn seen(number: usize, client: &Value, server: &Value, size: u64, start_ns: u64)
         is_all_sent: bytes >= size,
         is_complete: bytes >= size,
         bytes,
+        // iperf3 counts bytes; segments but the last are full.
+        sent: end["sum_sent"]["bytes"].as_u64().unwrap_or(0).div_ceil(mss),
         retransmitted: end["sum_sent"]["retransmits"].as_u64().unwrap_or(0),
         ..FlowSeen::default()
     })
