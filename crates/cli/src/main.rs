@@ -36,6 +36,7 @@ enum Command {
     Report(commands::report::Args),
     Bench(commands::bench::Args),
     Storm(commands::storm::Args),
+    Testbed(commands::testbed::Args),
     Serve(commands::serve::Args),
     Completions(commands::completions::Args),
 }
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::execute(&args),
         Command::Bench(args) => commands::bench::execute(&args),
         Command::Storm(args) => commands::storm::execute(&args),
+        Command::Testbed(args) => commands::testbed::execute(&args),
         Command::Serve(args) => commands::serve::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };

@@ -7,6 +7,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
 use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
+use experiment::world::{Simulator, World};
 use experiment::{Experiment, Options};
 
 use crate::failure::Failure;
@@ -34,8 +35,13 @@ pub struct RunArgs {
 
 /// Runs the experiment, then prints who won.
 pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
+    run_in(&Simulator, experiment, args)
+}
+
+/// The same in any world.
+pub fn run_in(world: &dyn World, experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
-    let summary = execute(experiment, &out, args)?;
+    let summary = execute_in(world, experiment, &out, args)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(text(&summary, args.quiet).as_bytes())?;
     if !args.quiet {
@@ -46,6 +52,10 @@ pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
 
 /// Runs the experiment into a folder, telling how far it is.
 pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
+    execute_in(&Simulator, experiment, out, args)
+}
+
+fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
     if !args.quiet {
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
@@ -57,7 +67,7 @@ pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Su
         flow_lists: args.write_flow_lists,
     };
     let bar = progress::Bar::new(args.quiet);
-    let summary = experiment::run(experiment, &options, &bar, interrupt::listen());
+    let summary = experiment::run_in(world, experiment, &options, &bar, interrupt::listen());
     bar.finish();
     Ok(summary?)
 }

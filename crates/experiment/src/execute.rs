@@ -10,13 +10,13 @@ use sim::{FlowEnd, Outcome, Scenario, SimError};
 use traffic::FlowList;
 
 use crate::Error;
-use crate::controller;
 use crate::file::Experiment;
 use crate::metrics::{RunContext, measure};
 use crate::plan::PlannedRun;
 use crate::rows::FlowRow;
 use crate::store::{Appender, Store};
 use crate::summary::RunRecord;
+use crate::world::{Ended, Job, NotEnded, World};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -85,7 +85,8 @@ pub(crate) fn execute(
     };
     shared.control.observer.progress(&shared.tally.progress());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = if options.jobs == 0 { cores } else { options.jobs }.clamp(1, pending.len().max(1));
+    let jobs = if options.jobs == 0 { cores } else { options.jobs };
+    let jobs = jobs.min(shared.control.world.jobs_max()).clamp(1, pending.len().max(1));
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| shared.work());
@@ -103,9 +104,10 @@ pub(crate) fn execute(
     Ok(runs.iter().filter_map(|run| known.remove(&run.fingerprint)).collect())
 }
 
-/// The outside of an execution: who watches, and who may stop it.
+/// The outside of an execution: where it takes place, who watches, and who may stop it.
 #[derive(Clone, Copy)]
 pub(crate) struct Control<'a> {
+    pub world: &'a dyn World,
     pub observer: &'a dyn Observer,
     pub stop: &'a AtomicBool,
 }
@@ -159,14 +161,17 @@ impl Shared<'_> {
         let scenario =
             Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
-        let outcome = controller::run(&scenario, &mut |at| {
+        let name = self.name(run);
+        let ended = self.control.world.run(&Job { scenario, variant, name: &name }, &mut |at| {
             self.tally.advance(&mut seen, at.flows_done, at.events);
             self.control.observer.progress(&self.tally.progress());
             !self.must_stop()
         });
-        let (outcome, decision_us) = match outcome {
-            Err(SimError::Interrupted) => return Ok(None),
-            other => other.map_err(failed)?,
+        let Ended { outcome, decision_us, testbed } = match ended {
+            Ok(ended) => ended,
+            Err(NotEnded::Interrupted) => return Ok(None),
+            Err(NotEnded::Sim(cause)) => return Err(failed(cause)),
+            Err(NotEnded::World(cause)) => return Err(Error::World { run: name, cause }),
         };
         outcome.books.check().map_err(|words| failed(SimError::Books(words)))?;
         let ended = outcome.books.flows_completed + outcome.books.flows_failed;
@@ -186,6 +191,8 @@ impl Shared<'_> {
         summary.engine.wall_s = began.elapsed().as_secs_f64();
         summary.engine.peak_rss_bytes = peak_rss_bytes();
         summary.engine.decision_us = decision_us;
+        summary.world = self.control.world.name().to_owned();
+        summary.testbed = testbed;
         let record = RunRecord { fingerprint: run.fingerprint.clone(), summary, detail };
         if self.keep_flows {
             self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, &outcome))?;

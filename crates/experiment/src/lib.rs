@@ -37,6 +37,7 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 pub mod tiers;
+pub mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ use flows_out::FlowsWriter;
 use plan::PlannedRun;
 use store::{Store, StoreError};
 use summary::{RunRecord, RunSummary, SCHEMA_VERSION, Summary};
+use world::World;
 
 /// Why an experiment has no results.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +64,18 @@ pub enum Error {
         #[source]
         cause: Box<sim::SimError>,
     },
+    /// A run could not be done in another world than the simulator.
+    #[error("the run of {run} failed")]
+    World {
+        /// Balancer, seed, load and variant.
+        run: String,
+        /// Why.
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The experiment asks for what a world does not have.
+    #[error("the experiment cannot be run here")]
+    NotHere(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The flows of a run could not be made.
     #[error("no flows could be made for the run of {run}")]
     Traffic {
@@ -100,14 +114,29 @@ pub fn run(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Summary, Error> {
+    run_in(&world::Simulator, experiment, options, observer, stop)
+}
+
+/// The same in any world.
+///
+/// # Errors
+/// As [`run`], and what the world cannot do.
+pub fn run_in(
+    world: &dyn World,
+    experiment: &Experiment,
+    options: &Options,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Summary, Error> {
+    world.check(experiment).map_err(Error::NotHere)?;
     let store = Store::create(&options.out)?;
-    let runs = plan::plan(experiment);
+    let runs = plan::plan_in(experiment, world);
     let (known, others) = known(&store, &runs, options)?;
     write_inputs(experiment, &store)?;
     if options.flow_lists {
         write_flow_lists(experiment, &store, &runs)?;
     }
-    let control = execute::Control { observer, stop };
+    let control = execute::Control { world, observer, stop };
     let records = execute::execute(experiment, &runs, known, &store, options, control)?;
     let summary = summarise(experiment, &records);
     if options.flows {
@@ -150,7 +179,7 @@ pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
 }
 
 fn identity(run: &RunSummary) -> String {
-    format!("{}\n{}\n{:?}\n{}", run.variant, run.balancer, run.load, run.seed)
+    format!("{}\n{}\n{}\n{:?}\n{}", run.world, run.variant, run.balancer, run.load, run.seed)
 }
 
 /// Records of the plan that can be taken over, and records of other plans. A record whose flows are gone can be

@@ -91,6 +91,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
             decision_us: 0.0,
         },
         end_us: outcome.end.as_us_f64(),
+        testbed: None,
     };
     (summary, detail)
 }
@@ -152,10 +153,12 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
         ("watchdog", drops.watchdog),
         ("loop", drops.looped),
     ];
+    // Only real networks lose packets that nothing accounts for.
+    let harness = (drops.harness > 0).then_some(("harness", drops.harness));
     PacketCounts {
         sent: books.packets_sent,
         delivered: books.packets_delivered,
-        dropped: dropped.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect(),
+        dropped: dropped.into_iter().chain(harness).map(|(cause, count)| (cause.to_owned(), count)).collect(),
         in_flight: books.packets_in_flight,
         to_controller: books.packets_to_controller,
         trimmed: books.packets_trimmed,

@@ -1,6 +1,7 @@
 //! From an experiment to its runs, in one fixed order, each with a fingerprint.
 
 use crate::file::{Experiment, Variant};
+use crate::world::{Simulator, World};
 
 /// One run to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,10 +22,16 @@ pub struct PlannedRun {
     pub fingerprint: String,
 }
 
-/// All runs, ordered by variant, load, balancer, seed.
+/// All runs in the simulator, ordered by variant, load, balancer, seed.
 pub fn plan(experiment: &Experiment) -> Vec<PlannedRun> {
+    plan_in(experiment, &Simulator)
+}
+
+/// All runs in a world, in the same order; those of different worlds have different fingerprints.
+pub fn plan_in(experiment: &Experiment, world: &dyn World) -> Vec<PlannedRun> {
     let mut runs = Vec::with_capacity(experiment.run_count());
     for (variant_ix, variant) in experiment.variants.iter().enumerate() {
+        let place = (world.name(), world.identity(variant));
         for (load, flows_expected) in variant.loads.iter().zip(&variant.flow_counts) {
             for (balancer_ix, balancer) in experiment.balancers.iter().enumerate() {
                 for seed in &experiment.seeds {
@@ -35,7 +42,7 @@ pub fn plan(experiment: &Experiment) -> Vec<PlannedRun> {
                         balancer: balancer_ix,
                         seed: *seed,
                         flows_expected: *flows_expected,
-                        fingerprint: fingerprint(variant, &balancer.label(), *load, *seed),
+                        fingerprint: fingerprint(&place, variant, &balancer.label(), *load, *seed),
                     });
                 }
             }
@@ -44,14 +51,24 @@ pub fn plan(experiment: &Experiment) -> Vec<PlannedRun> {
     runs
 }
 
-fn fingerprint(variant: &Variant, balancer: &str, load: Option<f64>, seed: u64) -> String {
-    let text = format!(
+fn fingerprint(
+    (world, identity): &(&str, String),
+    variant: &Variant,
+    balancer: &str,
+    load: Option<f64>,
+    seed: u64,
+) -> String {
+    let mut text = format!(
         "anabranch {}, schema {}\n{}\n{}\n{balancer}\n{load:?}\n{seed}\n",
         env!("CARGO_PKG_VERSION"),
         crate::summary::SCHEMA_VERSION,
         variant.label,
         variant.canonical,
     );
+    // The simulator was the only world once; its fingerprints stay as they were.
+    if *world != "sim" {
+        text += &format!("{world}\n{identity}\n");
+    }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }
 

@@ -109,6 +109,38 @@ pub struct RunSummary {
     pub engine: Engine,
     /// Simulated time at the end, microseconds.
     pub end_us: f64,
+    /// What real switches ran on and what was proved of them beforehand; left out by the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub testbed: Option<Testbed>,
+}
+
+/// The emulated network a run was made on, and the proof that it loses nothing by itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Testbed {
+    /// What the machine is made of: `kernel`, `mininet`, `openvswitch`, and what else had a part in it, with versions.
+    pub versions: std::collections::BTreeMap<String, String>,
+    /// `user` or `kernel`: where Open vSwitch forwarded.
+    pub datapath: String,
+    /// Who made the rules: `controller` or `static`.
+    pub rules: String,
+    /// Who sent: `sockets`, `d-itg` or `iperf3`.
+    pub source: String,
+    /// Packets of the proof that were sent, over static rules that spread them so that everything fits.
+    pub proof_sent: u64,
+    /// Those of them that did not arrive: always 0, or there would be no run.
+    pub proof_lost: u64,
+    /// Packets a second of the proof, all hosts together.
+    pub proof_packets_per_s: f64,
+    /// Mean time from one host's socket to another's in the proof, microseconds.
+    pub proof_delay_mean_us: f64,
+    /// Seconds it took to build the network.
+    pub built_s: f64,
+    /// Seconds of one core the switch daemon used per second of traffic.
+    pub switch_cpu: f64,
+    /// Mean time from socket to socket of the run's UDP packets, microseconds; 0 where it was not measured.
+    pub delay_mean_us: f64,
+    /// Longest time a UDP flow received nothing between two packets, microseconds; 0 where it was not measured.
+    pub longest_gap_us: f64,
 }
 
 /// started = completed + failed + running.

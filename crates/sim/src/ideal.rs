@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use net::routes::ClassIx;
-use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
+use net::{HostIx, LinkIx, NodeIx, Routes, Time, Topology};
+use traffic::FlowList;
 
 use crate::network::serialisation_ps;
 use crate::scenario::TransportConfig;
@@ -25,6 +26,13 @@ pub(crate) struct Ideals {
     mss: u64,
     header: u64,
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
+}
+
+/// The bound of each flow of a list, in its order.
+pub fn ideal_times(topology: &Topology, transport: &TransportConfig, flows: &FlowList) -> Vec<Time> {
+    let mut ideals = Ideals::new(Rc::new(Routes::intact(topology)), transport);
+    let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(topology, flow.src, flow.dst, flow.size_bytes));
+    flows.flows.iter().map(of).collect()
 }
 
 impl Ideals {

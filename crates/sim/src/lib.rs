@@ -38,6 +38,7 @@ mod sharing;
 mod tcp;
 mod transport_rules;
 
+pub use ideal::ideal_times;
 pub use outcome::*;
 pub use plane::{ControlPlane, PlaneOutput, PlaneTally};
 pub use scenario::*;

@@ -70,13 +70,22 @@ pub struct Drops {
     pub watchdog: u64,
     /// It passed more switches than its hop limit allows: rules that loop.
     pub looped: u64,
+    /// Lost where no counter says so: in sockets, or in a software switch that was too slow. The simulator has none.
+    pub harness: u64,
 }
 
 impl Drops {
     /// All causes together.
     pub fn total(&self) -> u64 {
         let silent = self.random + self.blackhole;
-        self.queue + self.host_queue + self.link_down + silent + self.no_route + self.watchdog + self.looped
+        self.queue
+            + self.host_queue
+            + self.link_down
+            + silent
+            + self.no_route
+            + self.watchdog
+            + self.looped
+            + self.harness
     }
 }
 

@@ -12,4 +12,5 @@ pub mod report;
 pub mod run;
 pub mod serve;
 pub mod storm;
+pub mod testbed;
 pub mod topology;

@@ -151,6 +151,13 @@ pub const KEYS: &[Key] = &[
 
     key("stop", "until", "time", "none", "end of simulated time; without it a run ends when every flow has"),
 
+    key("testbed", "source", "sockets|d-itg|iperf3", "sockets for udp, iperf3 for tcp", "`[testbed]` is for `anabranch testbed`, the simulator does not look at it: which programs send"),
+    key("testbed", "rules", "controller|static", "controller", "static: one shortest path by rules put there beforehand, without a controller, for `sdn-spt:tie=first`"),
+    key("testbed", "datapath", "auto|user|kernel", "auto", "where Open vSwitch forwards; auto takes the kernel where it has the module"),
+    key("testbed", "shape", "true|false", "true", "whether links have the rates and queues of the experiment, or whatever the machine carries"),
+    key("testbed", "sample", "time", "1s", "time between two samples of port counters; the series is put together from them"),
+    key("testbed", "proof", "time", "5s", "how long paced probes prove first that the network loses nothing by itself; 0s for no proof"),
+
     key("sweep", "(any key)", "list of values", "none", "a further axis, such as `transport.min_rto = [\"5ms\", \"200ms\"]`"),
 
     key("table", "title", "text", "the name", "heading of the experiment's column in `anabranch matrix`, a few words"),

@@ -37,6 +37,7 @@ mod section;
 mod settings;
 mod sweep;
 mod table;
+mod testbed;
 mod traffic_plan;
 mod traffic_sources;
 mod transport;
@@ -52,6 +53,7 @@ pub use error::{FileError, Mistake, Place};
 pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
+pub use testbed::{Datapath, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
 
 use crate::claims::Claim;
@@ -109,6 +111,8 @@ pub struct Variant {
     pub flow_counts: Vec<u64>,
     /// Everything else of a run.
     pub config: SimConfig,
+    /// How it is carried out on an emulated network.
+    pub testbed: TestbedConfig,
     /// Everything its runs depend on except balancer, load and seed, in one fixed form; see [`crate::plan`].
     pub canonical: String,
 }
@@ -274,9 +278,10 @@ impl Experiment {
             let traffic = traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?;
             self.warnings.extend(traffic.warnings);
             let config = settings::read(&top, &topology)?;
+            let testbed = testbed::testbed(&top.section("testbed")?)?;
             let canonical = canonical(&document, inputs);
             let (traffic, loads, flow_counts) = (traffic.plan, traffic.loads, traffic.flow_counts);
-            self.variants.push(Variant { label, topology, traffic, loads, flow_counts, config, canonical });
+            self.variants.push(Variant { label, topology, traffic, loads, flow_counts, config, testbed, canonical });
         }
         Ok(())
     }
@@ -390,7 +395,9 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in ["name", "title", "question", "source", "seeds", "balancers", "measure", "sweep", "table", "expect"] {
+    for key in
+        ["name", "title", "question", "source", "seeds", "balancers", "measure", "sweep", "table", "expect", "testbed"]
+    {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {

@@ -1,0 +1,131 @@
+//! `anabranch testbed`: experiments on Mininet and Open vSwitch.
+
+use std::path::{Path, PathBuf};
+
+use experiment::{Experiment, Override};
+use testbed::{Testbed, TestbedError, driver};
+
+use crate::commands::run::{overrides, seeds};
+use crate::failure::Failure;
+use crate::results::{self, RunArgs};
+
+/// Run experiment files on an emulated network of real switches
+///
+/// Mininet makes the hosts and links, Open vSwitch the switches, and `anabranch serve` is the controller. Needs root.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Run(RunFile),
+    Up(UpFile),
+    Down(Down),
+}
+
+/// Run an experiment file on an emulated network
+///
+/// The results are those of `anabranch run`, with `testbed` as their world. Whatever was made on the machine is taken down at
+/// the end, and after Ctrl-C.
+#[derive(Debug, clap::Args)]
+struct RunFile {
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Build the network of an experiment file and leave it up
+///
+/// With testbed.rules = "static" it has rules; else a controller is to be started with the configuration that is named.
+#[derive(Debug, clap::Args)]
+struct UpFile {
+    #[command(flatten)]
+    what: What,
+}
+
+/// Take down whatever a testbed has left on this machine, or the one that is up
+#[derive(Debug, clap::Args)]
+struct Down {}
+
+#[derive(Debug, clap::Args)]
+struct What {
+    /// Experiment file
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Number of seeds, instead of what the file says
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<String>,
+    /// Balancers, instead of those of the file
+    #[arg(long, value_name = "LIST")]
+    balancers: Option<String>,
+    /// Set a key of the file, such as stop.until=60s
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl What {
+    fn load(&self) -> Result<Experiment, Failure> {
+        let mut overrides = overrides(&self.set)?;
+        overrides.extend(self.seeds.as_deref().map(seeds));
+        if let Some(list) = &self.balancers {
+            overrides.push(Override::text("balancers", list, format!("--balancers {list}")));
+        }
+        Ok(Experiment::load(&self.file, &overrides)?)
+    }
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        Command::Run(args) => run(args),
+        Command::Up(args) => up(args),
+        Command::Down(_) => down(),
+    }
+}
+
+fn run(args: &RunFile) -> Result<(), Failure> {
+    let experiment = args.what.load()?;
+    let testbed = testbed()?;
+    let done = results::run_in(&testbed, &experiment, &args.run);
+    // The network goes before anything is said of the results: whoever reads of a failure finds a clean machine.
+    let closed = testbed.close().map_err(failure);
+    done.and(closed)
+}
+
+fn up(args: &UpFile) -> Result<(), Failure> {
+    let experiment = args.what.load()?;
+    let config = testbed()?.up(&experiment).map_err(failure)?;
+    println!("the network of {} is up: hosts ah0, ah1, …, switches ab1, ab2, …", args.what.file.display());
+    match config {
+        None => println!("its switches have static rules"),
+        Some(path) => println!("start a controller for it: anabranch serve --config {}", path.display()),
+    }
+    println!("take it down with: anabranch testbed down");
+    Ok(())
+}
+
+fn down() -> Result<(), Failure> {
+    let found = driver::down().map_err(failure)?;
+    match (found.was_up, found.processes + found.interfaces) {
+        (true, _) => println!("the testbed was up and is down now"),
+        (false, 0) => println!("there was nothing to take down"),
+        (false, _) => {
+            println!("ended {} processes and removed {} interfaces", found.processes, found.interfaces);
+        }
+    }
+    Ok(())
+}
+
+fn testbed() -> Result<Testbed, Failure> {
+    let program = std::env::current_exe().map_err(|cause| {
+        Failure::new("cannot find the program itself, which is the controller too").caused_by(cause)
+    })?;
+    Testbed::new(Path::new(&program).to_owned()).map_err(failure)
+}
+
+fn failure(error: TestbedError) -> Failure {
+    Failure::of(&error)
+}

@@ -1,0 +1,235 @@
+//! The testbed on this machine: a fat-tree of 20 real switches with 16 hosts.
+//!
+//! These tests need root, Mininet and Open vSwitch. Where they are missing they say so and do nothing, but in CI that is a failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A machine has one testbed at a time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Every host sends five packets to every other one: all of them arrive, or something is wrong.
+const PING_ALL: &str = r#"
+name = "ping-all"
+seeds = 1
+balancers = ["sdn-spt:tie=first"]
+[topology]
+spec = "fat-tree:k=4,host_delay=10us,fabric_delay=10us"
+[traffic]
+workload = "fixed:size=5000B"
+pattern = "all-to-all"
+arrivals = "all-at-once"
+[transport]
+kind = "udp"
+min_packets = 20
+max_packets = 40
+mss = "1000B"
+header = "28B"
+[probes]
+bin = "1s"
+fixed_bins = true
+[stop]
+until = "20s"
+[testbed]
+rules = "static"
+shape = false
+proof = "1s"
+"#;
+
+/// A test's own folder, and the machine to itself; `None` where there is nothing to test with.
+fn machine() -> Option<(MutexGuard<'static, ()>, TempDir)> {
+    let has =
+        |tool: &str| ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(|at| Path::new(at).join(tool).exists());
+    let missing: Vec<&str> =
+        ["mn", "ovs-vswitchd", "ovsdb-server", "tc", "ethtool"].into_iter().filter(|tool| !has(tool)).collect();
+    let reason = match (geteuid().is_root(), missing.is_empty()) {
+        (true, true) => {
+            let guard = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+            return Some((guard, tempfile::tempdir().expect("a folder for temporary files")));
+        }
+        (false, _) => "not root".to_owned(),
+        (true, false) => format!("{} not installed", missing.join(", ")),
+    };
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "the testbed cannot be tested here: {reason}");
+    eprintln!("skipped: {reason}");
+    None
+}
+
+fn anabranch(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("anabranch"));
+    command.args(arguments).current_dir(folder).env("ANABRANCH_TESTBED_DIR", state(folder));
+    command
+}
+
+fn state(folder: &Path) -> PathBuf {
+    folder.join("state")
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn write(folder: &Path, text: &str) {
+    fs::write(folder.join("file.toml"), text).expect("a file can be written");
+}
+
+/// Nothing of ours is left: no interface, no journal, no process, and kernel settings as they were.
+fn assert_clean(folder: &Path, settings: &str) {
+    let interfaces = fs::read_dir("/sys/class/net").expect("a list of interfaces");
+    let ours = interfaces.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_ours(name));
+    assert_eq!(ours.collect::<Vec<_>>(), Vec::<String>::new());
+    assert!(!state(folder).join("journal").exists());
+    let left: Vec<String> = fs::read_dir("/proc")
+        .expect("a list of processes")
+        .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| line.contains(&*state(folder).to_string_lossy()) || line.contains("mininet:a"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+    assert_eq!(buffers(), settings);
+}
+
+fn is_ours(name: &str) -> bool {
+    let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix("ab").is_some_and(|rest| number(rest.split("-eth").next().unwrap_or(rest)))
+}
+
+fn buffers() -> String {
+    ["rmem_default", "wmem_default"]
+        .map(|name| fs::read_to_string(format!("/proc/sys/net/core/{name}")).expect("a kernel setting"))
+        .concat()
+}
+
+/// Starts a command and waits until its network is there.
+fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
+    let mut child =
+        anabranch(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !Path::new("/sys/class/net/ab1-eth1").exists() {
+        assert!(child.try_wait().expect("it can be asked").is_none(), "it ended before its network was there");
+        assert!(Instant::now() < until, "no network within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn every_host_reaches_every_other_and_nothing_is_left() {
+    let Some((_guard, folder)) = machine() else { return };
+    let (folder, settings) = (folder.path(), buffers());
+    write(folder, PING_ALL);
+    let output = anabranch(folder, &["testbed", "run", "file.toml", "--out", "out"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", words(&output));
+    let summary: Value =
+        serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
+    let run = &summary["runs"][0];
+    assert_eq!((&run["world"], &run["flows"]["completed"]), (&"testbed".into(), &240.into()), "{run}");
+    let packets = &run["packets"];
+    assert_eq!(
+        (&packets["sent"], &packets["delivered"], &packets["in_flight"]),
+        (&1200.into(), &1200.into(), &0.into())
+    );
+    let dropped = packets["dropped"].as_object().expect("causes");
+    assert!(dropped.values().all(|count| *count == 0), "{dropped:?}");
+    let proof = &run["testbed"];
+    assert!(proof["proof_sent"].as_u64() > Some(1000) && proof["proof_lost"] == 0, "{proof}");
+    // 16 x 15 flows: 16 x 1 stay at their edge switch, 16 x 2 in their pod, 16 x 12 cross the core, over one of its switches.
+    let hops = run["engine"]["packet_hops"].as_u64().expect("a count");
+    let expected = 5 * (16 * 2 + 32 * 4 + 192 * 6);
+    assert!((expected..expected + 400).contains(&hops), "{hops} for {expected}");
+    let bins = run["core"]["bins"].as_array().expect("bins");
+    let busiest = bins.iter().map(|bin| bin["bb_rx"].as_f64().expect("a share")).fold(0.0, f64::max);
+    assert!(busiest > 0.0, "{bins:?}");
+    assert!(folder.join("out/report.html").is_file());
+    assert_clean(folder, &settings);
+}
+
+#[test]
+fn what_a_crash_leaves_is_taken_down() {
+    let Some((_guard, folder)) = machine() else { return };
+    let (folder, settings) = (folder.path(), buffers());
+    write(folder, PING_ALL);
+    let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", words(&output));
+    let again = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
+    assert!(again.status.code() == Some(2) && words(&again).contains("testbed down"), "{}", words(&again));
+    let journal = fs::read_to_string(state(folder).join("journal")).expect("a journal");
+    let first: Value = serde_json::from_str(journal.lines().next().expect("a line")).expect("JSON");
+    let driver = Pid::from_raw(i32::try_from(first["driver"].as_i64().expect("a number")).expect("a process"));
+    kill(driver, Signal::SIGKILL).expect("it is alive");
+    assert!(Path::new("/sys/class/net/ab1-eth1").exists());
+    let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
+    assert!(down.status.success() && words(&down).contains("removed"), "{}", words(&down));
+    assert_clean(folder, &settings);
+    let nothing = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
+    assert!(nothing.status.success() && words(&nothing).contains("nothing"), "{}", words(&nothing));
+}
+
+#[test]
+fn a_testbed_that_is_up_is_taken_down() {
+    let Some((_guard, folder)) = machine() else { return };
+    let (folder, settings) = (folder.path(), buffers());
+    write(folder, PING_ALL);
+    let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", words(&output));
+    let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
+    assert!(down.status.success() && words(&down).contains("was up"), "{}", words(&down));
+    assert_clean(folder, &settings);
+}
+
+#[test]
+fn ctrl_c_cleans_up() {
+    let Some((_guard, folder)) = machine() else { return };
+    let (folder, settings) = (folder.path(), buffers());
+    write(folder, PING_ALL);
+    let child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
+    kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), Signal::SIGINT).expect("it is alive");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("interrupted"), "{}", words(&output));
+    assert_clean(folder, &settings);
+}
+
+#[test]
+fn a_killed_run_cleans_up_too() {
+    let Some((_guard, folder)) = machine() else { return };
+    let (folder, settings) = (folder.path(), buffers());
+    write(folder, PING_ALL);
+    let mut child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
+    child.kill().expect("it is alive");
+    child.wait().expect("it ends");
+    let until = Instant::now() + Duration::from_secs(60);
+    while state(folder).join("journal").exists() {
+        assert!(Instant::now() < until, "the driver did not clean up after its parent was gone");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert_clean(folder, &settings);
+}
+
+#[test]
+fn who_is_not_root_is_told() {
+    let Some((_guard, folder)) = machine() else { return };
+    write(folder.path(), PING_ALL);
+    // The program itself may lie where others cannot go; a copy does not.
+    let copy = tempfile::tempdir().expect("a folder");
+    let program = copy.path().join("anabranch");
+    fs::copy(assert_cmd::cargo::cargo_bin!("anabranch"), &program).expect("a copy");
+    fs::copy(folder.path().join("file.toml"), copy.path().join("file.toml")).expect("a copy");
+    let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    fs::set_permissions(copy.path(), open).expect("ours to change");
+    for arguments in [&["testbed", "run", "file.toml"][..], &["testbed", "up", "file.toml"], &["testbed", "down"]] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);
+        let output = command.current_dir(copy.path()).output().expect("setpriv is part of every Debian");
+        assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+        assert!(words(&output).contains("needs root"), "{}", words(&output));
+    }
+}

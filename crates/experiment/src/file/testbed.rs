@@ -1,0 +1,107 @@
+//! The `[testbed]` section: how an emulated network carries out the experiment. The simulator does not look at it.
+
+use net::Time;
+
+use super::error::FileError;
+use super::section::Section;
+
+/// How a run is made on an emulated network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestbedConfig {
+    /// Who sends; `None`: plain sockets for UDP, iperf3 for TCP.
+    pub source: Option<TrafficSource>,
+    /// Who makes the rules.
+    pub rules: RuleSource,
+    /// Where Open vSwitch forwards.
+    pub datapath: Datapath,
+    /// Whether links have the rates and queues of the experiment, or whatever the machine can carry.
+    pub is_shaped: bool,
+    /// Time between two samples of the counters of ports.
+    pub sample: Time,
+    /// How long the proof that the network loses nothing by itself takes; zero for none.
+    pub proof: Time,
+}
+
+/// Programs that send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrafficSource {
+    /// One process of ours with a socket per flow, paced.
+    Sockets,
+    /// D-ITG: `ITGSend` and `ITGRecv`.
+    Ditg,
+    /// iperf3.
+    Iperf3,
+}
+
+impl TrafficSource {
+    /// As files name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TrafficSource::Sockets => "sockets",
+            TrafficSource::Ditg => "d-itg",
+            TrafficSource::Iperf3 => "iperf3",
+        }
+    }
+}
+
+/// Who tells switches what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSource {
+    /// The balancer, in the controller.
+    Controller,
+    /// Rules put there beforehand: one shortest path, no controller.
+    Static,
+}
+
+/// Where Open vSwitch forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datapath {
+    /// In the kernel where it has the module, else in user space.
+    Auto,
+    /// In user space.
+    User,
+    /// In the kernel.
+    Kernel,
+}
+
+impl Datapath {
+    /// As files name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Datapath::Auto => "auto",
+            Datapath::User => "user",
+            Datapath::Kernel => "kernel",
+        }
+    }
+}
+
+/// Reads the section.
+pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError> {
+    let source = match section.choice("source", &["sockets", "d-itg", "iperf3"])? {
+        None => None,
+        Some(0) => Some(TrafficSource::Sockets),
+        Some(1) => Some(TrafficSource::Ditg),
+        Some(_) => Some(TrafficSource::Iperf3),
+    };
+    let rules = match section.choice("rules", &["controller", "static"])? {
+        Some(1) => RuleSource::Static,
+        _ => RuleSource::Controller,
+    };
+    let datapath = match section.choice("datapath", &["auto", "user", "kernel"])? {
+        Some(1) => Datapath::User,
+        Some(2) => Datapath::Kernel,
+        _ => Datapath::Auto,
+    };
+    let sample = section.above_zero("sample")?.unwrap_or(Time::from_ms(1000));
+    if sample < Time::from_ms(50) {
+        return Err(section.error("sample", "counters cannot be read more often than every 50 ms"));
+    }
+    Ok(TestbedConfig {
+        source,
+        rules,
+        datapath,
+        is_shaped: section.flag("shape")?.unwrap_or(true),
+        sample,
+        proof: section.quantity("proof")?.unwrap_or(Time::from_ms(5000)),
+    })
+}

@@ -1,0 +1,260 @@
+//! What an experiment may ask of an emulated network, and what a machine needs for it.
+
+use balance::{Build, Spec};
+use experiment::Experiment;
+use experiment::file::{RuleSource, TrafficSource, Variant};
+use experiment::world::{FailureKind, TransportKind};
+use net::NodeKind;
+
+use crate::driver::Machine;
+use crate::error::{TestbedError, not_here};
+use crate::plan::IGNORED_DELAY_US;
+
+/// Programs every testbed needs, and the Debian packages that bring them.
+const TOOLS: [(&str, &str); 6] = [
+    ("ovs-vsctl", "openvswitch-switch"),
+    ("ovs-ofctl", "openvswitch-common"),
+    ("ovsdb-server", "openvswitch-switch"),
+    ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("mnexec", "mininet"),
+];
+
+/// Data-plane balancers whose decision a switch can be told as groups, and what the controller runs for them.
+const LOWERED: [(&str, &str); 3] = [("ecmp", "sdn-ecmp"), ("wcmp", "sdn-wcmp"), ("vlb", "sdn-vlb")];
+
+/// Refuses a machine that cannot carry a testbed.
+///
+/// # Errors
+/// Not root, or something is not installed.
+pub fn check_machine(machine: &Machine, sources: &[TrafficSource]) -> Result<(), TestbedError> {
+    if !machine.is_root {
+        return Err(TestbedError::NotRoot);
+    }
+    let mut missing: Vec<(&str, &str)> = Vec::new();
+    if machine.mininet.is_none() {
+        missing.push(("Mininet's Python module", "mininet"));
+    }
+    let of_source = sources.iter().flat_map(|source| -> &[(&str, &str)] {
+        match source {
+            TrafficSource::Sockets => &[],
+            TrafficSource::Ditg => &[("ITGSend", "d-itg"), ("ITGRecv", "d-itg"), ("ITGDec", "d-itg")],
+            TrafficSource::Iperf3 => &[("iperf3", "iperf3")],
+        }
+    });
+    let has = |tool: &str| machine.tools.iter().any(|found| found == tool);
+    missing.extend(TOOLS.iter().chain(of_source).filter(|(tool, _)| !has(tool)).copied());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let missing = missing.iter().map(|(tool, _)| *tool).collect::<Vec<_>>().join(", ");
+    Err(TestbedError::Missing { missing, packages: packages.join(" ") })
+}
+
+/// Who sends in a variant.
+pub fn source_of(variant: &Variant) -> TrafficSource {
+    let is_udp = matches!(variant.config.transport.kind, TransportKind::Udp(_));
+    variant.testbed.source.unwrap_or(if is_udp { TrafficSource::Sockets } else { TrafficSource::Iperf3 })
+}
+
+/// What the controller is asked to run for a balancer.
+///
+/// # Errors
+/// It needs what no OpenFlow switch does.
+pub fn on_switches(spec: &Spec) -> Result<String, TestbedError> {
+    if matches!(spec.entry.build, Build::Central(_)) {
+        return Ok(spec.label());
+    }
+    if let Some((_, central)) = LOWERED.iter().find(|(name, _)| *name == spec.entry.name) {
+        return Ok((*central).to_owned());
+    }
+    let reason = format!(
+        "`{}` decides in ways no OpenFlow switch can be told; on real switches run central balancers and ecmp, wcmp, vlb, \
+         such as --balancers sdn-ecmp,hedera",
+        spec.entry.name
+    );
+    Err(not_here("balancers", reason))
+}
+
+/// Refuses what cannot be run here, before the first run.
+///
+/// # Errors
+/// The first key at fault.
+pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<(), TestbedError> {
+    for spec in &experiment.balancers {
+        on_switches(spec)?;
+    }
+    for variant in &experiment.variants {
+        check_network(variant, machine)?;
+        check_traffic(variant)?;
+        if variant.testbed.rules == RuleSource::Static {
+            check_static(experiment)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_static(experiment: &Experiment) -> Result<(), TestbedError> {
+    let is_first = |spec: &Spec| spec.entry.name == "sdn-spt" && spec.params.text("tie") == "first";
+    match experiment.balancers.iter().find(|spec| !is_first(spec)) {
+        None => Ok(()),
+        Some(spec) => {
+            let reason = format!("static rules are one shortest path, `sdn-spt:tie=first`, and not `{}`", spec.label());
+            Err(not_here("testbed.rules", reason))
+        }
+    }
+}
+
+fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedError> {
+    let topology = &variant.topology;
+    let hosts = topology.hosts().len();
+    if hosts > 4000 {
+        return Err(not_here("topology.spec", format!("{hosts} hosts are too many namespaces for one machine")));
+    }
+    let is_plain = |node: &net::NodeIx| topology.out_links(*node).len() == 1 && !topology.node(*node).forwards;
+    if let Some(host) = topology.hosts().iter().find(|host| !is_plain(host)) {
+        let name = &topology.node(*host).name;
+        let reason = format!("host `{name}` has several links or forwards; emulated hosts have one link each");
+        return Err(not_here("topology.spec", reason));
+    }
+    let to_host = |link: &&net::Link| topology.node(link.from).kind == NodeKind::Host;
+    if topology.links().iter().filter(to_host).any(|link| topology.node(link.to).kind == NodeKind::Host) {
+        return Err(not_here("topology.spec", "two hosts are connected without a switch between them"));
+    }
+    if variant.testbed.is_shaped && !machine.has_htb {
+        return Err(not_here("testbed.shape", "this kernel cannot limit rates (no htb); set it to false"));
+    }
+    let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
+    if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
+        let reason = format!(
+            "a link has a delay of {longest}, and kernel {} cannot delay packets (no netem); delays up to \
+             {IGNORED_DELAY_US}us are ignored, since a hop through a software switch takes longer than that: set smaller ones, \
+             or use a kernel with sch_netem",
+            machine.kernel
+        );
+        return Err(not_here("topology.spec", reason));
+    }
+    for failure in &variant.config.failures {
+        if !matches!(failure.kind, FailureKind::LinkDown(_)) {
+            return Err(not_here("failure.kind", "only link-down can be done to an emulated network"));
+        }
+    }
+    Ok(())
+}
+
+fn check_traffic(variant: &Variant) -> Result<(), TestbedError> {
+    let kind = variant.config.transport.kind;
+    let is_udp = matches!(kind, TransportKind::Udp(_));
+    if !is_udp && !matches!(kind, TransportKind::Cubic | TransportKind::NewReno | TransportKind::Dctcp { .. }) {
+        let reason = format!("emulated hosts have the kernel's TCP and UDP, not `{}`", kind.name());
+        return Err(not_here("transport.kind", reason));
+    }
+    let source = source_of(variant);
+    if is_udp == (source == TrafficSource::Iperf3) {
+        let reason =
+            format!("`{}` is not for `{}`: udp takes sockets or d-itg, tcp iperf3", source.name(), kind.name());
+        return Err(not_here("testbed.source", reason));
+    }
+    if variant.config.stop.until.is_none() {
+        return Err(not_here(
+            "stop.until",
+            "is missing: a real network needs an end of its time, such as until = \"30s\"",
+        ));
+    }
+    let mss = variant.config.transport.mss_bytes;
+    if is_udp && mss > 1472 {
+        return Err(not_here(
+            "transport.mss",
+            format!("{mss} bytes of UDP payload do not fit an Ethernet frame; use 1472B"),
+        ));
+    }
+    if is_udp && (mss as usize) < crate::sockets::PAYLOAD_MIN {
+        return Err(not_here(
+            "transport.mss",
+            format!("{mss} bytes have no room for a packet's number and time; use 24B"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use experiment::Override;
+
+    use super::*;
+
+    const FILE: &str = r#"
+seeds = 1
+balancers = ["sdn-ecmp"]
+[topology]
+spec = "fat-tree:k=4,host_delay=10us,fabric_delay=10us"
+[traffic]
+workload = "fixed:size=10KB"
+arrivals = "all-at-once"
+pattern = "stride"
+[transport]
+kind = "udp"
+rate = "1Mbps"
+[stop]
+until = "1s"
+"#;
+
+    fn machine() -> Machine {
+        let tools = TOOLS.iter().map(|(tool, _)| (*tool).to_owned()).chain(["iperf3".to_owned()]).collect();
+        let (mininet, openvswitch) = (Some("2.3.0".to_owned()), Some("3.1.0".to_owned()));
+        Machine {
+            is_root: true,
+            mininet,
+            openvswitch,
+            has_htb: true,
+            tools,
+            kernel: "6.1".to_owned(),
+            ..Machine::default()
+        }
+    }
+
+    /// What is said of [`FILE`] with one key changed; empty where nothing is.
+    fn said(key: &str, value: &str) -> String {
+        // The loader itself refuses central balancers on some networks.
+        let overrides = [Override::set("balancers", "[\"ecmp\"]"), Override::set(key, value)];
+        let experiment = Experiment::parse("f.toml", FILE, "f", Path::new("."), &overrides).expect("a right file");
+        check_experiment(&experiment, &machine()).err().map_or_else(String::new, |error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_emulated_is_refused_with_its_key() {
+        assert_eq!(said("seeds", "2"), "");
+        assert_eq!(said("balancers", "[\"ecmp\", \"hedera\"]"), "");
+        for (key, value, words) in [
+            ("balancers", "[\"spray\"]", "balancers: `spray`"),
+            ("topology.spec", "fat-tree:k=4,host_delay=1ms", "topology.spec: a link has a delay"),
+            ("topology.spec", "bcube:n=2,k=1", "topology.spec: host"),
+            ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
+            ("testbed.source", "iperf3", "testbed.source:"),
+            ("testbed.rules", "static", "testbed.rules:"),
+            ("transport.mss", "9000B", "transport.mss:"),
+            ("transport.mss", "8B", "transport.mss:"),
+            ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),
+        ] {
+            let said = said(key, value);
+            assert!(said.starts_with(words), "{key} = {value}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_packages() {
+        assert!(check_machine(&machine(), &[TrafficSource::Sockets, TrafficSource::Iperf3]).is_ok());
+        let error = check_machine(&machine(), &[TrafficSource::Ditg]).expect_err("D-ITG is missing").to_string();
+        assert!(error.contains("ITGSend") && error.contains("apt-get install d-itg"), "{error}");
+        let bare = Machine { is_root: true, ..Machine::default() };
+        let error = check_machine(&bare, &[]).expect_err("all is missing").to_string();
+        assert!(error.contains("mininet") && error.contains("openvswitch-switch"), "{error}");
+        let user = Machine { is_root: false, ..machine() };
+        assert!(matches!(check_machine(&user, &[]), Err(TestbedError::NotRoot)));
+    }
+}

@@ -1,0 +1,177 @@
+//! The network as the driver is told to build it: names, addresses, ports, rates and queues.
+
+use experiment::file::{Datapath, TestbedConfig};
+use experiment::world::{QueueLimit, SimConfig};
+use net::{HostIx, LinkIx, NodeIx, NodeKind, Topology, address};
+use serde::Serialize;
+
+/// Delays up to this are not emulated: a hop through a software switch takes longer than that.
+pub const IGNORED_DELAY_US: u64 = 100;
+
+/// A whole network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NetworkPlan {
+    /// Switches, in the order of the topology.
+    pub switches: Vec<SwitchPlan>,
+    /// Hosts, in the order of the topology.
+    pub hosts: Vec<HostPlan>,
+    /// Cables: one for both directions.
+    pub links: Vec<LinkPlan>,
+    /// Queue of a port of a switch.
+    pub switch_queue: Limit,
+    /// Queue of a host's interface.
+    pub host_queue: Limit,
+    /// `auto`, `user` or `kernel`.
+    pub datapath: &'static str,
+}
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SwitchPlan {
+    /// Its bridge: `ab` and the datapath id.
+    pub name: String,
+    /// As [`address::datapath_of`].
+    pub dpid: u64,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostPlan {
+    /// `ah` and its number.
+    pub name: String,
+    /// As [`address::host_ipv4`].
+    pub ip: String,
+    /// As [`address::host_mac`].
+    pub mac: String,
+    /// Its one interface.
+    pub interface: String,
+}
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkPlan {
+    /// One end.
+    pub a: EndPlan,
+    /// The other.
+    pub b: EndPlan,
+    /// Bits per second from a to b; `None`: as fast as it goes.
+    pub rate_ab: Option<u64>,
+    /// Bits per second from b to a.
+    pub rate_ba: Option<u64>,
+    /// Delay of each direction, microseconds; 0 where it is not emulated.
+    pub delay_us: u64,
+    /// The link from a to b, by its number in the topology.
+    #[serde(skip)]
+    pub forward: u32,
+}
+
+/// Where a cable is plugged in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndPlan {
+    /// Name of the switch or host.
+    pub node: String,
+    /// As [`address::port_of`].
+    pub port: u32,
+    /// Name of the interface.
+    pub interface: String,
+}
+
+/// Size of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// Packets.
+    Packets(u32),
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl NetworkPlan {
+    /// Of a topology whose hosts have one link each.
+    pub fn new(topology: &Topology, config: &SimConfig, testbed: &TestbedConfig) -> NetworkPlan {
+        let switches = (0..topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(topology, *node));
+        let switch = |node| SwitchPlan { name: switch_name(node), dpid: address::datapath_of(node) };
+        let links = (0..topology.links().len() as u32).map(LinkIx);
+        let host_queue = Limit::Packets(config.host.queue_packets);
+        NetworkPlan {
+            switches: switches.map(switch).collect(),
+            hosts: (0..topology.hosts().len() as u32).map(|host| host_plan(topology, HostIx(host))).collect(),
+            links: links
+                .filter(|link| link.0 < link.reverse().0)
+                .map(|link| cable(topology, link, testbed.is_shaped))
+                .collect(),
+            switch_queue: match config.switch.limit {
+                QueueLimit::Packets(packets) => Limit::Packets(packets),
+                QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
+            },
+            host_queue,
+            datapath: match testbed.datapath {
+                // Without a shaper the kernel's datapath changes nothing that is asked for.
+                Datapath::Auto | Datapath::User | Datapath::Kernel => testbed.datapath.name(),
+            },
+        }
+    }
+
+    /// The interface that sends on a link, and whether it is a switch's.
+    pub fn sender(&self, topology: &Topology, link: LinkIx) -> (String, bool) {
+        let from = topology.link(link).from;
+        (interface(topology, link), is_switch(topology, from))
+    }
+}
+
+/// Whether a node is a switch.
+pub fn is_switch(topology: &Topology, node: NodeIx) -> bool {
+    topology.node(node).kind == NodeKind::Switch
+}
+
+/// The bridge of a switch.
+pub fn switch_name(node: NodeIx) -> String {
+    format!("ab{}", address::datapath_of(node))
+}
+
+/// The name of a host.
+pub fn host_name(host: HostIx) -> String {
+    format!("ah{}", host.0)
+}
+
+/// The interface at the sending end of a link.
+pub fn interface(topology: &Topology, link: LinkIx) -> String {
+    format!("{}-eth{}", node_name(topology, topology.link(link).from), address::port_of(topology, link))
+}
+
+fn node_name(topology: &Topology, node: NodeIx) -> String {
+    if is_switch(topology, node) {
+        return switch_name(node);
+    }
+    let host = topology.hosts().iter().position(|host| *host == node).unwrap_or(usize::MAX);
+    host_name(HostIx(host as u32))
+}
+
+fn host_plan(topology: &Topology, host: HostIx) -> HostPlan {
+    let mac = address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":");
+    let link = topology.out_links(topology.host(host)).first();
+    HostPlan {
+        name: host_name(host),
+        ip: address::host_ipv4(host).to_string(),
+        mac,
+        interface: link.map(|link| interface(topology, *link)).unwrap_or_default(),
+    }
+}
+
+fn cable(topology: &Topology, link: LinkIx, is_shaped: bool) -> LinkPlan {
+    let end = |link: LinkIx| EndPlan {
+        node: node_name(topology, topology.link(link).from),
+        port: address::port_of(topology, link),
+        interface: interface(topology, link),
+    };
+    let rate = |link: LinkIx| is_shaped.then(|| topology.link(link).rate.as_bps());
+    let delay_us = topology.link(link).delay.as_us_f64().round() as u64;
+    LinkPlan {
+        a: end(link),
+        b: end(link.reverse()),
+        rate_ab: rate(link),
+        rate_ba: rate(link.reverse()),
+        delay_us: if delay_us > IGNORED_DELAY_US { delay_us } else { 0 },
+        forward: link.0,
+    }
+}

@@ -1,0 +1,282 @@
+//! The world of emulated networks.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use experiment::Experiment;
+use experiment::file::{RuleSource, Variant};
+use experiment::summary;
+use experiment::world::{Ended, FailureKind, Job, NotEnded, RunProgress, World};
+use net::{LinkIx, Time};
+use serde_json::json;
+
+use crate::checks::{check_experiment, check_machine, on_switches, source_of};
+use crate::clock::{now_ns, seconds};
+use crate::controller::Controller;
+use crate::driver::{self, Machine};
+use crate::error::TestbedError;
+use crate::live::Live;
+use crate::outcome::{Material, outcome};
+use crate::plan::NetworkPlan;
+use crate::proof::prove;
+use crate::rules::{Choice, StaticRoutes, no_rules};
+use crate::series::Sample;
+use crate::traffic::{self, Span};
+
+/// Emulated networks on this machine, one at a time. A network stays up from one run to the next that wants the same.
+pub struct Testbed {
+    machine: Machine,
+    folder: PathBuf,
+    /// The `anabranch` program, which is the controller too.
+    program: PathBuf,
+    live: Mutex<Option<Live>>,
+}
+
+impl Testbed {
+    /// Looks at the machine. `program` is the `anabranch` that is to be the controller.
+    ///
+    /// # Errors
+    /// Python is not there.
+    pub fn new(program: PathBuf) -> Result<Testbed, TestbedError> {
+        Ok(Testbed { machine: driver::machine()?, folder: driver::folder(), program, live: Mutex::new(None) })
+    }
+
+    /// Refuses what cannot be run here.
+    ///
+    /// # Errors
+    /// Not root, something is not installed, or the first key of the file that asks for what is not there.
+    pub fn check(&self, experiment: &Experiment) -> Result<(), TestbedError> {
+        let sources: Vec<_> = experiment.variants.iter().map(source_of).collect();
+        check_machine(&self.machine, &sources)?;
+        check_experiment(experiment, &self.machine)
+    }
+
+    /// Builds the network of the first variant and leaves it up; answers the configuration of a controller for it, unless
+    /// it has static rules.
+    ///
+    /// # Errors
+    /// As [`Testbed::check`], or the network cannot be built.
+    pub fn up(&self, experiment: &Experiment) -> Result<Option<PathBuf>, TestbedError> {
+        self.check(experiment)?;
+        let variant = &experiment.variants[0];
+        let mut live = self.build(variant)?;
+        let config = match variant.testbed.rules {
+            RuleSource::Static => {
+                let rules = StaticRoutes::new(&variant.topology, Choice::First).rules();
+                live.ask("rules", json!({"rules": rules}))?;
+                None
+            }
+            RuleSource::Controller => {
+                let balancer = on_switches(&experiment.balancers[0])?;
+                let (poll, seed) = (variant.config.control.poll, experiment.seeds[0]);
+                let wanted = crate::controller::Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080 };
+                let path = crate::controller::write_config(&self.folder, &variant.topology, &wanted)?;
+                live.ask("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
+                Some(path)
+            }
+        };
+        live.driver.detach()?;
+        Ok(config)
+    }
+
+    /// Takes the network down, if one is up.
+    ///
+    /// # Errors
+    /// Something was left, which [`driver::down`] may clean.
+    pub fn close(&self) -> Result<(), TestbedError> {
+        match self.live().take() {
+            Some(live) => live.driver.stop(),
+            None => Ok(()),
+        }
+    }
+
+    fn live(&self) -> MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn build(&self, variant: &Variant) -> Result<Live, TestbedError> {
+        let plan = NetworkPlan::new(&variant.topology, &variant.config, &variant.testbed);
+        let live = Live::build(plan, &variant.topology, &self.folder)?;
+        std::fs::create_dir_all(&live.folder).map_err(driver::file_error("make", &live.folder))?;
+        Ok(live)
+    }
+
+    fn execute(&self, job: &Job<'_>, wanted: &mut dyn FnMut() -> bool) -> Result<Ended, TestbedError> {
+        let mut place = self.live();
+        let plan = NetworkPlan::new(job.scenario.topology, &job.scenario.config.clone(), &job.variant.testbed);
+        if let Some(other) = place.take_if(|live| live.plan != plan) {
+            other.driver.stop()?;
+        }
+        let mut live = match place.take() {
+            Some(live) => live,
+            None => self.build(job.variant)?,
+        };
+        match self.run_on(&mut live, job, wanted) {
+            Ok(ended) => {
+                *place = Some(live);
+                Ok(ended)
+            }
+            Err(cause) => {
+                // What went wrong is told; a network in an unknown state is of no use to the next run.
+                let _ = live.driver.stop();
+                Err(cause)
+            }
+        }
+    }
+
+    fn run_on(&self, live: &mut Live, job: &Job<'_>, wanted: &mut dyn FnMut() -> bool) -> Result<Ended, TestbedError> {
+        let (topology, options) = (job.scenario.topology, &job.variant.testbed);
+        let source = source_of(job.variant);
+        live.ask("controller", json!({"target": null}))?;
+        let span = Duration::from_secs_f64(options.proof.as_s_f64());
+        let proof = prove(&mut live.driver, topology, &live.hosts, options.is_shaped, span, wanted)?;
+        let mut controller = match options.rules {
+            RuleSource::Static => {
+                let rules = StaticRoutes::new(topology, Choice::First).rules();
+                live.ask("rules", json!({"rules": rules}))?;
+                None
+            }
+            RuleSource::Controller => {
+                live.ask("rules", json!({"rules": no_rules(topology)}))?;
+                Some(self.control(live, job, wanted)?)
+            }
+        };
+        let before = live.driver.counters()?;
+        live.samples.clear();
+        let start_ns = now_ns() + traffic::lead_ns(source, job.scenario.flows.flows.len());
+        let until = job.scenario.config.stop.until.unwrap_or_default();
+        let span = Span { start_ns, end_ns: start_ns + until.as_ps() / 1000 };
+        let interval_s = options.sample.as_s_f64();
+        live.ask("sample", json!({"interval_s": interval_s, "from": seconds(start_ns) - interval_s}))?;
+        self.schedule_failures(live, job, span)?;
+        let seen = traffic::send(live, source, &job.scenario, span, wanted)?;
+        live.listen(Duration::ZERO)?;
+        live.ask("sample", json!({"interval_s": 0}))?;
+        let after = live.driver.counters()?;
+        if let Some(controller) = &mut controller {
+            controller.check()?;
+        }
+        let origin = seconds(start_ns);
+        let taken = std::mem::take(&mut live.samples);
+        let mut samples: Vec<Sample> = taken.into_iter().map(|(t, ports)| Sample { t: t - origin, ports }).collect();
+        samples.push(Sample { t: after.t - origin, ports: after.ports.clone() });
+        let material = Material {
+            scenario: &job.scenario,
+            plan: &live.plan,
+            span,
+            seen: &seen,
+            samples: &samples,
+            before: &before,
+            after: &after,
+            sample: options.sample,
+        };
+        let record = self.record(live, options.rules, source.name(), &seen, (&before, &after), &proof);
+        drop(controller);
+        Ok(Ended { outcome: outcome(&material), decision_us: 0.0, testbed: Some(record) })
+    }
+
+    /// Starts the controller and waits until it knows the network.
+    fn control(
+        &self,
+        live: &mut Live,
+        job: &Job<'_>,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<Controller, TestbedError> {
+        let balancer = on_switches(job.scenario.balancer)?;
+        let poll = job.scenario.config.control.poll;
+        let mut controller =
+            Controller::start(&self.program, &live.folder, job.scenario.topology, &balancer, poll, job.scenario.seed)?;
+        live.ask("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
+        controller.wait_until_known(job.scenario.topology, wanted)?;
+        Ok(controller)
+    }
+
+    fn schedule_failures(&self, live: &mut Live, job: &Job<'_>, span: Span) -> Result<(), TestbedError> {
+        for failure in &job.scenario.config.failures {
+            let FailureKind::LinkDown(link) = failure.kind else { continue };
+            let cable = LinkIx(link.0.min(link.reverse().0)).0;
+            let Some(number) = live.plan.links.iter().position(|link| link.forward == cable) else { continue };
+            let change = |up: bool, at: Time| json!({"link": number, "up": up, "at": seconds(span.at(at))});
+            live.ask("link", change(false, failure.at))?;
+            if let Some(until) = failure.until {
+                live.ask("link", change(true, until))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record(
+        &self,
+        live: &Live,
+        rules: RuleSource,
+        source: &str,
+        seen: &crate::seen::Seen,
+        (before, after): (&driver::Counters, &driver::Counters),
+        proof: &crate::proof::Proof,
+    ) -> summary::Testbed {
+        let version = |version: &Option<String>| version.clone().unwrap_or_default();
+        let received: u64 = seen.flows.iter().map(|flow| flow.received).sum();
+        let delay: u64 = seen.flows.iter().map(|flow| flow.delay_sum_ns).sum();
+        let gap = seen.flows.iter().map(|flow| flow.longest_gap_ns).max().unwrap_or(0);
+        summary::Testbed {
+            versions: [
+                ("kernel".to_owned(), self.machine.kernel.clone()),
+                ("mininet".to_owned(), version(&self.machine.mininet)),
+                ("openvswitch".to_owned(), version(&self.machine.openvswitch)),
+            ]
+            .into(),
+            datapath: live.datapath.clone(),
+            rules: if rules == RuleSource::Static { "static" } else { "controller" }.to_owned(),
+            source: source.to_owned(),
+            proof_sent: proof.sent,
+            proof_lost: 0,
+            proof_packets_per_s: proof.packets_per_s,
+            proof_delay_mean_us: proof.delay_mean_us,
+            built_s: live.built_s,
+            switch_cpu: (after.switch_cpu_s - before.switch_cpu_s) / (after.t - before.t).max(1e-9),
+            delay_mean_us: if received == 0 { 0.0 } else { delay as f64 / 1e3 / received as f64 },
+            longest_gap_us: gap as f64 / 1e3,
+        }
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        // Nobody is left to be told; what could not be cleaned is in the journal.
+        let _ = self.close();
+    }
+}
+
+impl World for Testbed {
+    fn name(&self) -> &'static str {
+        "testbed"
+    }
+
+    fn jobs_max(&self) -> usize {
+        1
+    }
+
+    fn identity(&self, variant: &Variant) -> String {
+        format!("{:?}", variant.testbed)
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(Testbed::check(self, experiment)?)
+    }
+
+    fn run(&self, job: &Job<'_>, progress: &mut dyn FnMut(&RunProgress) -> bool) -> Result<Ended, NotEnded> {
+        let flows_listed = job.scenario.flows.flows.len() as u64;
+        let began = now_ns();
+        let mut wanted = || {
+            let now = Time::from_ns(now_ns() - began);
+            progress(&RunProgress { now, flows_done: 0, flows_listed, events: 0 })
+        };
+        match self.execute(job, &mut wanted) {
+            Ok(ended) => Ok(ended),
+            Err(TestbedError::Interrupted) => Err(NotEnded::Interrupted),
+            Err(cause) => Err(NotEnded::World(Box::new(cause))),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! D-ITG: an `ITGRecv` in every receiving host, an `ITGSend` for every flow, their logs decoded by `ITGDec`.
+//!
+//! It is asked for the rate of the experiment, as F0 did; what paces it is the buffer of its socket.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use experiment::world::Scenario;
+use net::{HostIx, address};
+
+use super::{DRAIN, Span, gap, starts, wait_for, wait_until};
+use crate::driver::{Program, file_error};
+use crate::error::TestbedError;
+use crate::live::Live;
+use crate::plan::host_name;
+use crate::seen::{FlowSeen, Seen, failed};
+use crate::sockets::PORT;
+
+/// Sends the flows of a run.
+pub(super) fn send(
+    live: &mut Live,
+    scenario: &Scenario<'_>,
+    span: Span,
+    is_wanted: &mut dyn FnMut() -> bool,
+) -> Result<Seen, TestbedError> {
+    let flows = &scenario.flows.flows;
+    let starts = starts(flows)?;
+    let folder = live.folder.join("d-itg");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
+    live.exits.clear();
+    let receivers: BTreeSet<u32> = flows.iter().map(|flow| flow.dst.0).collect();
+    let log = |name: &str| folder.join(format!("{name}.txt"));
+    for host in &receivers {
+        let name = format!("recv-{host}");
+        let argv = ["ITGRecv".to_owned(), "-l".to_owned(), format!("{name}.log")].to_vec();
+        let host = host_name(HostIx(*host));
+        spawn(live, &name, &host, argv, &log(&name), &folder, None)?;
+    }
+    let mut senders = Vec::new();
+    for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
+        let name = format!("send-{number}");
+        let at_ns = span.at(*start);
+        let left_ms = span.end_ns.saturating_sub(at_ns) / 1_000_000;
+        let gap = gap(scenario, flow, false);
+        let mut argv: Vec<String> = vec!["ITGSend".into(), "-a".into(), address::host_ipv4(flow.dst).to_string()];
+        // No source port of ours (`-sp`): ITGSend 2.8.1 cannot bind one where there is no IPv6.
+        argv.extend(["-rp".into(), PORT.to_string()]);
+        argv.extend(["-T".into(), "UDP".into(), "-c".into(), scenario.config.transport.mss_bytes.to_string()]);
+        if gap.min_per_s < gap.max_per_s {
+            argv.extend(["-U".into(), gap.min_per_s.to_string(), gap.max_per_s.to_string()]);
+        } else {
+            argv.extend(["-C".into(), gap.min_per_s.to_string()]);
+        }
+        argv.extend(["-t".into(), left_ms.to_string(), "-l".into(), format!("{name}.log")]);
+        let host = host_name(flow.src);
+        spawn(live, &name, &host, argv, &log(&name), &folder, Some(crate::clock::seconds(at_ns)))?;
+        senders.push(name);
+    }
+    wait_until(live, span.end_ns, is_wanted)?;
+    // A sender is done when what it has left in its socket's buffer has been sent and its receiver has said so.
+    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), is_wanted)?;
+    if let Some(name) = late.first() {
+        return Err(failed(name, format!("had not ended long after its time: {}", tail(&log(name)))));
+    }
+    let names: Vec<String> = receivers.iter().map(|host| format!("recv-{host}")).collect();
+    live.ask("kill", serde_json::json!({"programs": names, "signal": 2}))?;
+    wait_for(live, &names, Duration::from_secs(10), is_wanted)?;
+    if let Some((name, code)) = live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
+        return Err(failed(name, format!("ended with {code}: {}", tail(&log(name)))));
+    }
+    let mut seen = Vec::new();
+    for (number, flow) in flows.iter().enumerate() {
+        let sent = decode(&folder.join(format!("send-{number}.log")))?;
+        let received = decode(&folder.join(format!("recv-{}.log", flow.dst.0)))?;
+        let nothing =
+            || failed("ITGSend", format!("left no record of flow {number}: {}", tail(&log(&format!("send-{number}")))));
+        let sent = sent.into_iter().next().ok_or_else(nothing)?;
+        // Nothing may have arrived.
+        let received = received.into_iter().find(|flow| flow.from == sent.from).unwrap_or_default();
+        let first_ns = span.at(starts[number]);
+        seen.push(FlowSeen {
+            first_ns,
+            last_ns: (first_ns + (received.seconds * 1e9) as u64).min(span.end_ns),
+            is_all_sent: sent.bytes >= flow.size_bytes,
+            is_complete: received.bytes >= flow.size_bytes,
+            bytes: received.bytes.min(flow.size_bytes),
+            sent: sent.packets,
+            received: received.packets,
+            delay_sum_ns: (received.delay_mean_s * 1e9 * received.packets as f64) as u64,
+            ..FlowSeen::default()
+        });
+    }
+    Ok(Seen { flows: seen, has_packets: true })
+}
+
+fn spawn(
+    live: &mut Live,
+    name: &str,
+    host: &str,
+    argv: Vec<String>,
+    log: &Path,
+    cwd: &Path,
+    at_s: Option<f64>,
+) -> Result<(), TestbedError> {
+    live.driver.spawn(&Program { name, host: Some(host), argv, log, cwd, at_s })
+}
+
+/// What a log says of one flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Decoded {
+    /// Sender's address and port.
+    from: String,
+    seconds: f64,
+    packets: u64,
+    bytes: u64,
+    delay_mean_s: f64,
+}
+
+fn decode(log: &PathBuf) -> Result<Vec<Decoded>, TestbedError> {
+    let output = Command::new("ITGDec").arg(log).output();
+    let output = output.map_err(|cause| failed("ITGDec", format!("cannot be started: {cause}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(failed("ITGDec", format!("cannot read {}: {}", log.display(), text.lines().last().unwrap_or(""))));
+    }
+    Ok(parse(&text))
+}
+
+/// Takes the words of `ITGDec` apart: a block per flow, then one of totals without `From`.
+fn parse(text: &str) -> Vec<Decoded> {
+    let mut flows: Vec<Decoded> = Vec::new();
+    let mut is_in_flow = false;
+    for line in text.lines() {
+        if line.contains("TOTAL RESULTS") {
+            is_in_flow = false;
+        }
+        if let Some(from) = line.strip_prefix("From ") {
+            flows.push(Decoded { from: from.trim().to_owned(), ..Decoded::default() });
+            is_in_flow = true;
+        }
+        let (Some(flow), true, Some((name, value))) = (flows.last_mut(), is_in_flow, line.split_once('=')) else {
+            continue;
+        };
+        let number: f64 = value.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+        match name.trim() {
+            "Total time" => flow.seconds = number,
+            "Total packets" => flow.packets = number as u64,
+            "Bytes received" => flow.bytes = number as u64,
+            "Average delay" => flow.delay_mean_s = number,
+            _ => {}
+        }
+    }
+    flows
+}
+
+fn tail(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_of_a_log_are_told_apart_from_its_totals() {
+        let flow = |number: u32, packets: u32| {
+            format!(
+                "----\nFlow number: {number}\nFrom 10.0.0.{number}:10001\nTo    10.0.0.9:7000\n----\nTotal time = 9.5 s\n\
+                 Total packets = {packets}\nAverage delay = 0.002000 s\nBytes received = {}\nPackets dropped = 0 (0.00 %)\n",
+                packets * 1472
+            )
+        };
+        let text = format!("{}{}\n**** TOTAL RESULTS ****\nTotal packets = 999\n", flow(1, 100), flow(2, 50));
+        let flows = parse(&text);
+        assert_eq!(flows.len(), 2);
+        assert_eq!((flows[1].from.as_str(), flows[1].packets, flows[1].bytes), ("10.0.0.2:10001", 50, 73_600));
+        assert_eq!((flows[0].seconds, flows[0].delay_mean_s), (9.5, 0.002));
+    }
+}

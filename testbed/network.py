@@ -1,0 +1,260 @@
+"""The emulated network: Mininet's hosts and links, Open vSwitch's bridges, queues by tc."""
+
+import json
+import os
+import subprocess
+import time
+
+from journal import Refused, is_interface
+from openvswitch import OpenVSwitch, has_kernel_datapath, run
+
+OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
+
+
+def has_qdisc(kind, *options):
+    """Whether the kernel has a queueing discipline; tried on an interface of our own in a namespace of our own."""
+    script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root {kind} {' '.join(options)}"
+    done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def queue_limit(limit):
+    """A leaf queue as tc wants it: so many packets or so many bytes."""
+    return f"pfifo limit {limit['packets']}" if "packets" in limit else f"bfifo limit {limit['bytes']}"
+
+
+class Network:
+    """One network as planned: see `plan.rs` for the fields of the plan."""
+
+    def __init__(self, plan, journal):
+        # Mininet is imported late: `down` must work where it is not installed.
+        from mininet.net import Mininet
+        from mininet.node import Host, OVSSwitch
+
+        self.plan = plan
+        self.journal = journal
+        self.switch_class, self.host_class = OVSSwitch, Host
+        self.net = Mininet(controller=None, build=False)
+        self.ovs = OpenVSwitch(journal)
+        self.datapath = None
+
+    def start(self):
+        """Builds everything; answers what was built and which datapath is in use."""
+        taken = [name for name in self.interfaces() if is_interface(name)]
+        if taken:
+            raise Refused(f"there is an interface {taken[0]} already, which is not ours: remove it first")
+        wanted = self.plan["datapath"]
+        has_kernel = wanted != "user" and has_kernel_datapath()
+        if wanted == "kernel" and not has_kernel:
+            raise Refused("testbed.datapath = \"kernel\": this kernel has no module openvswitch; use \"auto\" or \"user\"")
+        self.datapath = "kernel" if has_kernel else "user"
+        self.ovs.start()
+        self.switch_class.setup()
+        for name in self.interfaces():
+            self.journal.add(interface=name)
+        self.add_nodes()
+        self.add_links()
+        self.start_switches()
+        self.send_first_packet()
+        self.journal.restore_sysctls()
+        self.tune()
+        self.configure_hosts()
+        return {"datapath": self.datapath}
+
+    def interfaces(self):
+        """Names of all interfaces in the namespace of the switches."""
+        names = [switch["name"] for switch in self.plan["switches"]]
+        switches = set(names)
+        for link in self.plan["links"]:
+            names += [end["interface"] for end in (link["a"], link["b"]) if end["node"] in switches]
+        return names
+
+    def add_nodes(self):
+        for host in self.plan["hosts"]:
+            node = self.net.addHost(host["name"], cls=self.host_class, ip=None, mac=None)
+            self.journal.process(node.pid)
+        for switch in self.plan["switches"]:
+            node = self.net.addSwitch(
+                switch["name"], cls=self.switch_class, dpid=f"{switch['dpid']:016x}", datapath=self.datapath,
+                protocols="OpenFlow13,OpenFlow15", failMode="secure", batch=True,
+            )
+            self.journal.process(node.pid)
+
+    def add_links(self):
+        for link in self.plan["links"]:
+            a, b = link["a"], link["b"]
+            self.net.addLink(
+                a["node"], b["node"], port1=a["port"], port2=b["port"], intfName1=a["interface"], intfName2=b["interface"]
+            )
+
+    def start_switches(self):
+        switches = self.net.switches
+        for switch in switches:
+            switch.start([])
+        self.switch_class.batchStartup(switches)
+        ports = {}
+        names = {switch["name"] for switch in self.plan["switches"]}
+        for link in self.plan["links"]:
+            ports.update({end["interface"]: end["port"] for end in (link["a"], link["b"]) if end["node"] in names})
+        self.ovs.verify(ports)
+        self.ovs.check()
+
+    def send_first_packet(self):
+        """Makes the userspace datapath send: only then does it make the socket for all its sending, which has to have the large
+        buffer, while sockets of hosts made later have to have the usual one."""
+        if self.datapath != "user":
+            return
+        switch = self.plan["switches"][0]["name"]
+        port = next(end for link in self.plan["links"] for end in (link["a"], link["b"]) if end["node"] == switch)
+        # To nobody, of the type kept for local experiments (IEEE 802).
+        frame = "0200000000ff" + "0200000000fe" + "88b5" + "00" * 46
+        before = self.counters()[port["interface"]][4]
+        self.ovs.send(switch, port["port"], frame)
+        until = time.monotonic() + 10
+        while self.counters()[port["interface"]][4] <= before:
+            if time.monotonic() > until:
+                raise Refused(f"Open vSwitch sends nothing out of {port['interface']}")
+            time.sleep(0.01)
+
+    def ends(self):
+        """Every end of every link with the rate it sends at and its queue; the node's pid."""
+        hosts = {host["name"] for host in self.plan["hosts"]}
+        for link in self.plan["links"]:
+            for end, rate in ((link["a"], link["rate_ab"]), (link["b"], link["rate_ba"])):
+                is_host = end["node"] in hosts
+                limit = self.plan["host_queue" if is_host else "switch_queue"]
+                yield end, rate, link["delay_us"], limit, is_host
+
+    def tune(self):
+        """Rates, queues, delays and offloads: one batch for all switches, one for each host."""
+        batches = {}
+        for end, rate, delay_us, limit, is_host in self.ends():
+            lines = batches.setdefault(end["node"] if is_host else None, ([], []))
+            lines[0].extend(self.shaping(end["interface"], rate, delay_us, limit))
+            lines[1].append(end["interface"])
+        for node, (shaping, interfaces) in batches.items():
+            inside = self.inside(node)
+            if shaping:
+                run(*inside, "tc", "-batch", "-", text="\n".join(shaping) + "\n")
+            script = "\n".join(
+                f"ethtool -K {name} {OFFLOADS} >/dev/null 2>&1\n"
+                f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6\nip link set {name} up" for name in interfaces
+            )
+            run(*inside, "sh", "-c", script)
+
+    def shaping(self, name, rate, delay_us, limit):
+        """Lines for tc: a token bucket at the link's rate, below it the queue, below that the delay."""
+        if rate is None:
+            return []
+        # A bucket of two packets: more would let bursts through that a wire would not.
+        lines = [
+            f"qdisc add dev {name} root handle 5: htb default 1",
+            f"class add dev {name} parent 5: classid 5:1 htb rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100",
+        ]
+        if delay_us:
+            # netem delays after the queue it holds itself; its limit is that queue.
+            packets = limit.get("packets") or max(1, limit["bytes"] // 1514)
+            return lines + [f"qdisc add dev {name} parent 5:1 handle 10: netem delay {delay_us}us limit {packets}"]
+        return lines + [f"qdisc add dev {name} parent 5:1 handle 10: {queue_limit(limit)}"]
+
+    def inside(self, node):
+        """Words before a command that is to run in a host; none for the namespace of the switches."""
+        return [] if node is None else ["mnexec", "-a", str(self.net.nameToNode[node].pid)]
+
+    def configure_hosts(self):
+        """Addresses and, as in F0, neighbours known beforehand."""
+        hosts = self.plan["hosts"]
+        for host in hosts:
+            name = host["interface"]
+            lines = ["link set lo up", f"link set {name} address {host['mac']}", f"addr add {host['ip']}/8 dev {name}"]
+            lines += [f"link set {name} up"]
+            lines += [
+                f"neigh replace {other['ip']} lladdr {other['mac']} dev {name} nud permanent"
+                for other in hosts if other is not host
+            ]
+            run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+    def counters(self):
+        """Of every port of a switch: bytes, packets and drops received, then sent."""
+        counters = {}
+        with open("/proc/net/dev", encoding="ascii") as file:
+            for line in file.readlines()[2:]:
+                name, _, numbers = line.partition(":")
+                name = name.strip()
+                if name.startswith("ab") and "-eth" in name:
+                    n = numbers.split()
+                    counters[name] = [int(n[i]) for i in (0, 1, 3, 8, 9, 11)]
+        return counters
+
+    def queues(self):
+        """Of every shaped interface: packets its queue has dropped, and packets in it."""
+        found = {}
+        for node in [None] + [host["name"] for host in self.plan["hosts"]]:
+            for queue in json.loads(run(*self.inside(node), "tc", "-s", "-j", "qdisc", "show") or "[]"):
+                if queue.get("kind") == "htb" and queue.get("root"):
+                    found[queue["dev"]] = {"drops": queue["drops"], "backlog": queue["qlen"]}
+        return found
+
+    def host_counters(self):
+        """Of every host: packets its interface sent, IP packets it received, datagrams its sockets could not take."""
+        found = {}
+        for host in self.plan["hosts"]:
+            pid = self.net.nameToNode[host["name"]].pid
+            with open(f"/proc/{pid}/net/snmp", encoding="ascii") as file:
+                lines = [line.split() for line in file]
+            of = {}
+            for names, values in zip(lines[::2], lines[1::2]):
+                of.update({names[0] + name: int(value) for name, value in zip(names[1:], values[1:])})
+            with open(f"/proc/{pid}/net/dev", encoding="ascii") as file:
+                numbers = next(line for line in file if line.strip().startswith(host["interface"] + ":")).split(":")[1].split()
+            found[host["name"]] = {
+                "sent": int(numbers[9]), "received": of["Ip:InReceives"], "socket_drops": of["Udp:InErrors"],
+            }
+        return found
+
+    def set_link(self, index, is_up):
+        """Plugs a cable in or out, at both ends."""
+        link = self.plan["links"][index]
+        names = {switch["name"] for switch in self.plan["switches"]}
+        for end in (link["a"], link["b"]):
+            if end["node"] in names:
+                run("ip", "link", "set", end["interface"], "up" if is_up else "down")
+
+    def stop(self):
+        """Takes everything down; what does not go is left to the journal."""
+        switches = [switch["name"] for switch in self.plan["switches"]]
+        try:
+            words = []
+            for name in switches:
+                words += ["--", "--if-exists", "del-br", name]
+            subprocess.run(["ovs-vsctl", "--timeout=20", *words[1:]], capture_output=True, check=False)
+        finally:
+            self.ovs.stop()
+
+
+def host_pids(network):
+    """The process that holds each host's namespace."""
+    return {host["name"]: network.net.nameToNode[host["name"]].pid for host in network.plan["hosts"]}
+
+
+def machine():
+    """What this machine can do: see `Machine` in driver.rs."""
+    try:
+        from mininet.net import VERSION as mininet
+    except ImportError:
+        mininet = None
+    from openvswitch import version
+
+    is_root = os.geteuid() == 0
+    tools = ("ITGSend", "ITGRecv", "ITGDec", "iperf3", "tc", "ip", "ethtool", "mnexec", "ovs-vsctl", "ovs-ofctl", "ovsdb-server")
+    paths = os.environ.get("PATH", "").split(":") + ["/usr/sbin", "/sbin"]
+    return {
+        "is_root": is_root,
+        "mininet": mininet,
+        "openvswitch": version(),
+        "has_kernel_datapath": is_root and has_kernel_datapath(),
+        "has_netem": is_root and has_qdisc("netem", "delay", "1ms"),
+        "has_htb": is_root and has_qdisc("htb"),
+        "tools": [tool for tool in tools if any(os.access(os.path.join(path, tool), os.X_OK) for path in paths)],
+        "kernel": os.uname().release,
+    }
