@@ -16,6 +16,10 @@ use crate::sequence::{Sequence, Slot};
 use crate::stage::{self, Graph};
 use crate::unsure::{self, Hops};
 
+/// How long improvements wait between stages at most. Queues of slow networks may take longer to drain, but a base that
+/// spreads traffic badly for minutes is worse than a packet that has to be sent again.
+const PAUSE_MAX: Time = Time::from_ms(500);
+
 /// Stands for switches that are not known, in graphs of next hops.
 const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
 
@@ -237,7 +241,7 @@ impl Base {
         self.has_more = false;
         self.draining.retain(|(_, until)| now < *until);
         let is_confirmed = |fading: &mut (Slot, u64, Arc<[NextHop]>)| fabric.is_confirmed(fading.0.0, fading.1);
-        let until = now.saturating_add(network.drain_time_of(self.longest_way));
+        let until = now.saturating_add(network.drain_time_of(self.longest_way).min(PAUSE_MAX));
         let confirmed: BTreeSet<NodeIx> = self.fading.extract_if(.., is_confirmed).map(|((_, to), _, _)| to).collect();
         self.draining.extend(confirmed.into_iter().map(|to| (to, until)));
         self.longest_way = 0;
@@ -288,7 +292,7 @@ impl Base {
             sequence.put(0, narrower.into_iter().map(|node| (node, *to)));
             self.longest_way = self.longest_way.max(longest_way.unwrap_or(old.len() as u32));
             sequence.drain(
-                network.drain_time_of(self.longest_way),
+                network.drain_time_of(self.longest_way).min(PAUSE_MAX),
                 is_waiting || self.draining.iter().any(|(dst, _)| dst == to),
             );
             for (stage, group) in stage::by_depth(&wider, new).into_iter().enumerate() {
