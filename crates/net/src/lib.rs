@@ -7,6 +7,7 @@ pub mod bisection;
 pub mod export;
 pub mod families;
 pub mod import;
+pub mod mistake;
 pub mod paths;
 pub mod random;
 pub mod routes;

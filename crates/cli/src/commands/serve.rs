@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use daemon::config::{self, ConfigError};
+use daemon::config;
 use daemon::settings::LogFormat;
 use daemon::{Daemon, Settings};
-use experiment::file::{FileError, Place};
 
 use crate::failure::Failure;
 
@@ -72,7 +71,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 /// What file and options say together.
 fn settings(args: &Args) -> Result<Settings, Failure> {
     let mut settings = match &args.config {
-        Some(file) => config::load(file).map_err(config_failure)?,
+        Some(file) => config::load(file)?,
         None => Settings::default(),
     };
     if let Some(listen) = args.listen {
@@ -142,21 +141,4 @@ fn start_failure(error: &daemon::StartError) -> Failure {
         daemon::StartError::Listen { .. } => failure.with_hint("choose another address with --listen or --http"),
         _ => failure,
     }
-}
-
-/// The same mistake, as files of experiments have them.
-fn config_failure(error: ConfigError) -> Failure {
-    let place = match error.place.clone() {
-        config::Place::Text { file, text, span } => Place::Text { file, text, span },
-        config::Place::File(file) => Place::File(file),
-        config::Place::Argument(argument) => Place::Argument(argument),
-    };
-    let mut mistake = FileError::new(place, error.key.clone(), error.message.clone());
-    if let Some(cause) = &error.cause {
-        mistake = mistake.with_cause(cause);
-    }
-    if let Some(hint) = &error.hint {
-        mistake = mistake.with_hint(hint);
-    }
-    Failure::File(mistake)
 }

@@ -1,17 +1,16 @@
 //! Configuration files.
 
-mod error;
 mod section;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use net::mistake::{FileError, Place};
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 use toml::de::DeTable;
 
-pub use error::{ConfigError, Mistake, Place};
 use section::{Section, Source};
 
 use crate::balancer;
@@ -34,10 +33,10 @@ const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
 ///
 /// # Errors
 /// The first mistake, with its place and what would do.
-pub fn load(file: &Path) -> Result<Settings, ConfigError> {
+pub fn load(file: &Path) -> Result<Settings, FileError> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|error| {
-        ConfigError::new(Place::File(name.clone()), "", "the configuration cannot be read").with_cause(error)
+        FileError::new(Place::File(name.clone()), "", "the configuration cannot be read").with_cause(error)
     })?;
     parse(&name, &text, file.parent().unwrap_or(Path::new("")))
 }
@@ -46,12 +45,12 @@ pub fn load(file: &Path) -> Result<Settings, ConfigError> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, ConfigError> {
+pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileError> {
     let source = Source { name: name.to_owned(), text: text.into() };
     let table = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         let place = Place::Text { file: name.to_owned(), text: source.text.clone(), span };
-        ConfigError::new(place, "", error.message().trim().replace('\n', ", "))
+        FileError::new(place, "", error.message().trim().replace('\n', ", "))
     })?;
     let top = Section::top(&source, table.get_ref(), TOP)?;
     let mut settings = Settings::default();
@@ -85,23 +84,23 @@ fn set<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-fn address(section: &Section<'_>, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
+fn address(section: &Section<'_>, key: &str) -> Result<Option<SocketAddr>, FileError> {
     let parsed = section.parsed(key, "an address with a port");
     parsed.map_err(|error| error.with_hint("write an address and a port, such as \"0.0.0.0:6653\" or \"[::]:6653\""))
 }
 
-fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, ConfigError> {
+fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
     if !section.is_there() {
         return Ok(None);
     }
-    let file = |key: &str| -> Result<PathBuf, ConfigError> {
+    let file = |key: &str| -> Result<PathBuf, FileError> {
         let hint = "TLS needs certificate, key and ca: the certificates of both sides are checked";
         Ok(folder.join(section.text(key)?.ok_or_else(|| section.missing(key).with_hint(hint))?))
     };
     Ok(Some(Tls { certificate: file("certificate")?, key: file("key")?, ca: file("ca")? }))
 }
 
-fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), ConfigError> {
+fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
     set(&mut config.seed, top.count("seed", 0..=u64::MAX)?);
     set(&mut config.owner, top.count("owner", 1..=0xffff)?.map(|owner| owner as u16));
     let section = top.section("control", CONTROL)?;
@@ -149,7 +148,7 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), C
     Ok(())
 }
 
-fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), ConfigError> {
+fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), FileError> {
     let datapath = DatapathId(section.datapath("switch")?);
     let port = section.count("port", 1..=u64::from(PortNo::MAX.0))?.ok_or_else(|| section.missing("port"))?;
     Ok((datapath, PortNo(port as u32)))
@@ -172,8 +171,8 @@ pub(crate) fn mac_address(text: &str) -> Option<MacAddr> {
     parts.next().is_none().then_some(MacAddr(bytes))
 }
 
-fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> Result<(), ConfigError> {
-    let count = |key| Ok::<_, ConfigError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
+fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> Result<(), FileError> {
+    let count = |key| Ok::<_, FileError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
     set(&mut limits.connections, count("connections")?);
     set(&mut limits.handshaking, count("handshaking")?);
     set(&mut limits.handshake_timeout, section.quantity("handshake_timeout")?);

@@ -4,11 +4,10 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use net::mistake::{FileError, Place};
 use net::{UnitError, words::hint};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-use super::error::{ConfigError, Place};
 
 /// The file a configuration is read from.
 #[derive(Clone, Debug)]
@@ -30,12 +29,12 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Section<'a> {
     /// The top of the file, with the keys there are.
-    pub(super) fn top(source: &'a Source, table: &'a DeTable<'a>, known: &[&str]) -> Result<Section<'a>, ConfigError> {
+    pub(super) fn top(source: &'a Source, table: &'a DeTable<'a>, known: &[&str]) -> Result<Section<'a>, FileError> {
         Section { source, path: String::new(), table: Some(table), span: 0..0 }.checked(known)
     }
 
     /// Refuses keys that are not `known`.
-    fn checked(self, known: &[&str]) -> Result<Section<'a>, ConfigError> {
+    fn checked(self, known: &[&str]) -> Result<Section<'a>, FileError> {
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name: &str = key.get_ref();
             if !known.contains(&name) {
@@ -57,31 +56,31 @@ impl<'a> Section<'a> {
             path => format!("{path}.{key}"),
         }
     }
-    fn error_at(&self, span: Range<usize>, key: &str, message: impl Into<String>) -> ConfigError {
+    fn error_at(&self, span: Range<usize>, key: &str, message: impl Into<String>) -> FileError {
         let place = Place::Text { file: self.source.name.clone(), text: self.source.text.clone(), span };
-        ConfigError::new(place, self.full(key), message)
+        FileError::new(place, self.full(key), message)
     }
     /// An error at the value of a key, or at the section where the key is missing.
-    pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ConfigError {
+    pub(super) fn error(&self, key: &str, message: impl Into<String>) -> FileError {
         let span = self.get(key).map_or(self.span.clone(), Spanned::span);
         self.error_at(span, key, message)
     }
 
-    fn table_of(&self, name: &str, path: String, value: &'a Value<'a>) -> Result<Section<'a>, ConfigError> {
+    fn table_of(&self, name: &str, path: String, value: &'a Value<'a>) -> Result<Section<'a>, FileError> {
         match value.get_ref() {
             DeValue::Table(table) => Ok(Section { source: self.source, path, table: Some(table), span: value.span() }),
             other => Err(self.error_at(value.span(), name, format!("must be a table, not {}", kind(other)))),
         }
     }
     /// A table of this one.
-    pub(super) fn section(&self, name: &str, known: &[&str]) -> Result<Section<'a>, ConfigError> {
+    pub(super) fn section(&self, name: &str, known: &[&str]) -> Result<Section<'a>, FileError> {
         match self.get(name) {
             None => Ok(Section { source: self.source, path: self.full(name), table: None, span: self.span.clone() }),
             Some(value) => self.table_of(name, self.full(name), value)?.checked(known),
         }
     }
     /// A list of tables of this one.
-    pub(super) fn sections(&self, name: &str, known: &[&str]) -> Result<Vec<Section<'a>>, ConfigError> {
+    pub(super) fn sections(&self, name: &str, known: &[&str]) -> Result<Vec<Section<'a>>, FileError> {
         let Some(value) = self.get(name) else { return Ok(Vec::new()) };
         let DeValue::Array(items) = value.get_ref() else {
             return Err(self.error(name, "must be a list of tables").with_hint(format!("write `[[{name}]]`")));
@@ -97,7 +96,7 @@ impl<'a> Section<'a> {
     }
 
     /// Text.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ConfigError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, FileError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::String(text)) => Ok(Some(text)),
@@ -105,20 +104,20 @@ impl<'a> Section<'a> {
         }
     }
     /// Text that stands for something.
-    pub(super) fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, ConfigError> {
+    pub(super) fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, FileError> {
         let parse = |text: &str| text.parse().map_err(|_| self.error(key, format!("`{text}` is not {what}")));
         self.text(key)?.map(parse).transpose()
     }
     /// Text that must be there.
-    pub(super) fn required<T: FromStr>(&self, key: &str, what: &str) -> Result<T, ConfigError> {
+    pub(super) fn required<T: FromStr>(&self, key: &str, what: &str) -> Result<T, FileError> {
         self.parsed(key, what)?.ok_or_else(|| self.missing(key))
     }
     /// The error of a key that must be there.
-    pub(super) fn missing(&self, key: &str) -> ConfigError {
+    pub(super) fn missing(&self, key: &str) -> FileError {
         self.error(key, "is missing")
     }
     /// A quantity with its unit, above zero.
-    pub(super) fn quantity<T>(&self, key: &str) -> Result<Option<T>, ConfigError>
+    pub(super) fn quantity<T>(&self, key: &str) -> Result<Option<T>, FileError>
     where
         T: FromStr<Err = UnitError> + Default + PartialEq,
     {
@@ -134,7 +133,7 @@ impl<'a> Section<'a> {
         }
     }
     /// A whole number in a range.
-    pub(super) fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ConfigError> {
+    pub(super) fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, FileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let DeValue::Integer(number) = value.get_ref() else {
             return Err(self.error(key, format!("must be a whole number, not {}", kind(value.get_ref()))));
@@ -148,7 +147,7 @@ impl<'a> Section<'a> {
         }
     }
     /// The position of a word in `words`.
-    pub(super) fn choice(&self, key: &str, words: &[&str]) -> Result<Option<usize>, ConfigError> {
+    pub(super) fn choice(&self, key: &str, words: &[&str]) -> Result<Option<usize>, FileError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().position(|word| *word == text) {
             Some(position) => Ok(Some(position)),
@@ -158,7 +157,7 @@ impl<'a> Section<'a> {
         }
     }
     /// The number of a switch: a number, or text of hexadecimal digits, in pairs with colons or not.
-    pub(super) fn datapath(&self, key: &str) -> Result<u64, ConfigError> {
+    pub(super) fn datapath(&self, key: &str) -> Result<u64, FileError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Err(self.missing(key)),
             Some(DeValue::String(text)) => super::datapath(text)

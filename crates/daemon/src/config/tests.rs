@@ -41,7 +41,7 @@ switch = 161
 port = 1
 "#;
 
-fn read(text: &str) -> Result<Settings, ConfigError> {
+fn read(text: &str) -> Result<Settings, FileError> {
     parse("a.toml", text, Path::new("etc"))
 }
 

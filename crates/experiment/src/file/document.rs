@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::error::{FileError, Place};
+use net::mistake::{FileError, Place};
 
 /// Where a key or value was written.
 #[derive(Clone, Debug, PartialEq)]

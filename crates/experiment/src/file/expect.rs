@@ -5,9 +5,9 @@ use net::words::hint;
 
 use super::Experiment;
 use super::document::{At, Data};
-use super::error::FileError;
 use super::section::{Section, number};
 use crate::claims::{Claim, Comparison, Metric, Selection, Window};
+use net::mistake::FileError;
 
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
 

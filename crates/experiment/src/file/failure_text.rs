@@ -1,7 +1,7 @@
 //! Failures on one line: `link-rate:20%,fraction=0.2`, as `--failure` and lists of texts write them.
 
 use super::document::{At, Data, Document, Entry, Table, Value};
-use super::error::FileError;
+use net::mistake::FileError;
 
 /// Turns every text among the failures of a document into the table it stands for.
 pub(crate) fn expand(document: &mut Document) -> Result<(), FileError> {

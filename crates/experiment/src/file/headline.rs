@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::document::Document;
-use super::error::{FileError, Place};
 use super::section::Section;
+use net::mistake::{FileError, Place};
 
 /// The words of an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,6 @@
 mod control;
 mod describe;
 mod document;
-mod error;
 mod expect;
 mod failure_text;
 mod failures;
@@ -49,10 +48,10 @@ use std::sync::Arc;
 use net::Topology;
 use sim::SimConfig;
 
-pub use error::{FileError, Mistake, Place};
 pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
+pub use net::mistake::{FileError, Mistake, Place};
 pub use testbed::{Datapath, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use net::Topology;
 use net::import::{self, Coordinates, ImportOptions};
 
-use super::error::FileError;
 use super::inputs::Inputs;
 use super::section::Section;
+use net::mistake::FileError;
 
 const IMPORT_KEYS: [&str; 6] = ["rate", "delay", "coordinates", "hosts_per_node", "host_rate", "host_delay"];
 

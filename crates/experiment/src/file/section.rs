@@ -6,8 +6,8 @@ use std::str::FromStr;
 use net::{Bytes, UnitError, words::hint};
 
 use super::document::{At, Data, Document, Table, Value};
-use super::error::FileError;
 use super::keys;
+use net::mistake::FileError;
 
 /// A table being read; a table that is not there reads as empty.
 pub(crate) struct Section<'a> {

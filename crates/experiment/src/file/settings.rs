@@ -8,10 +8,10 @@ use sim::{
 
 use super::control::control;
 use super::document::Data;
-use super::error::FileError;
 use super::failures;
 use super::section::Section;
 use super::transport::transport;
+use net::mistake::FileError;
 
 /// Reads everything of a run that is neither network nor traffic.
 pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {

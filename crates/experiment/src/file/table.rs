@@ -4,8 +4,8 @@
 //! section is turned into values of the rest of the file, so that what was run is an ordinary experiment again.
 
 use super::document::{Data, Document, Entry, Value};
-use super::error::FileError;
 use super::section::Section;
+use net::mistake::FileError;
 
 /// Keys of the section and what they stand for.
 const STANDS_FOR: [(&str, &str); 3] = [("loads", "traffic.load"), ("flows", "traffic.flows"), ("seeds", "seeds")];

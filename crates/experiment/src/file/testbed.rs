@@ -2,8 +2,8 @@
 
 use net::Time;
 
-use super::error::FileError;
 use super::section::Section;
+use net::mistake::FileError;
 
 /// How a run is made on an emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use traffic::{
     StartUnit, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace, Warning,
 };
 
-use super::error::FileError;
 use super::inputs::Inputs;
 use super::section::{Section, number};
 use super::traffic_sources;
+use net::mistake::FileError;
 
 /// What is sent in one variant of an experiment.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use traffic::{
 };
 
 use super::document::Data;
-use super::error::FileError;
 use super::inputs::Inputs;
 use super::section::Section;
 use super::traffic_plan::{ReadTraffic, TrafficPlan};
+use net::mistake::FileError;
 
 /// A source of traffic: the key that chooses it, and the other keys it takes.
 pub(crate) struct Source {

@@ -4,8 +4,8 @@ use net::Bandwidth;
 use sim::{Dcqcn, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
 
 use super::document::Data;
-use super::error::FileError;
 use super::section::Section;
+use net::mistake::FileError;
 
 /// Kinds as files name them.
 const KINDS: [&str; 6] = ["newreno", "dctcp", "cubic", "udp", "spray", "rdma"];

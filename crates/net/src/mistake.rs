@@ -1,10 +1,10 @@
-//! What is wrong with an experiment, and where it is written.
+//! What is wrong with a file a user wrote (an experiment, a configuration), and where it is written.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A mistake in an experiment; boxed, so that results stay small where all is well.
+/// A mistake in a file; boxed, so that results stay small where all is well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError(Box<Mistake>);
 
