@@ -3,6 +3,7 @@
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
+use crate::bundle::Bundle;
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Masked;
 
@@ -28,6 +29,8 @@ pub enum Action {
     SetQueue(u32),
     /// Decrement the TTL.
     DecNwTtl,
+    /// Send out of one of several ports (Open vSwitch).
+    Bundle(Bundle),
 }
 
 impl Action {

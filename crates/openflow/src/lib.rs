@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod address;
+pub mod bundle;
 pub mod channel;
 pub mod error;
 pub mod frame;
@@ -19,6 +20,7 @@ pub mod wire_len;
 
 pub use action::{Action, Bucket, Instructions, SetField};
 pub use address::MacAddr;
+pub use bundle::Bundle;
 pub use channel::{ConnectionId, FromController, ToController};
 pub use error::*;
 pub use headers::Headers;

@@ -78,6 +78,7 @@ pub fn actions_len(actions: &[Action]) -> usize {
     let length = |action: &Action| match action {
         // Every field that can be set is at most 6 bytes long: 8 to 14 bytes with its headers, padded to 16.
         Action::Output { .. } | Action::SetField(_) => 16,
+        Action::Bundle(bundle) => 32 + (2 * bundle.ports().count()).next_multiple_of(8),
         Action::Group(_) | Action::PushVlan(_) | Action::PopVlan | Action::SetQueue(_) | Action::DecNwTtl => 8,
     };
     actions.iter().map(length).sum()

@@ -34,7 +34,7 @@ impl ActionSet {
             Action::PushVlan(tag) => self.push_vlan = Some(tag),
             Action::PopVlan => self.pops_vlan = true,
             // Refused when entries and groups are made.
-            Action::SetQueue(_) | Action::DecNwTtl => {}
+            Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
         }
     }
 
@@ -62,7 +62,7 @@ pub fn change(action: &Action, headers: &mut Headers) -> Result<(), NotPossible>
         Action::PushVlan(_) if headers.vlan.is_some() => return Err(NotPossible),
         Action::PushVlan(_) => (headers.vlan, headers.vlan_pcp) = (Some(0), 0),
         Action::PopVlan => (headers.vlan, headers.vlan_pcp) = (None, 0),
-        Action::Output { .. } | Action::Group(_) | Action::SetQueue(_) | Action::DecNwTtl => {}
+        Action::Output { .. } | Action::Group(_) | Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
     }
     Ok(())
 }

@@ -129,6 +129,8 @@ impl Targets<'_> {
             // There is one queue to a port, and headers have no TTL here: both actions are optional.
             Action::SetQueue(_) => Err(BadAction::BadQueue),
             Action::DecNwTtl => Err(BadAction::BadType),
+            // Plain OpenFlow 1.3: nothing of any experimenter.
+            Action::Bundle(_) => Err(BadAction::BadExperimenter),
         }
     }
 

@@ -397,6 +397,10 @@ fn words(action: &Action) -> String {
         Action::Group(group) => format!("group:{}", group.0),
         Action::PushVlan(eth_type) => format!("push_vlan:{eth_type:#06x}"),
         Action::PopVlan => "pop_vlan".to_owned(),
+        Action::Bundle(bundle) => {
+            let members: Vec<String> = bundle.ports().map(|port| port.0.to_string()).collect();
+            format!("bundle(symmetric_l3l4+udp,{},hrw,ofport,members:{})", bundle.basis, members.join(","))
+        }
         Action::SetField(SetField::VlanVid(vid)) => format!("set_field:{vid}->vlan_vid"),
         other => format!("{other:?}"),
     }

@@ -5,6 +5,7 @@ use super::oxm::{read_set_field, write_set_field};
 use super::reader::{Fault, Reader};
 use super::writer::Writer;
 use crate::action::{Action, Bucket, Instructions};
+use crate::bundle::Bundle;
 use crate::error::{BadAction, BadInstruction, ErrorKind, GroupModFailed};
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Masked;
@@ -19,6 +20,20 @@ mod action_type {
     pub const DEC_NW_TTL: u16 = 24;
     pub const SET_FIELD: u16 = 25;
     pub const EXPERIMENTER: u16 = 0xffff;
+}
+
+/// `NXAST_BUNDLE` of Open vSwitch (ovs-actions(7), "The bundle action").
+mod bundle {
+    pub const NICIRA: u32 = 0x2320;
+    pub const SUBTYPE: u16 = 12;
+    /// `NX_BD_ALG_HRW`.
+    pub const HIGHEST_RANDOM_WEIGHT: u16 = 1;
+    /// `NX_HASH_FIELDS_SYMMETRIC_L3L4_UDP`.
+    pub const SYMMETRIC_L3L4_UDP: u16 = 3;
+    /// `NXM_OF_IN_PORT`: members are ports.
+    pub const IN_PORT: u32 = 0x0000_0002;
+    /// Bytes before the members.
+    pub const LEN: usize = 32;
 }
 
 /// Types of instructions (`OFPIT_*`).
@@ -81,7 +96,8 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, Fault> {
         }
         action_type::EXPERIMENTER => {
             let error = ErrorKind::BadAction(BadAction::BadExperimenter);
-            return Err(Fault::unknown(offset, error, "action of an experimenter"));
+            let unknown = || Fault::unknown(offset, error, "action of an experimenter");
+            Action::Bundle(read_bundle(&mut body)?.ok_or_else(unknown)?)
         }
         _ => {
             let error = ErrorKind::BadAction(BadAction::BadType);
@@ -90,6 +106,41 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, Fault> {
     };
     body.end()?;
     Ok(action)
+}
+
+/// The rest of an experimenter's action, if it is a bundle such as [`write_bundle`] writes: others are not known.
+fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, Fault> {
+    let (vendor, subtype) = (body.u32()?, body.u16()?);
+    if (vendor, subtype) != (bundle::NICIRA, bundle::SUBTYPE) || body.len() < bundle::LEN - 10 {
+        return Ok(None);
+    }
+    let (algorithm, fields, basis) = (body.u16()?, body.u16()?, body.u16()?);
+    let (member_type, count, destination) = (body.u32()?, body.u16()?, (body.u16()?, body.u32()?));
+    body.skip(4)?;
+    let is_known = (algorithm, fields, member_type, destination)
+        == (bundle::HIGHEST_RANDOM_WEIGHT, bundle::SYMMETRIC_L3L4_UDP, bundle::IN_PORT, (0, 0));
+    if !is_known || body.len() != (2 * usize::from(count)).next_multiple_of(8) {
+        return Ok(None);
+    }
+    let mut ports = Vec::with_capacity(usize::from(count));
+    for _ in 0..count {
+        ports.push(PortNo(u32::from(body.u16()?)));
+    }
+    body.skip(body.len())?;
+    Ok(Bundle::new(basis, ports))
+}
+
+fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
+    writer.u32(bundle::NICIRA);
+    writer.u16(bundle::SUBTYPE);
+    writer.u16(bundle::HIGHEST_RANDOM_WEIGHT);
+    writer.u16(bundle::SYMMETRIC_L3L4_UDP);
+    writer.u16(bundle.basis);
+    writer.u32(bundle::IN_PORT);
+    writer.u16(bundle.ports().count() as u16);
+    // Nothing is loaded into a field: the port is sent out of.
+    writer.zeros(2 + 4 + 4);
+    bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
 
 /// Writes a list of actions.
@@ -130,6 +181,12 @@ fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeErr
         Action::DecNwTtl => {
             head(writer, action_type::DEC_NW_TTL, 8);
             writer.zeros(4);
+        }
+        Action::Bundle(bundle) => {
+            head(writer, action_type::EXPERIMENTER, 0);
+            write_bundle(writer, &bundle);
+            writer.pad_to_8(start);
+            writer.patch_len(start, 2, "an action")?;
         }
         Action::SetField(field) => {
             head(writer, action_type::SET_FIELD, 0);

@@ -176,6 +176,7 @@ fn changes() -> Vec<Golden> {
         metadata: Some(Masked { value: 1, mask: 0xff }),
         goto: Some(TableId(2)),
     };
+    let bundle = Bundle::new(77, [1, 2, 2].map(PortNo)).map(Action::Bundle).expect("three members");
     let flags = FlowModFlags { send_flow_removed: true, ..FlowModFlags::default() };
     let add = FlowMod { cookie: 0x77, idle_timeout_s: 30, flags, ..FlowMod::add(TableId(1), 200, udp, instructions) };
     let arp = Match { eth_type: Some(0x0806), arp_op: Some(1), ..Match::default() };
@@ -207,6 +208,17 @@ fn changes() -> Vec<Golden> {
              0002 0018 00000000 0000000000000001 00000000000000ff
              0001 0008 02 000000",
             Message::FlowMod(add),
+        ),
+        // ovs-actions(7), struct nx_action_bundle: vendor, subtype, algorithm, fields, basis, type and number of members,
+        // bits and field to load, zeros; members.
+        golden(
+            "flow-mod bundle",
+            "040e0068 01020304  0000000000000000 0000000000000000 01 00 0000 0000 0005 ffffffff ffffffff ffffffff
+             0000 0000
+             0001 0004 00000000
+             0004 0030 00000000
+             ffff 0028 00002320 000c 0001 0003 004d 00000002 0003 0000 00000000 00000000 0001 0002 0002 0000",
+            Message::FlowMod(FlowMod::add(TableId(1), 5, Match::default(), Instructions::apply(vec![bundle]))),
         ),
         golden(
             "flow-mod delete strict",

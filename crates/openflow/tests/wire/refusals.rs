@@ -207,6 +207,29 @@ fn actions() {
         // Copy TTL outwards; one of an experimenter.
         ("000b 0008 00000000", 64, BadAction::BadType),
         ("ffff 0010 00002320 0000 000000000000", 64, BadAction::BadExperimenter),
+        // Bundles: cut; another hash; loaded into a field; without members; the port 0; fewer members than it says.
+        ("ffff 0018 00002320 000c 0001 0003 004d 00000002 0001 0000", 64, BadAction::BadExperimenter),
+        (
+            "ffff 0028 00002320 000c 0001 0002 004d 00000002 0001 0000 00000000 00000000 0001 000000000000",
+            64,
+            BadAction::BadExperimenter,
+        ),
+        (
+            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0001 0010 00010002 00000000 0001 000000000000",
+            64,
+            BadAction::BadExperimenter,
+        ),
+        ("ffff 0020 00002320 000c 0001 0003 004d 00000002 0000 0000 00000000 00000000", 64, BadAction::BadExperimenter),
+        (
+            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0002 0000 00000000 00000000 0001 000000000000",
+            64,
+            BadAction::BadExperimenter,
+        ),
+        (
+            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0005 0000 00000000 00000000 0001 0001 0001 0001",
+            64,
+            BadAction::BadExperimenter,
+        ),
         // The input port, IPv6 and a register cannot be set; a mask; lengths; values.
         ("0019 0010 80000004 00000001 00000000", 68, BadAction::BadSetType),
         ("0019 0010 00010004 00000001 00000000", 68, BadAction::BadSetType),

@@ -129,6 +129,11 @@ pub fn set_field() -> impl Strategy<Value = SetField> {
     ]
 }
 
+fn bundle() -> impl Strategy<Value = Bundle> {
+    let members = proptest::collection::vec((1..0xff00u32).prop_map(PortNo), 1..=Bundle::MEMBERS_MAX);
+    (any::<u16>(), members).prop_map(|(basis, ports)| Bundle::new(basis, ports).expect("physical ports, not too many"))
+}
+
 pub fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         (port(), any::<u16>()).prop_map(|(port, max_len)| Action::Output { port, max_len }),
@@ -138,6 +143,7 @@ pub fn action() -> impl Strategy<Value = Action> {
         Just(Action::PopVlan),
         any::<u32>().prop_map(Action::SetQueue),
         Just(Action::DecNwTtl),
+        bundle().prop_map(Action::Bundle),
     ]
 }
 
