@@ -20,8 +20,9 @@ use crate::pairs::Pairs;
 use crate::pins::Pins;
 use crate::ports::Ports;
 use crate::session::{Reaction, Session};
+use crate::spread::Means;
 use crate::stats::Sample;
-use crate::{Config, Event, Output, Tally};
+use crate::{Config, Event, Output, Spread, Tally};
 
 /// How long a controller that meets a switch with rules of an earlier life waits to know the network before it judges
 /// them.
@@ -140,7 +141,8 @@ impl Controller {
         self.wake(now);
         match input {
             ToController::Connected(connection) => {
-                self.sessions.insert(connection, Session::new(now, self.config.owner));
+                self.sessions
+                    .insert(connection, Session::new(now, self.config.owner, self.config.spread == Spread::Auto));
                 self.send(connection, Session::hello());
             }
             ToController::Disconnected(connection) => self.lost(connection),
@@ -300,6 +302,7 @@ impl Controller {
         let datapath = session.features.expect("a ready session has features").datapath;
         let (rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
         let (ports, is_partial) = (session.ports.clone(), session.is_partial);
+        let manufacturer = session.manufacturer.clone();
         if self.connections.is_empty() {
             // It was the controller that was cut off: the others get their time to come back from now on.
             for status in self.status.values_mut().filter(|status| !status.is_online) {
@@ -320,6 +323,8 @@ impl Controller {
         }
         let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
         self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
+        let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
+        self.fabric.switch(node).set_means(means);
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
         // One that was lost while it was held back is not known any better.
         let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);

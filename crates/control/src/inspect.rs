@@ -28,6 +28,9 @@ pub struct SwitchFacts {
     pub groups_wanted: usize,
     /// Rules it would not have.
     pub rules_refused: usize,
+    /// How it divides flows among next hops: `groups` (by its own hash), `bundles` (Open vSwitch's, with a basis of its
+    /// own) or `shuffled-groups`.
+    pub spread: &'static str,
     /// Whether all of it has been confirmed.
     pub is_settled: bool,
 }
@@ -96,6 +99,7 @@ impl Controller {
                 rules_wanted: installer.map_or(0, |installer| installer.desired.len()),
                 groups_wanted: installer.map_or(0, |installer| installer.groups.len()),
                 rules_refused: installer.map_or(0, |installer| installer.refused.len()),
+                spread: installer.map_or_else(Default::default, crate::install::Installer::means).words(),
                 is_settled: installer.is_none_or(crate::install::Installer::is_settled),
             }
         })

@@ -18,6 +18,7 @@ use openflow::{
 
 use crate::compile::destination;
 use crate::sequence::PATIENCE;
+use crate::spread::{Division, Means};
 
 /// What names a rule on a switch. Ordered as switches list them: by table, priority (highest first), match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -109,6 +110,10 @@ pub(crate) struct Installer {
     reconciled_at: u64,
     /// What may be there instead of what was sent on a connection that was lost; `None`: perhaps nothing.
     doubtful: Vec<(RuleKey, Option<Rule>)>,
+    /// How it divides flows among next hops.
+    means: Means,
+    /// Buckets as they were wanted, of rules that divide: the switch may turn out to need other means.
+    divided: BTreeMap<RuleKey, Arc<[Bucket]>>,
 }
 
 impl Installer {
@@ -138,11 +143,17 @@ impl Installer {
             confirmed: 0,
             reconciled_at: 0,
             doubtful: Vec::new(),
+            means: Means::default(),
+            divided: BTreeMap::new(),
         }
     }
 
     /// Wants a rule, or wants it gone.
     pub(crate) fn set(&mut self, key: RuleKey, wanted: Option<Wanted>) {
+        match wanted.as_ref().and_then(|wanted| wanted.group.clone()) {
+            Some(buckets) => self.divided.insert(key, buckets),
+            None => self.divided.remove(&key),
+        };
         let rule = wanted.map(|wanted| self.resolve(wanted));
         let before = match &rule {
             Some(rule) => self.desired.insert(key, rule.clone()),
@@ -157,6 +168,24 @@ impl Installer {
             self.refused.remove(&key);
             self.mark(key);
         }
+    }
+
+    /// How it divides flows among next hops is known now, or another way than before: rules that do so are others.
+    pub(crate) fn set_means(&mut self, means: Means) {
+        if std::mem::replace(&mut self.means, means) == means {
+            return;
+        }
+        for (key, buckets) in self.divided.clone() {
+            let rule = self.desired.get(&key).expect("a rule that divides is wanted");
+            let mut instructions = rule.instructions.clone();
+            instructions.apply.retain(|action| !matches!(action, Action::Group(_) | Action::Bundle(_)));
+            let (cookie, idle_timeout_s) = (rule.cookie, rule.idle_timeout_s);
+            self.set(key, Some(Wanted { cookie, idle_timeout_s, instructions, group: Some(buckets) }));
+        }
+    }
+    /// How it divides flows among next hops.
+    pub(crate) fn means(&self) -> Means {
+        self.means
     }
 
     /// Number to wait for until everything wanted so far has been confirmed.
@@ -346,12 +375,13 @@ impl Installer {
     }
     fn ports_of_rule(&self, rule: &Rule) -> Vec<PortNo> {
         let output = |action: &Action| match action {
-            Action::Output { port, .. } => Some(*port),
-            _ => None,
+            Action::Output { port, .. } => vec![*port],
+            Action::Bundle(bundle) => bundle.ports().collect(),
+            _ => Vec::new(),
         };
         let buckets = rule.group.and_then(|group| self.groups_installed.get(&group));
         let behind = buckets.into_iter().flat_map(|buckets| buckets.iter()).flat_map(|bucket| &bucket.actions);
-        rule.instructions.apply.iter().chain(behind).filter_map(output).collect()
+        rule.instructions.apply.iter().chain(behind).flat_map(output).collect()
     }
 
     fn survey_group(&mut self, found: &GroupDescription) {
@@ -554,7 +584,14 @@ impl Installer {
     fn resolve(&mut self, wanted: Wanted) -> Rule {
         let Wanted { cookie, idle_timeout_s, mut instructions, group } = wanted;
         let flags = FlowModFlags { send_flow_removed: idle_timeout_s > 0, ..FlowModFlags::default() };
-        let group = group.map(|buckets| self.acquire(buckets));
+        let group = match group.map(|buckets| self.means.divide(&buckets)) {
+            Some(Division::Group(buckets)) => Some(self.acquire(buckets)),
+            Some(Division::Action(action)) => {
+                instructions.apply.push(action);
+                None
+            }
+            None => None,
+        };
         instructions.apply.extend(group.map(Action::Group));
         Rule { cookie, idle_timeout_s, flags, instructions, group }
     }

@@ -29,6 +29,7 @@ mod pins;
 mod ports;
 mod sequence;
 mod session;
+mod spread;
 mod stage;
 mod stats;
 mod timing;
@@ -69,6 +70,20 @@ pub struct Config {
     pub poll_interval: Time,
     /// Idle timeout of rules that count flows (first packets), s.
     pub flow_idle_timeout_s: u16,
+    /// How switches divide flows among several next hops.
+    pub spread: Spread,
+}
+
+/// How switches divide flows among several next hops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Spread {
+    /// Select groups, by whatever hash the switch has: for switches whose hashes are independent of each other.
+    #[default]
+    Switch,
+    /// Open vSwitch's hash with a basis per switch, on Open vSwitch; elsewhere as [`Spread::Shuffled`].
+    Auto,
+    /// Select groups with every bucket several times, in an order of the switch's own.
+    Shuffled,
 }
 
 impl Default for Config {
@@ -85,6 +100,7 @@ impl Default for Config {
             link_timeout: Time::from_s(35),
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
+            spread: Spread::Switch,
         }
     }
 }

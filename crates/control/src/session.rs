@@ -65,6 +65,10 @@ pub(crate) struct Session {
     is_cut: bool,
     asks_for_ours: bool,
     owner: u16,
+    /// Whether to ask who made the switch.
+    asks_maker: bool,
+    /// Who made it, if it was asked and has answered.
+    pub(crate) manufacturer: Option<String>,
     /// Round trip of the latest echo.
     pub(crate) rtt: Option<Time>,
     next_xid: u32,
@@ -78,9 +82,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// A connection just opened.
-    pub(crate) fn new(now: Time, owner: u16) -> Session {
+    pub(crate) fn new(now: Time, owner: u16, asks_maker: bool) -> Session {
         Session {
             owner,
+            asks_maker,
+            manufacturer: None,
             is_partial: false,
             is_cut: false,
             asks_for_ours: false,
@@ -166,7 +172,14 @@ impl Session {
                 }
                 self.state = State::Ports;
                 let config = SwitchConfig { flags: 0, miss_send_len: openflow::Action::WHOLE_PACKET };
-                Send(vec![Message::SetConfig(config), Message::MultipartRequest(MultipartRequest::PortDesc)])
+                let maker = self.asks_maker.then_some(Message::MultipartRequest(MultipartRequest::Desc));
+                let ports = Message::MultipartRequest(MultipartRequest::PortDesc);
+                Send([Some(Message::SetConfig(config)), maker, Some(ports)].into_iter().flatten().collect())
+            }
+            // Answered before the ports are; a switch that refuses to say is asked nothing more.
+            (State::Ports, Message::MultipartReply { reply: Reply::Desc(description), .. }) if self.asks_maker => {
+                self.manufacturer = Some(description.manufacturer.clone());
+                Nothing
             }
             (State::Ports, Message::MultipartReply { reply: Reply::PortDesc(ports), has_more })
                 if xid == self.awaited =>
@@ -354,7 +367,7 @@ mod tests {
 
     /// A session in a state, and the number of the request it waits on.
     fn session(state: State) -> (Session, Xid) {
-        let mut session = Session::new(Time::ZERO, 7);
+        let mut session = Session::new(Time::ZERO, 7, false);
         let answers = [
             Message::Hello { versions: 0b1_0010 },
             features(0),
@@ -598,6 +611,30 @@ mod tests {
         awaited = session.seal(ours).xid;
         let ready = session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(Vec::new()), false));
         assert_eq!((ready, session.is_partial), (Reaction::Ready, true));
+    }
+
+    #[test]
+    fn the_maker_is_asked_for_where_it_matters_and_need_not_answer() {
+        for (asks, answer) in [(false, None), (true, None), (true, Some("Nicira, Inc."))] {
+            let mut session = Session::new(Time::ZERO, 7, asks);
+            session.receive(Time::ZERO, Xid(0), &Message::Hello { versions: VERSION_1_3 });
+            let request = session.seal(Message::FeaturesRequest).xid;
+            let Reaction::Send(asked) = session.receive(Time::ZERO, request, &features(0)) else { panic!("{asks}") };
+            assert_eq!(asked.contains(&Message::MultipartRequest(MultipartRequest::Desc)), asks);
+            let sent: Vec<Xid> = asked.into_iter().map(|message| session.seal(message).xid).collect();
+            if asks {
+                let message = match answer {
+                    Some(maker) => {
+                        let manufacturer = maker.to_owned();
+                        reply(MultipartReply::Desc(openflow::Description { manufacturer, ..Default::default() }), false)
+                    }
+                    None => bad_type(),
+                };
+                assert_eq!(session.receive(Time::ZERO, sent[1], &message), Reaction::Nothing);
+            }
+            session.receive(Time::ZERO, *sent.last().unwrap(), &reply(MultipartReply::PortDesc(Vec::new()), false));
+            assert_eq!((session.state, session.manufacturer.as_deref()), (State::Groups, answer));
+        }
     }
 
     #[test]

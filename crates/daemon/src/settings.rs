@@ -103,7 +103,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([0, 0, 0, 0], 6653)),
             tls: None,
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
-            control: control::Config::default(),
+            control: control::Config { spread: control::Spread::Auto, ..control::Config::default() },
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
             state: None,
             limits: Limits::default(),

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use control::Spread;
 use net::mistake::{FileError, Place};
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
@@ -22,8 +23,15 @@ const TOP: &[&str] = &[
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
 const LOG: &[&str] = &["format", "filter"];
-const CONTROL: &[&str] =
-    &["echo_interval", "echo_timeout", "discovery_interval", "link_timeout", "poll_interval", "flow_idle_timeout"];
+const CONTROL: &[&str] = &[
+    "echo_interval",
+    "echo_timeout",
+    "discovery_interval",
+    "link_timeout",
+    "poll_interval",
+    "flow_idle_timeout",
+    "spread",
+];
 const LIMITS: &[&str] = &["connections", "handshaking", "handshake_timeout", "output_bytes", "write_timeout"];
 const LINKS: &[&str] = &["capacity"];
 const LINK: &[&str] = &["switch", "port", "capacity"];
@@ -125,6 +133,9 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
             let message = format!("{} is not above {shorter}, which is {}", values.1, values.0);
             return Err(section.error(longer, message));
         }
+    }
+    if let Some(spread) = section.choice("spread", &["auto", "switch", "shuffled"])? {
+        config.spread = [Spread::Auto, Spread::Switch, Spread::Shuffled][spread];
     }
     set(&mut config.default_capacity, top.section("links", LINKS)?.quantity("capacity")?);
     for link in top.sections("link", LINK)? {

@@ -22,6 +22,7 @@ discovery_interval = "2s"
 link_timeout = "5s"
 poll_interval = "500ms"
 flow_idle_timeout = "9s"
+spread = "shuffled"
 [limits]
 connections = 100
 handshaking = 10
@@ -55,6 +56,7 @@ fn every_key_is_read() {
     let config = settings.control;
     assert_eq!((config.seed, config.owner, config.flow_idle_timeout_s), (7, 0x1234, 9));
     assert_eq!(config.poll_interval, Time::from_ms(500));
+    assert_eq!((config.spread, Settings::default().control.spread), (Spread::Shuffled, Spread::Auto));
     let end = (DatapathId(0xa1), PortNo(3));
     assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));

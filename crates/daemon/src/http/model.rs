@@ -46,6 +46,10 @@ pub(crate) struct Switch {
     pub(crate) groups: usize,
     /// Rules it would not have.
     pub(crate) rules_refused: usize,
+    /// How it divides flows among next hops: `groups`, by its own hash; `bundles`, Open vSwitch's hash with a basis of its
+    /// own; `shuffled-groups`, every bucket several times in an order of its own.
+    #[schema(example = "bundles")]
+    pub(crate) spread: &'static str,
     /// Whether everything sent to it has been confirmed.
     pub(crate) is_settled: bool,
     /// Its ports.
@@ -301,6 +305,7 @@ impl Switch {
             rules: facts.rules_wanted,
             groups: facts.groups_wanted,
             rules_refused: facts.rules_refused,
+            spread: facts.spread,
             is_settled: facts.is_settled,
             ports: facts.ports.into_iter().map(port).collect(),
         }
