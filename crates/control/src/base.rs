@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Time};
 use openflow::PortNo;
 
-use crate::compile::{Compiler, base_key};
+use crate::compile::{Compiler, base_key, last_hop_key};
 use crate::fabric::Fabric;
 use crate::moves::Moves;
 use crate::network::{Beyond, Network};
@@ -150,6 +150,36 @@ impl Base {
     /// Whether rules may decide at a switch that are not those wanted.
     pub(crate) fn is_unsure(&self, node: NodeIx) -> bool {
         self.unsure.contains(&node)
+    }
+
+    /// Whether rules that lead from one switch to a host at `edge` are known to be there, on every way.
+    pub(crate) fn leads(
+        &self,
+        from: NodeIx,
+        address: Ipv4Addr,
+        edge: NodeIx,
+        network: &Network,
+        fabric: &Fabric,
+    ) -> bool {
+        // What a switch refuses it will not have for waiting.
+        let is_there = |node: NodeIx, key| {
+            let switch = fabric.switches.get(&node);
+            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.has_refused(&key))
+        };
+        let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
+        while let Some(node) = open.pop() {
+            if node == edge {
+                if !is_there(node, last_hop_key(address)) {
+                    return false;
+                }
+                continue;
+            }
+            let Some(hops) = self.hops.get(&(node, edge)).filter(|_| is_there(node, base_key(address))) else {
+                return false;
+            };
+            open.extend(hops.iter().filter_map(|hop| network.far_end(hop.link)).filter(|next| seen.insert(*next)));
+        }
+        true
     }
 
     /// Leads round switches that are not known to have the rules wanted; whether they are others than before.

@@ -147,9 +147,8 @@ impl Compiler {
     pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
         let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
         // Whichever of the two is removed first: no host ever gets a label.
-        let untagged = Match { vlan: Some(VlanMatch::Untagged), ..to(host) };
         [
-            self.forward(Purpose::Base, key(FORWARD, LAST, untagged), vec![Action::output(port)]),
+            self.forward(Purpose::Base, last_hop_key(host), vec![Action::output(port)]),
             self.forward(Purpose::Base, key(FORWARD, LAST_TAGGED, tagged), vec![Action::PopVlan, Action::output(port)]),
         ]
     }
@@ -197,6 +196,10 @@ impl Compiler {
 /// What names the base rule of a destination.
 pub(crate) fn base_key(host: Ipv4Addr) -> RuleKey {
     key(FORWARD, BASE, to(host))
+}
+/// What names the rule of a host of the switch itself, for packets without a label.
+pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
+    key(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
 }
 /// Whether a rule is about packets to a host.
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {

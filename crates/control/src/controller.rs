@@ -14,7 +14,7 @@ use crate::compile::{Compiler, Purpose, tuple_of};
 use crate::discovery::{Discovery, Status};
 use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
-use crate::hosts::{Arp, Claims};
+use crate::hosts::{Arp, Claims, HeldAnswers};
 use crate::network::{End, Network};
 use crate::pairs::Pairs;
 use crate::pins::Pins;
@@ -45,6 +45,7 @@ pub struct Controller {
     pub(crate) discovery: Discovery,
     pub(crate) ports: Ports,
     pub(crate) arp: Arp,
+    pub(crate) held_answers: HeldAnswers,
     pub(crate) claims: Claims,
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
@@ -53,7 +54,7 @@ pub struct Controller {
     pub(crate) load: Vec<LinkLoad>,
     pub(crate) polls_out: BTreeSet<DatapathId>,
     pub(crate) fabric: Fabric,
-    base: Base,
+    pub(crate) base: Base,
     pairs: Pairs,
     pins: Pins,
     placements: Placements,
@@ -103,6 +104,7 @@ impl Controller {
             discovery: Discovery::new(config.seed),
             ports: Ports::default(),
             arp: Arp::default(),
+            held_answers: HeldAnswers::default(),
             claims: Claims::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
@@ -339,7 +341,7 @@ impl Controller {
         let now = self.now;
         // Probes that met a neighbour before its rules were there are lost: another round before ports count as edges.
         let soon = self.config.discovery_interval.min(crate::discovery::EDGE_AFTER / 2);
-        self.discovery.next_round = self.discovery.next_round.min(now.saturating_add(soon));
+        self.discovery.bring_forward(now.saturating_add(soon));
         if self.needs.counters && self.next_poll.is_none() {
             self.next_poll = Some(now.saturating_add(self.config.poll_interval));
         }

@@ -4,7 +4,7 @@
 //! around the loop also gives the latency of the link: loop − half of the round trips to both switches (mechanisms.md
 //! §10.7), where a negative answer means that the round trips have changed, and the other direction's latency is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use net::{Stream, Time};
 use openflow::frame::Lldp;
@@ -14,6 +14,8 @@ use crate::network::{CONTROLLER_MAC, End};
 
 /// A live port that no probe has come back from for this long has no switch behind it.
 pub(crate) const EDGE_AFTER: Time = Time::from_ms(500);
+/// Time between two probes of a link that has not been confirmed since the latest round.
+const ASK_AGAIN: Time = Time::from_ms(1000);
 /// Probes of a port that may be under way at once.
 const PROBES_OUT: usize = 4;
 /// A new sample of a latency counts one part in this many.
@@ -32,7 +34,19 @@ pub(crate) struct Discovery {
     nonces: Stream,
     ports: BTreeMap<End, Port>,
     links: BTreeMap<(End, End), Confirmed>,
-    pub(crate) next_round: Time,
+    rounds: Rounds,
+}
+
+/// When ports are probed. Probes are lost where queues are full: what a round has not confirmed is asked again every
+/// [`ASK_AGAIN`], long before links expire.
+#[derive(Clone, Copy, Debug)]
+struct Rounds {
+    /// When something is due next.
+    next: Time,
+    /// When all ports are probed next.
+    next_full: Time,
+    /// When they were probed last.
+    since: Time,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +80,39 @@ pub(crate) struct Found {
 impl Discovery {
     pub(crate) fn new(seed: u64) -> Discovery {
         let nonces = Stream::new(seed, "discovery");
-        Discovery { nonces, ports: BTreeMap::new(), links: BTreeMap::new(), next_round: Time::MAX }
+        let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO };
+        Discovery { nonces, ports: BTreeMap::new(), links: BTreeMap::new(), rounds }
+    }
+
+    /// When ports are to be probed next; `None` before the first switch.
+    pub(crate) fn next_round(&self) -> Option<Time> {
+        Some(self.rounds.next).filter(|at| *at < Time::MAX)
+    }
+    /// All ports are to be probed at `at` at the latest.
+    pub(crate) fn bring_forward(&mut self, at: Time) {
+        self.rounds.next = self.rounds.next.min(at);
+        self.rounds.next_full = self.rounds.next_full.min(at);
+    }
+    /// The ports to probe now, of these that are up.
+    pub(crate) fn round(&mut self, now: Time, interval: Time, live: impl Iterator<Item = End>) -> Vec<End> {
+        let Rounds { next, next_full, since } = self.rounds;
+        if next > now {
+            return Vec::new();
+        }
+        let again = now.saturating_add(ASK_AGAIN.min(interval / 4));
+        if next_full <= now {
+            let next_full = next_after(now, next_full, interval);
+            self.rounds = Rounds { next: again.min(next_full), next_full, since: now };
+            return live.collect();
+        }
+        let late: BTreeSet<End> = self
+            .links
+            .iter()
+            .filter_map(|((from, _), link)| (link.is_up && link.at < since).then_some(*from))
+            .collect();
+        let late: Vec<End> = live.filter(|end| late.contains(end)).collect();
+        self.rounds.next = if late.is_empty() { next_full } else { again.min(next_full) };
+        late
     }
 
     /// A packet to send out of a port.
@@ -184,6 +230,12 @@ fn expiry(ends: &(End, End), link: &Confirmed, timeout: Time, status: &BTreeMap<
     Some(since.saturating_add(timeout))
 }
 
+/// The time `interval` after the last one, or after now if that has passed.
+pub(crate) fn next_after(now: Time, due: Time, interval: Time) -> Time {
+    let next = due.saturating_add(interval);
+    if next > now { next } else { now.saturating_add(interval) }
+}
+
 /// Latency of a link from the time around the loop controller → switch → link → switch → controller.
 fn one_way(around: Time, near_rtt: Time, far_rtt: Time) -> Option<Time> {
     around.as_ps().checked_sub(near_rtt.as_ps() / 2 + far_rtt.as_ps() / 2).map(Time::from_ps)
@@ -240,6 +292,30 @@ mod tests {
         assert_eq!(discovery.heard(ms(2), (DatapathId(3), PortNo(1)), &probe, rtts), None, "replayed elsewhere");
         assert_eq!(discovery.heard(ms(2), B, &probe[..20], rtts), None, "cut");
         assert_eq!(discovery.heard(ms(2), B, b"", rtts), None);
+    }
+
+    #[test]
+    fn what_a_round_has_not_confirmed_is_asked_again_every_second() {
+        let (mut discovery, interval) = (Discovery::new(1), Time::from_s(15));
+        let round = |discovery: &mut Discovery, at| discovery.round(ms(at), interval, [A, B].into_iter());
+        assert_eq!(discovery.next_round(), None);
+        discovery.bring_forward(ms(100));
+        assert_eq!(round(&mut discovery, 99), []);
+        assert_eq!(round(&mut discovery, 100), [A, B]);
+        let [there, back] = [A, B].map(|end| discovery.probe(ms(100), end, 120));
+        discovery.heard(ms(110), B, &there, rtts);
+        discovery.heard(ms(110), A, &back, rtts);
+        assert_eq!(discovery.next_round(), Some(ms(1100)));
+        assert_eq!((round(&mut discovery, 1100), discovery.next_round()), (vec![], Some(ms(15_100))));
+        // Of the next round, one probe is lost, and so is the one after it.
+        assert_eq!(round(&mut discovery, 15_100), [A, B]);
+        let back = discovery.probe(ms(15_100), B, 120);
+        discovery.heard(ms(15_110), A, &back, rtts);
+        assert_eq!(round(&mut discovery, 16_100), [A]);
+        assert_eq!(round(&mut discovery, 17_100), [A]);
+        let there = discovery.probe(ms(17_100), A, 120);
+        discovery.heard(ms(17_110), B, &there, rtts);
+        assert_eq!((round(&mut discovery, 18_100), discovery.next_round()), (vec![], Some(ms(30_100))));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!
 //! Nothing is flooded: a question for an unknown host leaves by ports without a switch behind them only, so it cannot
 //! loop however the switches are wired.
+//!
+//! Whoever gets an answer sends at once: answers wait until rules lead both ways, or the first packets would be lost.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +25,57 @@ const REQUEST: u16 = 1;
 const ASK_AGAIN: Time = Time::from_ms(100);
 /// Hosts asked for at once; more questions are not asked until these are old.
 const ASKED_MAX: usize = 4096;
+/// Answers wait for rules at most this long: some switch may not confirm for longer, or have no room, and packets may
+/// find their way all the same.
+const HELD: Time = Time::from_ms(500);
 
 /// What is to be done about an ARP packet.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Answer {
     /// Nothing.
     Nothing,
-    /// Send out of this port.
-    Send(End, Vec<u8>),
+    /// An answer to send when packets find their way.
+    Send(Held),
     /// Send out of every edge port but the one it came from.
     AskEdges(Vec<u8>),
+}
+
+/// An answer, and between whom packets will go when it is there.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Held {
+    /// Where the host that gets it is.
+    pub(crate) to: End,
+    /// Its address.
+    pub(crate) asker: Ipv4Addr,
+    /// The address it asked for.
+    pub(crate) target: Ipv4Addr,
+    pub(crate) frame: Vec<u8>,
+}
+
+/// Answers that wait for rules, with when they go in any case.
+#[derive(Debug, Default)]
+pub(crate) struct HeldAnswers(BTreeMap<(End, Ipv4Addr, Ipv4Addr), (Vec<u8>, Time)>);
+
+impl HeldAnswers {
+    /// Keeps an answer; the oldest question counts where it was asked more than once.
+    pub(crate) fn hold(&mut self, now: Time, held: Held) {
+        if self.0.len() < ASKED_MAX {
+            let until = now.saturating_add(HELD);
+            self.0.entry((held.to, held.asker, held.target)).or_insert((held.frame, until));
+        }
+    }
+    /// When the next one goes in any case.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.0.values().map(|(_, until)| *until).min()
+    }
+    /// Those that `can_go`, and those that have waited long enough.
+    pub(crate) fn take(&mut self, now: Time, can_go: impl Fn(End, Ipv4Addr, Ipv4Addr) -> bool) -> Vec<(End, Vec<u8>)> {
+        let is_due = |(to, asker, target): &(End, Ipv4Addr, Ipv4Addr), (_, until): &mut (Vec<u8>, Time)| {
+            *until <= now || can_go(*to, *asker, *target)
+        };
+        let ready = self.0.extract_if(.., is_due);
+        ready.map(|((to, ..), (frame, _))| (to, frame)).collect()
+    }
 }
 
 /// Questions under way.
@@ -67,11 +110,13 @@ impl Arp {
         match known {
             // A host that asks for itself only tells where it is.
             Some(host) if headers.arp_op == REQUEST && sender != target => {
-                Answer::Send(at, arp_reply(host.mac, host.ipv4, headers.eth_src, sender))
+                let frame = arp_reply(host.mac, host.ipv4, headers.eth_src, sender);
+                Answer::Send(Held { to: at, asker: sender, target, frame })
             }
             // An answer to a question we passed on goes to whoever asked.
             Some(host) if headers.arp_op != REQUEST && sender != target => {
-                Answer::Send((host.datapath, host.port), arp_reply(headers.eth_src, sender, host.mac, host.ipv4))
+                let frame = arp_reply(headers.eth_src, sender, host.mac, host.ipv4);
+                Answer::Send(Held { to: (host.datapath, host.port), asker: host.ipv4, target: sender, frame })
             }
             None if headers.arp_op == REQUEST && is_unicast(target) && self.asked.may_ask(now, target) => {
                 Answer::AskEdges(arp_request(headers.eth_src, sender, target))

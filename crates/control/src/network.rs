@@ -322,7 +322,9 @@ impl Network {
             builder.connect_asymmetric(pair[0].from, pair[0].to, pair[0].rate, pair[1].rate, delay);
         }
         let built = builder.build_partial();
-        self.topology = built.expect("names are unique, capacities above zero, and no port leads to its own switch");
+        let built = built.expect("names are unique, capacities above zero, and no port leads to its own switch");
+        // "The first of equal next hops" must not depend on which was found first.
+        self.topology = built.with_out_links_by(|link| self.wires[link.ix()].port);
     }
 
     /// Height of every node: hosts 0, switches the least number of cables to a host (1 where there is none).

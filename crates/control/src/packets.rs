@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use core::net::Ipv4Addr;
 use net::{LinkIx, Time};
 use openflow::headers::{ether, protocol};
 use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
@@ -9,7 +10,7 @@ use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, 
 use crate::compile::{CLASSIFY, tuple_of};
 use crate::controller::{Controller, question, tuple_of_packet};
 use crate::discovery::{EDGE_AFTER, Found, is_physical};
-use crate::hosts::{self, Answer};
+use crate::hosts::{self, Answer, Held};
 use crate::network::End;
 use crate::stats::{Reading, Sample};
 use crate::{Event, KnownHost};
@@ -30,7 +31,7 @@ impl Controller {
                 self.host_spoke(at, &headers);
                 match self.arp.packet(self.now, at, &headers, &self.network) {
                     Answer::Nothing => {}
-                    Answer::Send(to, data) => self.packet_out(to, data),
+                    Answer::Send(held) => self.answer(held),
                     Answer::AskEdges(data) => self.ask_edges(at, &data),
                 }
             }
@@ -184,6 +185,36 @@ impl Controller {
         self.send(connection, Message::PacketOut(packet));
     }
 
+    /// Answers a question, at once if packets find their way already. A host that asks without an address of its own will
+    /// not send anything: it looks whether the address is free (RFC 5227).
+    fn answer(&mut self, held: Held) {
+        if held.asker.is_unspecified() || self.are_connected(held.to, held.asker, held.target) {
+            self.packet_out(held.to, held.frame);
+        } else {
+            self.held_answers.hold(self.now, held);
+        }
+    }
+
+    /// Sends the answers that waited for rules.
+    pub(crate) fn release_answers(&mut self) {
+        let mut held = std::mem::take(&mut self.held_answers);
+        for (to, frame) in held.take(self.now, |to, asker, target| self.are_connected(to, asker, target)) {
+            self.packet_out(to, frame);
+        }
+        self.held_answers = held;
+    }
+
+    /// Whether rules lead from a host at `at` to another one and back.
+    fn are_connected(&self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
+        let edge = |address| self.network.host(self.network.find_host(address)?).map(|host| host.edge);
+        let (Some(near), Some(asked_at), Some(far)) = (self.network.node_of(at.0), edge(asker), edge(target)) else {
+            return false;
+        };
+        near == asked_at
+            && (self.base.leads(near, target, far, &self.network, &self.fabric))
+            && (self.base.leads(far, asker, near, &self.network, &self.fabric))
+    }
+
     /// Sends a question out of all ports without a switch behind them.
     fn ask_edges(&mut self, except: End, data: &[u8]) {
         let is_edge = |end: &End| *end != except && self.discovery.is_edge(self.now, *end);
@@ -257,11 +288,5 @@ impl Controller {
         if let (Reading::Rate(rate), Some(load)) = (reading, self.load.get_mut(link.ix())) {
             *load = balance::central::LinkLoad { rate: Some(rate), at: self.now };
         }
-    }
-
-    /// The time `interval` after the last one, or after now if that has passed.
-    pub(crate) fn next_after(now: Time, due: Time, interval: Time) -> Time {
-        let next = due.saturating_add(interval);
-        if next > now { next } else { now.saturating_add(interval) }
     }
 }

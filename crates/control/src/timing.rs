@@ -6,14 +6,14 @@ use openflow::{ConnectionId, DatapathId, FlowSelection, Message, MultipartReques
 
 use crate::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 use crate::controller::Controller;
-use crate::network::End;
+use crate::discovery::next_after;
 
 impl Controller {
     /// When something here is due.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         let echoes = self.sessions.values().map(|session| session.poll_timeout(self.config.echo_timeout));
         let is_anyone_there = !self.connections.is_empty();
-        let round = is_anyone_there.then_some(self.discovery.next_round).filter(|at| *at < Time::MAX);
+        let round = self.discovery.next_round().filter(|_| is_anyone_there);
         let timers = [
             round,
             self.expiry_at,
@@ -21,6 +21,7 @@ impl Controller {
             self.next_period,
             self.held.values().copied().min(),
             self.claims.next_due(),
+            self.held_answers.next_due(),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
@@ -38,7 +39,7 @@ impl Controller {
         if let (Some(due), Some(period)) = (self.next_period, self.needs.period)
             && due <= self.now
         {
-            self.next_period = Some(Self::next_after(self.now, due, period));
+            self.next_period = Some(next_after(self.now, due, period));
             self.questions.push_back(Why::Period);
         }
     }
@@ -105,18 +106,13 @@ impl Controller {
     }
 
     fn probe_all(&mut self) {
-        if self.discovery.next_round > self.now {
-            return;
-        }
-        self.discovery.next_round =
-            Self::next_after(self.now, self.discovery.next_round, self.config.discovery_interval);
-        let live: Vec<End> = self.ports.live().collect();
-        live.into_iter().for_each(|end| self.probe(end));
+        let due = self.discovery.round(self.now, self.config.discovery_interval, self.ports.live());
+        due.into_iter().for_each(|end| self.probe(end));
     }
 
     fn poll_counters(&mut self) {
         let Some(due) = self.next_poll.filter(|due| *due <= self.now) else { return };
-        self.next_poll = Some(Self::next_after(self.now, due, self.config.poll_interval));
+        self.next_poll = Some(next_after(self.now, due, self.config.poll_interval));
         let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
         for (datapath, connection) in connected {
             if !self.polls_out.insert(datapath) {

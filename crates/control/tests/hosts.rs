@@ -61,6 +61,28 @@ fn an_unknown_host_is_asked_for_at_edge_ports_only_and_answered_for_afterwards()
     assert_eq!(world.packets[packet as usize].delivered.map(|(host, _)| host), Some(HostIx(15)));
 }
 
+#[test]
+fn whoever_gets_an_answer_can_send_at_once() {
+    let mut world = nothing_known(quiet());
+    let who = |host| (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
+    let ((near_mac, near), (far_mac, far)) = (who(0), who(15));
+    world.transmit(HostIx(0), frame::arp_request(near_mac, near, far), None);
+    world.run(Time::from_ms(2));
+    world.to_hosts.clear();
+    world.transmit(HostIx(15), frame::arp_reply(far_mac, far, near_mac, near), None);
+    let mut waited = Time::ZERO;
+    while !world.to_hosts.iter().any(|(host, bytes)| *host == HostIx(0) && is_arp(bytes, 2)) {
+        assert!(waited < Time::from_ms(50), "no answer");
+        world.run(Time::from_us(20));
+        waited += Time::from_us(20);
+    }
+    for (from, to) in [(0, 15), (15, 0)] {
+        let packet = world.send(udp(from, to, 1));
+        world.run(Time::from_ms(5));
+        assert_eq!(world.packets[packet as usize].delivered.map(|(host, _)| host), Some(HostIx(to)));
+    }
+}
+
 fn is_arp(bytes: &[u8], op: u16) -> bool {
     frame::parse(bytes).is_ok_and(|headers| headers.arp_op == op)
 }

@@ -180,7 +180,16 @@ impl Topology {
     pub fn host(&self, host: HostIx) -> NodeIx {
         self.hosts[host.ix()]
     }
-    /// The links leaving `node`, in the order they were added: a port number is a position in this slice.
+    /// The same network with the links that leave each node in the order of their keys; those of equal keys as they were.
+    /// Numbers of nodes and links stay.
+    pub fn with_out_links_by<K: Ord>(mut self, key: impl Fn(LinkIx) -> K) -> Topology {
+        for node in self.out_start.windows(2) {
+            self.out_links[node[0] as usize..node[1] as usize].sort_by_key(|link| key(*link));
+        }
+        self
+    }
+    /// The links leaving `node`, in the order they were added, or of [`Topology::with_out_links_by`]: a port number is a
+    /// position in this slice.
     pub fn out_links(&self, node: NodeIx) -> &[LinkIx] {
         let (start, end) = (self.out_start[node.ix()], self.out_start[node.ix() + 1]);
         &self.out_links[start as usize..end as usize]

@@ -172,6 +172,7 @@ impl Controller {
                 self.event(Event::Migrated(tuple));
             }
         }
+        self.release_answers();
     }
 
     /// Goes on with hosts that have left a switch.
