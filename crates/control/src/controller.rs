@@ -340,8 +340,7 @@ impl Controller {
         (self.is_network_new, self.are_ports_new) = (true, true);
         let now = self.now;
         // Probes that met a neighbour before its rules were there are lost: another round before ports count as edges.
-        let soon = self.config.discovery_interval.min(crate::discovery::EDGE_AFTER / 2);
-        self.discovery.bring_forward(now.saturating_add(soon));
+        self.probe_soon();
         if self.needs.counters && self.next_poll.is_none() {
             self.next_poll = Some(now.saturating_add(self.config.poll_interval));
         }
@@ -358,7 +357,11 @@ impl Controller {
                 let _ = port;
                 self.set_ports(datapath, ports);
             }
-            Message::BarrierReply => self.fabric.switch(node).barrier(xid),
+            Message::BarrierReply => {
+                if self.fabric.switch(node).barrier(xid) {
+                    self.probe_soon(); // What shows probes to the controller is there only now.
+                }
+            }
             Message::Error { kind, .. } => self.refused(datapath, node, xid, kind),
             Message::FlowRemoved(removed) => {
                 self.fabric.switch(node).removed(&removed);
@@ -372,6 +375,12 @@ impl Controller {
             Message::MultipartReply { reply, has_more } => self.counters(datapath, reply, has_more),
             _ => {}
         }
+    }
+
+    /// All ports are probed soon, once for all switches that got ready at about the same time.
+    fn probe_soon(&mut self) {
+        let soon = self.config.discovery_interval.min(crate::discovery::EDGE_AFTER / 2);
+        self.discovery.want_round(self.now.saturating_add(soon));
     }
 
     fn refused(&mut self, datapath: DatapathId, node: NodeIx, xid: openflow::Xid, error: ErrorKind) {

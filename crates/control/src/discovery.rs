@@ -47,6 +47,8 @@ struct Rounds {
     next_full: Time,
     /// When they were probed last.
     since: Time,
+    /// All are to be probed once more then: switches got ready that may not have heard the round before it.
+    again: Time,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +82,7 @@ pub(crate) struct Found {
 impl Discovery {
     pub(crate) fn new(seed: u64) -> Discovery {
         let nonces = Stream::new(seed, "discovery");
-        let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO };
+        let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO, again: Time::ZERO };
         Discovery { nonces, ports: BTreeMap::new(), links: BTreeMap::new(), rounds }
     }
 
@@ -88,21 +90,22 @@ impl Discovery {
     pub(crate) fn next_round(&self) -> Option<Time> {
         Some(self.rounds.next).filter(|at| *at < Time::MAX)
     }
-    /// All ports are to be probed at `at` at the latest.
-    pub(crate) fn bring_forward(&mut self, at: Time) {
+    /// All ports are to be probed at `at`, whether or not they are before.
+    pub(crate) fn want_round(&mut self, at: Time) {
         self.rounds.next = self.rounds.next.min(at);
         self.rounds.next_full = self.rounds.next_full.min(at);
+        self.rounds.again = self.rounds.again.max(at);
     }
     /// The ports to probe now, of these that are up.
     pub(crate) fn round(&mut self, now: Time, interval: Time, live: impl Iterator<Item = End>) -> Vec<End> {
-        let Rounds { next, next_full, since } = self.rounds;
+        let Rounds { next, next_full, since, again: wanted } = self.rounds;
         if next > now {
             return Vec::new();
         }
         let again = now.saturating_add(ASK_AGAIN.min(interval / 4));
         if next_full <= now {
-            let next_full = next_after(now, next_full, interval);
-            self.rounds = Rounds { next: again.min(next_full), next_full, since: now };
+            let next_full = if wanted > now { wanted } else { next_after(now, next_full, interval) };
+            self.rounds = Rounds { next: again.min(next_full), next_full, since: now, again: wanted };
             return live.collect();
         }
         let late: BTreeSet<End> = self
@@ -299,7 +302,7 @@ mod tests {
         let (mut discovery, interval) = (Discovery::new(1), Time::from_s(15));
         let round = |discovery: &mut Discovery, at| discovery.round(ms(at), interval, [A, B].into_iter());
         assert_eq!(discovery.next_round(), None);
-        discovery.bring_forward(ms(100));
+        discovery.want_round(ms(100));
         assert_eq!(round(&mut discovery, 99), []);
         assert_eq!(round(&mut discovery, 100), [A, B]);
         let [there, back] = [A, B].map(|end| discovery.probe(ms(100), end, 120));
@@ -316,6 +319,17 @@ mod tests {
         let there = discovery.probe(ms(17_100), A, 120);
         discovery.heard(ms(17_110), B, &there, rtts);
         assert_eq!((round(&mut discovery, 18_100), discovery.next_round()), (vec![], Some(ms(30_100))));
+    }
+
+    #[test]
+    fn switches_that_come_after_others_get_a_round_of_their_own() {
+        let (mut discovery, interval) = (Discovery::new(1), Time::from_s(15));
+        let round = |discovery: &mut Discovery, at| discovery.round(ms(at), interval, [A, B].into_iter()).len();
+        discovery.want_round(ms(250));
+        discovery.want_round(ms(380));
+        assert_eq!((round(&mut discovery, 250), discovery.next_round()), (2, Some(ms(380))));
+        assert_eq!(round(&mut discovery, 380), 2);
+        assert_eq!((round(&mut discovery, 1380), discovery.next_round()), (0, Some(ms(15_380))));
     }
 
     #[test]

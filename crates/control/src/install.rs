@@ -16,7 +16,7 @@ use openflow::{
     PortNo, TableId, Xid,
 };
 
-use crate::compile::destination;
+use crate::compile::{CLASSIFY, destination};
 use crate::sequence::PATIENCE;
 use crate::spread::{Division, Means};
 
@@ -110,6 +110,8 @@ pub(crate) struct Installer {
     reconciled_at: u64,
     /// What may be there instead of what was sent on a connection that was lost; `None`: perhaps nothing.
     doubtful: Vec<(RuleKey, Option<Rule>)>,
+    /// Whether it lacked rules when it was surveyed, and nothing has been confirmed since.
+    was_bare: bool,
     /// How it divides flows among next hops.
     means: Means,
     /// Buckets as they were wanted, of rules that divide: the switch may turn out to need other means.
@@ -143,6 +145,7 @@ impl Installer {
             confirmed: 0,
             reconciled_at: 0,
             doubtful: Vec::new(),
+            was_bare: false,
             means: Means::default(),
             divided: BTreeMap::new(),
         }
@@ -332,6 +335,7 @@ impl Installer {
         self.dirty_groups = self.groups.keys().chain(self.groups_installed.keys()).copied().collect();
         self.dirty_groups.retain(|group| self.groups.get(group) != self.groups_installed.get(group));
         self.version += 1;
+        self.was_bare = self.desired.keys().any(|key| key.table == CLASSIFY && !self.installed.contains_key(key));
         let has_leftovers = self.installed.keys().any(|key| self.dirty.contains(key));
         if has_leftovers {
             self.reconciled_at = self.version;
@@ -415,10 +419,11 @@ impl Installer {
         self.barriers.push_back((xid, confirms, now));
     }
 
-    /// A barrier was answered: everything before it is done or was refused.
-    pub(crate) fn barrier(&mut self, xid: Xid) {
+    /// A barrier was answered: everything before it is done or was refused. Whether it is the first one since the survey
+    /// and the switch did not have all its rules then.
+    pub(crate) fn barrier(&mut self, xid: Xid) -> bool {
         let Some(position) = self.barriers.iter().position(|(barrier, ..)| *barrier == xid) else {
-            return; // Of an earlier question, or never asked.
+            return false; // Of an earlier question, or never asked.
         };
         let mut has_deleted = false;
         for (barrier, confirms, _) in self.barriers.drain(..=position) {
@@ -438,6 +443,7 @@ impl Installer {
         if has_deleted {
             self.retry();
         }
+        std::mem::take(&mut self.was_bare)
     }
 
     /// There is room again: what was refused is tried once more.
