@@ -202,19 +202,26 @@ impl Base {
     fn lead_round(&mut self, now: Time, network: &Network, fabric: &Fabric, strangers: impl Fn() -> BTreeSet<NodeIx>) {
         self.old = if self.unsure.is_empty() { BTreeMap::new() } else { self.old_hops(network, fabric, &strangers()) };
         let mut target = self.wanted.clone();
+        let mut wanted: BTreeMap<NodeIx, Hops> = BTreeMap::new();
+        for ((node, to), hops) in self.wanted.0.iter().filter(|_| !self.unsure.is_empty()) {
+            wanted.entry(*to).or_default().insert(*node, hops.clone());
+        }
         let destinations =
             self.by_edge.iter().filter(|(_, addresses)| !addresses.is_empty() && !self.unsure.is_empty());
         for (to, addresses) in destinations {
-            let (none, blocked) = (Graph::new(), self.blocked(*to, addresses, fabric));
+            let (none, no_hops, blocked) = (Graph::new(), Hops::new(), self.blocked(*to, addresses, fabric));
             let old = self.old.get(to).unwrap_or(&none);
             if old.is_empty() && blocked.is_empty() {
                 continue;
             }
-            let towards = |((node, dst), hops): (&Slot, &Arc<[NextHop]>)| (dst == to).then(|| (*node, hops.clone()));
-            let hops: Hops = self.wanted.0.iter().filter_map(towards).collect();
-            if let Some(hops) = unsure::avoid(&hops, old, &blocked, *to, network) {
+            let hops = wanted.get(to).unwrap_or(&no_hops);
+            if let Some(hops) = unsure::avoid(hops, old, &blocked, *to, network) {
                 let table = Arc::make_mut(&mut target);
-                table.0.retain(|(_, dst), _| dst != to);
+                wanted
+                    .get(to)
+                    .into_iter()
+                    .flat_map(|hops| hops.keys())
+                    .for_each(|node| drop(table.0.remove(&(*node, *to))));
                 table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
             }
         }
@@ -309,8 +316,7 @@ impl Base {
                     continue;
                 }
             }
-            let is_served = nodes.iter().all(|node| self.hops.contains_key(&(*node, *to)));
-            let is_improvement = longest_way.is_some() && is_served && !broken.contains(to);
+            let is_improvement = longest_way.is_some() && urgent.is_empty() && !broken.contains(to);
             // Whoever only stops using some next hops makes no new cycle, and may end one.
             let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
                 nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));

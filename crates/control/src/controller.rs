@@ -357,11 +357,8 @@ impl Controller {
                 let _ = port;
                 self.set_ports(datapath, ports);
             }
-            Message::BarrierReply => {
-                if self.fabric.switch(node).barrier(xid) {
-                    self.probe_soon(); // What shows probes to the controller is there only now.
-                }
-            }
+            // What shows probes to the controller is there only now.
+            Message::BarrierReply if self.fabric.switch(node).barrier(xid) => self.probe_soon(),
             Message::Error { kind, .. } => self.refused(datapath, node, xid, kind),
             Message::FlowRemoved(removed) => {
                 self.fabric.switch(node).removed(&removed);

@@ -107,17 +107,14 @@ impl Task {
         self.steps.iter_mut().for_each(|step| step.pause = Time::ZERO);
     }
 
-    /// Whether a switch has gone that was to confirm the step under way.
-    pub(crate) fn is_cut_off(&self, fabric: &Fabric) -> bool {
-        let switch = |(node, ticket): &(NodeIx, u64)| Some((fabric.switches.get(node)?, *ticket));
-        self.waiting.iter().filter_map(switch).any(|(switch, ticket)| switch.is_cut_off(ticket))
-    }
-
-    /// Whether a switch that is to confirm the step under way does not, for longer than it should take.
-    pub(crate) fn is_late(&self, now: Time, fabric: &Fabric) -> bool {
+    /// Whether the step under way need not be waited for: a switch that was to confirm it has gone, or, where packets are
+    /// on a dead path (`is_dead`), does not for longer than it should take.
+    pub(crate) fn is_hopeless(&self, is_dead: bool, now: Time, fabric: &Fabric) -> bool {
         let switch = |(node, ticket): &(NodeIx, u64)| Some((fabric.switches.get(node)?, *ticket));
         let mut waiting = self.waiting.iter().filter_map(switch);
-        waiting.any(|(switch, ticket)| switch.is_late(now) && !switch.is_confirmed(ticket))
+        waiting.any(|(switch, ticket)| {
+            switch.is_cut_off(ticket) || (is_dead && switch.is_late(now) && !switch.is_confirmed(ticket))
+        })
     }
 
     /// Goes on as far as it can.

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 use balance::central::AgentOrder;
 use core::net::Ipv4Addr;
-use net::{Bandwidth, Time};
+use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
 use openflow::{DatapathId, FromController, MacAddr, PortNo};
 
 pub use controller::Controller;
@@ -116,6 +116,23 @@ pub struct KnownHost {
     pub datapath: DatapathId,
     /// Port there.
     pub port: PortNo,
+}
+
+impl KnownHost {
+    /// The hosts of a topology that has the project's addresses and numbers ([`net::address`]), each at the switch of its
+    /// first link; hosts without a link are left out.
+    pub fn all_of(topology: &Topology) -> Vec<KnownHost> {
+        let host = |(host, node): (HostIx, &NodeIx)| {
+            let up = *topology.out_links(*node).first()?;
+            Some(KnownHost {
+                mac: MacAddr(address::host_mac(host)),
+                ipv4: address::host_ipv4(host),
+                datapath: DatapathId(address::datapath_of(topology.link(up).to)),
+                port: PortNo(address::port_of(topology, up.reverse())),
+            })
+        };
+        (0u32..).map(HostIx).zip(topology.hosts()).filter_map(host).collect()
+    }
 }
 
 /// What a controller wants done.

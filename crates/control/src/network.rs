@@ -103,6 +103,10 @@ impl Network {
     pub(crate) fn is_alive(&self, link: LinkIx) -> bool {
         self.alive.get(link.ix()).copied().unwrap_or(false)
     }
+    /// Whether every link of a path is alive.
+    pub(crate) fn is_path_alive(&self, path: &[LinkIx]) -> bool {
+        path.iter().all(|link| self.is_alive(*link))
+    }
     pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
         self.switches.get(&datapath).copied()
     }

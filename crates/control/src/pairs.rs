@@ -98,10 +98,9 @@ impl Pairs {
             let mut done = Vec::new();
             resume_at = None;
             for (pair, (task, old)) in &mut self.tasks {
-                let is_dead = |labelled: &Labelled| labelled.path.path.iter().any(|link| !network.is_alive(*link));
-                let is_hopeless =
-                    task.is_cut_off(fabric) || (old.paths.iter().any(is_dead) && task.is_late(now, fabric));
-                match if is_hopeless { Progress::Refused } else { task.advance(now, fabric) } {
+                let is_dead = old.paths.iter().any(|labelled| !network.is_path_alive(&labelled.path.path));
+                match if task.is_hopeless(is_dead, now, fabric) { Progress::Refused } else { task.advance(now, fabric) }
+                {
                     Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
                     progress => done.push((*pair, progress)),
                 }

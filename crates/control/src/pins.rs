@@ -181,12 +181,12 @@ impl Pinned {
             }
             let (task, reached) = self.task.as_mut().expect("a task was begun");
             let paths = self.now.iter().chain(&*reached).map(|(path, _)| path);
-            let is_dead = paths.flat_map(|path| path.iter()).any(|link| !around.network.is_alive(*link));
+            let is_dead = paths.into_iter().any(|path| !around.network.is_path_alive(path));
             if is_dead {
                 task.hurry(); // Packets on a dead path do not arrive, and the flow is to leave it.
             }
-            let is_hopeless = task.is_cut_off(fabric) || (is_dead && task.is_late(now, fabric));
-            let progress = if reached.is_some() && is_hopeless { Progress::Refused } else { task.advance(now, fabric) };
+            let is_hopeless = reached.is_some() && task.is_hopeless(is_dead, now, fabric);
+            let progress = if is_hopeless { Progress::Refused } else { task.advance(now, fabric) };
             match progress {
                 waiting @ Progress::Waiting(_) => return waiting,
                 Progress::Done => {
@@ -216,7 +216,7 @@ impl Pinned {
     }
     /// Whether the flow can go on as it does.
     fn is_served(&self, network: &Network) -> bool {
-        self.now.iter().all(|(path, _)| path.iter().all(|link| network.is_alive(*link)))
+        self.now.iter().all(|(path, _)| network.is_path_alive(path))
     }
 
     fn purge(&mut self, tuple: &FiveTuple, around: &Surroundings<'_>, fabric: &mut Fabric) {

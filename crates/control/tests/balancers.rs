@@ -2,12 +2,12 @@
 
 mod world;
 
-use anabranch_control::Config;
+use anabranch_control::{Config, KnownHost};
 use balance::central::{AgentReport, CentralBalancer, CentralEnv};
 use balance::registry::{Build, CENTRAL, Entry, Spec};
 use net::{FiveTuple, Time};
 use openflow::{Envelope, FlowMod, FlowModCommand, Match, Message, TableId, Xid};
-use world::{World, fat_tree, known_hosts, udp};
+use world::{World, fat_tree, udp};
 
 fn build(entry: &Entry) -> Box<dyn CentralBalancer> {
     let spec = Spec::parse(entry.example).expect("an example is valid");
@@ -42,7 +42,8 @@ fn traffic(world: &mut World, flows: &[FiveTuple], time: Time) {
 /// is what the new one wants.
 #[test]
 fn no_exchange_of_balancers_loses_a_packet() {
-    let config = Config { hosts: known_hosts(&fat_tree()), poll_interval: Time::from_ms(200), ..Config::default() };
+    let config =
+        Config { hosts: KnownHost::all_of(&fat_tree()), poll_interval: Time::from_ms(200), ..Config::default() };
     let flows: Vec<_> = (0..16).map(|host| udp(host, (host + 8) % 16, 4_000 + host as u16)).collect();
     let mut world = World::with(fat_tree(), config, build(CENTRAL[0]), (100_000, 10_000));
     world.connect_all();
@@ -77,7 +78,7 @@ fn no_exchange_of_balancers_loses_a_packet() {
 /// The tester can fail: rules that go behind the controller's back are seen as loss.
 #[test]
 fn the_loss_of_rules_is_seen() {
-    let config = Config { hosts: known_hosts(&fat_tree()), ..Config::default() };
+    let config = Config { hosts: KnownHost::all_of(&fat_tree()), ..Config::default() };
     let mut world = World::with(fat_tree(), config, build(CENTRAL[0]), (100_000, 10_000));
     world.connect_all();
     world.settle();

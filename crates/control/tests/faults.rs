@@ -2,11 +2,11 @@
 
 mod world;
 
-use anabranch_control::{Config, Controller, Event, Output};
+use anabranch_control::{Config, Controller, Event, KnownHost, Output};
 use balance::central::{CentralNeeds, FlowSource};
 use net::{LinkIx, NodeIx, Time};
 use openflow::{ConnectionId, Envelope, FromController, Message, ToController, Xid};
-use world::{World, fat_tree, known_hosts, needs, udp};
+use world::{World, fat_tree, needs, udp};
 
 fn quiet() -> CentralNeeds {
     CentralNeeds { period: None, ..needs(FlowSource::None, false) }
@@ -15,7 +15,7 @@ fn quiet() -> CentralNeeds {
 #[test]
 fn a_full_table_is_told_and_used_again_when_there_is_room() {
     let topology = fat_tree();
-    let config = Config { hosts: known_hosts(&topology), ..Config::default() };
+    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
     // Room for the base (16 destinations, 2 of them twice) and one pin in the table of forwarding.
     let mut world = World::new(topology, config, needs(FlowSource::Agents, false), (19, 100));
     world.connect_all();
@@ -60,7 +60,7 @@ fn a_full_table_is_told_and_used_again_when_there_is_room() {
 #[test]
 fn too_few_groups_are_told_and_the_rest_stands() {
     let topology = fat_tree();
-    let config = Config { hosts: known_hosts(&topology), ..Config::default() };
+    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
     let mut world = World::new(topology, config, quiet(), (1000, 0));
     world.connect_all();
     world.settle();

@@ -2,7 +2,7 @@
 
 mod world;
 
-use anabranch_control::{Config, Event};
+use anabranch_control::{Config, Event, KnownHost};
 use balance::central::FlowSource;
 use net::{NodeKind, Time};
 use openflow::{FlowMod, Instructions, Match, Message, TableId};
@@ -69,7 +69,7 @@ fn reconnection_changes_no_rule() {
 fn a_new_life_of_the_controller_takes_over_without_a_gap() {
     let mut world = World::up(fat_tree(), quiet());
     let old = world.switches.values().map(|switch| switch.tally().flow_mods).sum::<u64>();
-    let config = Config { hosts: world::known_hosts(&world.topology), ..Config::default() };
+    let config = Config { hosts: KnownHost::all_of(&world.topology), ..Config::default() };
     let fresh = World::new(fat_tree(), config, quiet(), (1, 1));
     let nodes: Vec<_> = world.switches.keys().copied().collect();
     nodes.iter().for_each(|node| world.disconnect(*node));

@@ -2,11 +2,11 @@
 
 mod world;
 
-use anabranch_control::Config;
+use anabranch_control::{Config, KnownHost};
 use balance::central::{AgentReport, CentralEnv};
 use balance::registry::{Build, CENTRAL, Spec};
 use net::Time;
-use world::{World, fat_tree, known_hosts, udp};
+use world::{World, fat_tree, udp};
 
 #[test]
 fn every_central_balancer_serves_a_fat_tree_through_a_failure() {
@@ -15,7 +15,8 @@ fn every_central_balancer_serves_a_fat_tree_through_a_failure() {
         let Build::Central(build) = entry.build else { continue };
         served += 1;
         let spec = Spec::parse(entry.example).expect("an example is valid");
-        let config = Config { hosts: known_hosts(&fat_tree()), poll_interval: Time::from_ms(500), ..Config::default() };
+        let config =
+            Config { hosts: KnownHost::all_of(&fat_tree()), poll_interval: Time::from_ms(500), ..Config::default() };
         let balancer = build(&CentralEnv { seed: 3 }, &spec.params);
         let mut world = World::with(fat_tree(), config, balancer, (100_000, 10_000));
         world.connect_all();

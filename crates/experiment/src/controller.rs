@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use balance::central::{AgentReport, CentralBalancer, CentralEnv};
 use balance::{Build, Spec};
 use control::{Config, Controller, KnownHost};
-use net::{HostIx, NodeKind, Time, Topology, address};
-use openflow::{DatapathId, MacAddr, PortNo, ToController};
+use net::{NodeKind, Time, Topology, address};
+use openflow::{DatapathId, PortNo, ToController};
 use sim::{ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, SimError};
 
 /// Runs a scenario, with a controller if its balancer is central; answers also the mean wall time of a decision,
@@ -102,23 +102,10 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
     Config {
         seed,
         capacities: switches.map(capacity).collect(),
-        hosts: hosts(topology),
+        hosts: KnownHost::all_of(topology),
         poll_interval: config.poll.unwrap_or(default.poll_interval),
         ..default
     }
-}
-
-fn hosts(topology: &Topology) -> Vec<KnownHost> {
-    let host = |(host, node): (u32, &net::NodeIx)| {
-        let out = *topology.out_links(*node).first()?;
-        Some(KnownHost {
-            mac: MacAddr(address::host_mac(HostIx(host))),
-            ipv4: address::host_ipv4(HostIx(host)),
-            datapath: datapath(topology.link(out).to),
-            port: port(topology, out.reverse()),
-        })
-    };
-    (0u32..).zip(topology.hosts()).filter_map(host).collect()
 }
 
 fn is_switch(topology: &Topology, node: net::NodeIx) -> bool {
@@ -145,7 +132,7 @@ mod tests {
         // Six links to hosts, four cables between switches with two ends each.
         assert_eq!(told.capacities.len(), 6 + 8);
         for (number, host) in (0u32..).zip(&told.hosts) {
-            assert_eq!(address::host_of_ipv4(host.ipv4, 6), Some(HostIx(number)));
+            assert_eq!(address::host_of_ipv4(host.ipv4, 6), Some(net::HostIx(number)));
             let node = topology.nodes().iter().zip(0u32..).map(|(_, ix)| net::NodeIx(ix));
             let switch = node.into_iter().find(|node| datapath(*node) == host.datapath).unwrap();
             let out = topology.out_links(switch)[host.port.0 as usize - 1];

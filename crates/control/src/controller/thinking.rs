@@ -48,8 +48,7 @@ impl Controller {
             left.into_iter().for_each(|address| self.base.moves.wait(self.now, address, waiting.clone()));
             let lost = self.flows.set_hosts(self.compiler, &self.network, &mut self.fabric);
             self.questions.extend(lost.into_iter().map(Why::FlowEnded));
-            let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
-            self.pairs.mark(divided);
+            self.mark_divided(|_| true);
             self.is_network_new = true;
         }
         self.are_timers_new |= self.is_network_new || self.are_ports_new;
@@ -68,7 +67,7 @@ impl Controller {
     }
 
     fn drop_dead_placements(&mut self) {
-        let is_dead = |path: &[LinkIx]| path.iter().any(|link| !self.network.is_alive(*link));
+        let is_dead = |path: &[LinkIx]| !self.network.is_path_alive(path);
         let pins = self.placements.pins().iter().filter(|(_, pin)| is_dead(&pin.path));
         let pins: Vec<FlowId> = pins.map(|(flow, _)| *flow).collect();
         let divided = self.placements.pairs().iter().filter(|(_, paths)| paths.iter().any(|path| is_dead(&path.path)));
@@ -155,8 +154,7 @@ impl Controller {
         let Controller { base, network, fabric, ports, discovery, .. } = self;
         let strangers = || ports.strangers(network, discovery);
         if base.follow_unsure(now, network, fabric, strangers) {
-            let divided: Vec<_> = self.placements.pairs().keys().copied().chain(self.pairs.known()).collect();
-            self.pairs.mark(divided);
+            self.mark_divided(|_| true);
             self.pins.try_missed();
         }
         self.base.advance(now, compiler, &self.network, &mut self.fabric);
@@ -190,8 +188,13 @@ impl Controller {
         if edges.is_empty() {
             return;
         }
+        self.mark_divided(|to| edges.contains(&to));
+    }
+
+    /// Divisions towards some switches, wanted or known, are looked at again.
+    fn mark_divided(&mut self, is_meant: impl Fn(NodeIx) -> bool) {
         let divided = self.placements.pairs().keys().copied().chain(self.pairs.known());
-        let divided: Vec<_> = divided.filter(|(_, to)| edges.contains(to)).collect();
+        let divided: Vec<_> = divided.filter(|(_, to)| is_meant(*to)).collect();
         self.pairs.mark(divided);
     }
 

@@ -153,19 +153,6 @@ pub fn needs(flows: FlowSource, counters: bool) -> CentralNeeds {
     CentralNeeds { flows, counters, period: Some(Time::from_ms(50)) }
 }
 
-pub fn known_hosts(topology: &Topology) -> Vec<KnownHost> {
-    let host = |host: HostIx| {
-        let up = topology.out_links(topology.host(host))[0];
-        KnownHost {
-            mac: MacAddr(address::host_mac(host)),
-            ipv4: address::host_ipv4(host),
-            datapath: DatapathId(address::datapath_of(topology.link(up).to)),
-            port: PortNo(address::port_of(topology, up.reverse())),
-        }
-    };
-    (0..topology.hosts().len() as u32).map(|ix| host(HostIx(ix))).collect()
-}
-
 impl World {
     /// Switches of `topology`, not connected yet.
     pub fn new(topology: Topology, config: Config, needs: CentralNeeds, limits: (u32, u32)) -> World {
@@ -204,7 +191,7 @@ impl World {
 
     /// All hosts known beforehand, all switches connected, settled.
     pub fn up(topology: Topology, needs: CentralNeeds) -> World {
-        let config = Config { hosts: known_hosts(&topology), ..Config::default() };
+        let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
         let mut world = World::new(topology, config, needs, (100_000, 10_000));
         world.connect_all();
         world.settle();

@@ -29,23 +29,10 @@ pub fn fat_tree() -> Topology {
     net::spec::parse("fat-tree:k=4").expect("a fat-tree")
 }
 
-pub fn known_hosts(topology: &Topology) -> Vec<KnownHost> {
-    let host = |host: HostIx| {
-        let up = topology.out_links(topology.host(host))[0];
-        KnownHost {
-            mac: MacAddr(address::host_mac(host)),
-            ipv4: address::host_ipv4(host),
-            datapath: DatapathId(address::datapath_of(topology.link(up).to)),
-            port: PortNo(address::port_of(topology, up.reverse())),
-        }
-    };
-    (0..topology.hosts().len() as u32).map(|ix| host(HostIx(ix))).collect()
-}
-
 /// A daemon that knows the hosts of a topology.
 pub fn daemon(topology: &Topology, edit: impl FnOnce(&mut Settings)) -> Daemon {
     let mut settings = settings();
-    settings.control.hosts = known_hosts(topology);
+    settings.control.hosts = KnownHost::all_of(topology);
     edit(&mut settings);
     Daemon::start(&settings).expect("a daemon on the loopback interface")
 }
