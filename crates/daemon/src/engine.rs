@@ -116,17 +116,20 @@ impl Engine {
     /// One round.
     fn turn(&mut self) {
         self.metrics.rounds.inc();
-        let now = self.clock.now();
+        let began = Instant::now();
+        let now = self.clock.at(began);
         if self.controller.poll_timeout().is_some_and(|due| due <= now) {
             self.controller.handle_timeout(now);
         }
         let mut round = std::mem::take(&mut self.round);
         self.hub.take(&mut round);
+        let mut longest = 0;
         for peer in round.ready.drain(..) {
             if self.peers.insert(peer.id, peer.clone()).is_none() {
                 self.controller.handle(now, ToController::Connected(peer.id));
             }
             peer.take_batch(&mut self.batch);
+            longest = longest.max(self.batch.len());
             for envelope in self.batch.drain(..) {
                 self.controller.handle(now, ToController::Message(peer.id, envelope));
             }
@@ -138,6 +141,7 @@ impl Engine {
         }
         self.round = round;
         self.drain();
+        self.hub.round_over(began.elapsed(), longest);
     }
 
     /// Does everything the controller wants.

@@ -25,6 +25,8 @@ pub(crate) struct Metrics {
     /// Connections with a batch, in the latest round.
     pub(crate) queue_depth: Gauge,
     pub(crate) refused_connections: Counter,
+    /// Times a switch sent more than it may, and was made to wait.
+    pub(crate) throttled: Counter,
     closed: Family<Reason, Counter>,
     /// By number of the kind.
     pub(crate) received: [Counter; kinds::COUNT],
@@ -75,6 +77,7 @@ impl Metrics {
             flows: Gauge::default(),
             queue_depth: Gauge::default(),
             refused_connections: Counter::default(),
+            throttled: Counter::default(),
             closed: Family::default(),
             received: by_kind(&received),
             sent: by_kind(&sent),
@@ -106,6 +109,7 @@ impl Metrics {
             &self.control;
         let counters = [
             ("connections_refused", "Connections refused for want of room", &self.refused_connections),
+            ("throttled", "Times a switch that sent more messages than allowed was not read from", &self.throttled),
             ("decode_errors", "Messages refused because their bytes are no OpenFlow 1.3", &self.decode_errors),
             ("encode_errors", "Messages that could not be put into bytes", &self.encode_errors),
             ("rounds", "Rounds in which messages were handled and answers sent", &self.rounds),

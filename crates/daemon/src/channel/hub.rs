@@ -1,13 +1,15 @@
 //! All connections, and the queue between them and the engine.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use net::Time;
 use openflow::{ConnectionId, DatapathId};
 use tokio::sync::Notify;
 
+use super::connection::MESSAGES_PER_BATCH;
 use super::peer::{Closing, Peer, Phase};
 use crate::metrics::Metrics;
 use crate::settings::Limits;
@@ -21,7 +23,14 @@ pub(crate) struct Hub {
     /// Something is in the queue.
     pub(crate) work: Notify,
     next_id: AtomicU32,
+    /// Messages of one connection in a round, at most.
+    share: AtomicUsize,
 }
+
+/// Fewest messages of one connection in a round.
+const SHARE_MIN: usize = 16;
+/// A round longer than this in which somebody had a full batch was too long: others waited for it.
+const ROUND_LONG: Duration = Duration::from_micros(500);
 
 #[derive(Debug, Default)]
 struct State {
@@ -55,7 +64,8 @@ impl State {
 
 impl Hub {
     pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Hub {
-        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id: AtomicU32::new(1) }
+        let (next_id, share) = (AtomicU32::new(1), AtomicUsize::new(MESSAGES_PER_BATCH));
+        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id, share }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -112,6 +122,20 @@ impl Hub {
         std::mem::swap(&mut state.ready, &mut round.ready);
         std::mem::swap(&mut state.gone, &mut round.gone);
         self.metrics.queue_depth.set(round.ready.len() as i64);
+    }
+    /// Messages of one connection in a round, at most.
+    pub(crate) fn share(&self) -> usize {
+        self.share.load(Ordering::Relaxed)
+    }
+    /// A round is over: how long it took, and how many messages the longest batch had. Who fills batches gets smaller ones
+    /// while rounds are long: what a message costs depends on what it leads to, so that no fixed number would be right.
+    pub(crate) fn round_over(&self, took: Duration, longest: usize) {
+        let share = self.share();
+        if took > ROUND_LONG && longest >= share {
+            self.share.store((share / 2).max(SHARE_MIN), Ordering::Relaxed);
+        } else if took < ROUND_LONG / 2 && share < MESSAGES_PER_BATCH {
+            self.share.store((share * 2).min(MESSAGES_PER_BATCH), Ordering::Relaxed);
+        }
     }
     /// A connection.
     pub(crate) fn peer(&self, id: ConnectionId) -> Option<Arc<Peer>> {

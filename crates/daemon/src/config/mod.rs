@@ -186,6 +186,9 @@ fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> R
     let count = |key| Ok::<_, FileError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
     set(&mut limits.connections, count("connections")?);
     set(&mut limits.handshaking, count("handshaking")?);
+    let rate = |key| Ok::<_, FileError>(section.count(key, 100..=100_000_000)?.map(|count| count as u32));
+    set(&mut limits.messages_per_s, rate("messages_per_s")?);
+    set(&mut limits.accepts_per_s, rate("accepts_per_s")?);
     set(&mut limits.handshake_timeout, section.quantity("handshake_timeout")?);
     set(&mut limits.write_timeout, section.quantity("write_timeout")?);
     if let Some(bytes) = section.quantity::<Bytes>("output_bytes")? {
