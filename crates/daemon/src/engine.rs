@@ -247,5 +247,6 @@ impl Engine {
         metrics.links.set(self.controller.links().filter(|link| link.is_alive).count() as i64);
         metrics.flows.set(self.controller.flows().count() as i64);
         metrics.handshaking.set(self.hub.handshaking() as i64);
+        metrics.tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
     }
 }

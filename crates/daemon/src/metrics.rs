@@ -24,6 +24,8 @@ pub(crate) struct Metrics {
     pub(crate) flows: Gauge,
     /// Connections with a batch, in the latest round.
     pub(crate) queue_depth: Gauge,
+    /// Tasks of the runtime that serves switches: one for each connection and one that accepts them.
+    pub(crate) tasks: Gauge,
     pub(crate) refused_connections: Counter,
     /// Times a switch sent more than it may, and was made to wait.
     pub(crate) throttled: Counter,
@@ -76,6 +78,7 @@ impl Metrics {
             links: Gauge::default(),
             flows: Gauge::default(),
             queue_depth: Gauge::default(),
+            tasks: Gauge::default(),
             refused_connections: Counter::default(),
             throttled: Counter::default(),
             closed: Family::default(),
@@ -100,6 +103,7 @@ impl Metrics {
             ("hosts", "Hosts known", &self.hosts),
             ("links", "Directed links between switches that are alive", &self.links),
             ("flows", "Flows the balancer knows", &self.flows),
+            ("tasks", "Tasks that serve switches: one for each connection, and one that accepts them", &self.tasks),
             ("queue_depth", "Connections with messages waiting, in the latest round", &self.queue_depth),
         ];
         for (name, help, gauge) in gauges {
