@@ -50,6 +50,7 @@ struct ControlCounters {
     packet_outs: Counter,
     polls: Counter,
     stale_samples: Counter,
+    flows_untold: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -109,8 +110,17 @@ impl Metrics {
         for (name, help, gauge) in gauges {
             self.registry.register(name, help, gauge.clone());
         }
-        let ControlCounters { decisions, moves, flow_mods, group_mods, packet_ins, packet_outs, polls, stale_samples } =
-            &self.control;
+        let ControlCounters {
+            decisions,
+            moves,
+            flow_mods,
+            group_mods,
+            packet_ins,
+            packet_outs,
+            polls,
+            stale_samples,
+            flows_untold,
+        } = &self.control;
         let counters = [
             ("connections_refused", "Connections refused for want of room", &self.refused_connections),
             ("throttled", "Times a switch that sent more messages than allowed was not read from", &self.throttled),
@@ -125,6 +135,7 @@ impl Metrics {
             ("packet_outs", "Packets sent by switches for the controller", packet_outs),
             ("polls", "Statistics requests sent", polls),
             ("stale_samples", "Counter samples that were not refreshed, and not used", stale_samples),
+            ("flows_untold", "First packets and reports of flows beyond the limit", flows_untold),
         ];
         for (name, help, counter) in counters {
             self.registry.register(name, help, counter.clone());
@@ -164,6 +175,7 @@ impl Metrics {
         set(&control.packet_outs, tally.packet_outs);
         set(&control.polls, tally.polls);
         set(&control.stale_samples, tally.stale_samples);
+        set(&control.flows_untold, tally.flows_untold);
     }
 
     /// All of it in the text form of OpenMetrics.

@@ -23,12 +23,25 @@ impl Allowance {
         Allowance { per_s, burst, left: burst, at: Instant::now() }
     }
 
-    /// So many have happened; how long to wait before anything happens again.
-    pub(super) fn spend(&mut self, count: usize) -> Duration {
+    /// Whether one more may happen now; if so, it has.
+    pub(super) fn take(&mut self) -> bool {
+        self.earn();
+        let may = self.left >= 1.0;
+        self.left -= if may { 1.0 } else { 0.0 };
+        may
+    }
+
+    fn earn(&mut self) {
         let now = Instant::now();
         let earned = self.per_s * now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
-        self.left = (self.left + earned).min(self.burst) - count as f64;
+        self.left = (self.left + earned).min(self.burst);
+    }
+
+    /// So many have happened; how long to wait before anything happens again.
+    pub(super) fn spend(&mut self, count: usize) -> Duration {
+        self.earn();
+        self.left -= count as f64;
         Duration::from_secs_f64((-self.left / self.per_s).max(0.0))
     }
 }
@@ -47,5 +60,13 @@ mod tests {
         allowance.at -= Duration::from_secs(10);
         assert_eq!(allowance.spend(100), Duration::ZERO);
         assert!(allowance.spend(1) > Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_taken_is_never_owed() {
+        let mut allowance = Allowance::new(2, Duration::from_secs(10));
+        assert_eq!((0..100).filter(|_| allowance.take()).count(), 20);
+        allowance.at -= Duration::from_secs(1);
+        assert_eq!((0..100).filter(|_| allowance.take()).count(), 2);
     }
 }

@@ -108,9 +108,7 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         while !self.peer.is_inbox_empty() {
             self.peer.progress.notified().await;
         }
-        if self.peer.phase() == Phase::Silent {
-            self.peer.set_phase(Phase::Speaking);
-        }
+        self.hub.spoke(self.peer);
         self.peer.put_batch(&mut self.batch);
         self.hub.ready(self.peer);
     }
@@ -173,7 +171,7 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
                 hub.metrics.decode_errors.inc();
                 refuse(peer, &error, &bytes[used..]);
                 let Some(length) = error.skip else { return Err(Closing::Malformed(error.words)) };
-                tracing::warn!(offset = error.offset, "a message was refused: {}", error.words);
+                hub.complain(format_args!("a message was refused at offset {}: {}", error.offset, error.words));
                 used += length;
             }
         }

@@ -11,7 +11,7 @@ use tracing::Instrument;
 use super::allowance::Allowance;
 use super::connection::serve;
 use super::hub::Hub;
-use super::peer::{Closing, Peer};
+use super::peer::{Closing, Peer, Phase};
 use crate::clock::duration;
 
 /// How long to wait after a failure to accept that concerns the process, such as no more descriptors.
@@ -58,9 +58,10 @@ async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<T
     tracing::debug!("connected");
     let why = converse(&hub, &peer, stream, tls).await;
     hub.metrics.closed(&why);
-    match why {
-        Closing::ByPeer | Closing::ByController | Closing::Displaced => tracing::info!("closed: {why}"),
-        _ => tracing::warn!("closed: {why}"),
+    match (peer.phase(), &why) {
+        (Phase::Ready(_), Closing::ByPeer | Closing::ByController) => tracing::info!("closed: {why}"),
+        (Phase::Ready(_), _) => tracing::warn!("closed: {why}"),
+        _ => hub.complain(format_args!("closed before it was a switch: {why}")),
     }
     hub.gone(&peer);
 }

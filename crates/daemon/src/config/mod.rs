@@ -32,7 +32,16 @@ const CONTROL: &[&str] = &[
     "flow_idle_timeout",
     "spread",
 ];
-const LIMITS: &[&str] = &["connections", "handshaking", "handshake_timeout", "output_bytes", "write_timeout"];
+const LIMITS: &[&str] = &[
+    "connections",
+    "handshaking",
+    "handshake_timeout",
+    "messages_per_s",
+    "accepts_per_s",
+    "flows",
+    "output_bytes",
+    "write_timeout",
+];
 const LINKS: &[&str] = &["capacity"];
 const LINK: &[&str] = &["switch", "port", "capacity"];
 const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
@@ -82,7 +91,9 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
-    read_limits(&top.section("limits", LIMITS)?, &mut settings.limits)?;
+    let limits = top.section("limits", LIMITS)?;
+    read_limits(&limits, &mut settings.limits)?;
+    set(&mut settings.control.flows_max, limits.count("flows", 1..=100_000_000)?.map(|count| count as usize));
     Ok(settings)
 }
 

@@ -29,6 +29,7 @@ handshaking = 10
 handshake_timeout = "2s"
 messages_per_s = 2000
 accepts_per_s = 500
+flows = 5000
 output_bytes = "2MB"
 write_timeout = "3s"
 [links]
@@ -63,6 +64,7 @@ fn every_key_is_read() {
     assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
     assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
+    assert_eq!(config.flows_max, 5000);
     assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
     assert_eq!(settings.log.format, LogFormat::Json);
 }
