@@ -64,7 +64,7 @@ impl Default for Limits {
             connections: 4096,
             handshaking: 1024,
             handshake_timeout: Time::from_s(10),
-            messages_per_s: 100_000,
+            messages_per_s: 250_000,
             accepts_per_s: 4_000,
             output_bytes: 16 << 20,
             write_timeout: Time::from_s(10),
