@@ -13,8 +13,9 @@ use openflow::{Envelope, Message, Xid, wire};
 use crate::attack::{Attack, Deeds, Force, Signals};
 use crate::{Error, process};
 
-/// Connections begun between two looks at what has happened.
-const CONNECTS: usize = 64;
+/// Connections begun and not made yet, at most. The kernel sends again for each of them what a full queue has dropped, all
+/// at the same moment and on the generator's core: 9,000 at once stop it for 40 ms, which is no latency of the controller.
+const PENDING_MAX: u64 = 64;
 /// Connections that get another byte of their endless message between two looks.
 const DRIBBLES: usize = 64;
 /// Noise is left to itself for so long; then the next connection takes its place.
@@ -44,6 +45,7 @@ pub(crate) struct Crowd {
     draw: Stream,
     deeds: Deeds,
     open: u64,
+    pending: u64,
 }
 
 impl Crowd {
@@ -61,6 +63,7 @@ impl Crowd {
             draw: Stream::new(1, attack.name()),
             deeds: Deeds::default(),
             open: 0,
+            pending: 0,
         })
     }
 
@@ -95,7 +98,7 @@ impl Crowd {
             return;
         }
         self.rest_until = None;
-        for _ in 0..CONNECTS {
+        while self.pending < PENDING_MAX {
             let Some(at) = self.free.pop() else { return };
             let made = TcpStream::connect(self.controller).and_then(|mut stream| {
                 let interest = Interest::READABLE | Interest::WRITABLE;
@@ -105,7 +108,7 @@ impl Crowd {
             match made {
                 Ok(stream) => {
                     self.visitors[at] = Some(Visitor { stream, since: Instant::now(), has_spoken: false });
-                    self.open += 1;
+                    self.pending += 1;
                 }
                 Err(_) => {
                     self.deeds.refused += 1;
@@ -122,6 +125,7 @@ impl Crowd {
         let Some(visitor) = &mut self.visitors[at] else { return };
         if !visitor.has_spoken && visitor.stream.peer_addr().is_ok() {
             visitor.has_spoken = true;
+            (self.pending, self.open) = (self.pending - 1, self.open + 1);
             self.deeds.connections += 1;
             let words = opening(self.attack, &mut self.draw);
             // What the socket does not take at once is not worth waiting for.
@@ -145,9 +149,11 @@ impl Crowd {
     }
 
     fn forget(&mut self, at: usize) {
-        if self.visitors[at].take().is_some() {
-            self.free.push(at);
-            self.open -= 1;
+        let Some(visitor) = self.visitors[at].take() else { return };
+        self.free.push(at);
+        match visitor.has_spoken {
+            true => self.open -= 1,
+            false => self.pending -= 1,
         }
     }
 
