@@ -156,6 +156,7 @@ impl Controller {
     pub fn report(&mut self, now: Time, report: AgentReport) {
         self.wake(now);
         match report {
+            AgentReport::Started { tuple, .. } if self.is_full(&tuple) => {}
             AgentReport::Started { tuple, bytes, size } => {
                 let is_counted = self.needs.counters;
                 let (compiler, network, fabric) = (self.compiler, &self.network, &mut self.fabric);

@@ -70,6 +70,10 @@ pub struct Config {
     pub poll_interval: Time,
     /// Idle timeout of rules that count flows (first packets), s.
     pub flow_idle_timeout_s: u16,
+    /// Most flows the balancer is told of at once, where first packets or agents tell of them: some 1.1 kB each. Others go by
+    /// the base like flows that were not noticed, and are offered again: by their next packet, since nothing counts them, or
+    /// by their agent's next report.
+    pub flows_max: usize,
     /// How switches divide flows among several next hops.
     pub spread: Spread,
 }
@@ -100,6 +104,7 @@ impl Default for Config {
             link_timeout: Time::from_s(35),
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
+            flows_max: 100_000,
             spread: Spread::Switch,
         }
     }
@@ -202,4 +207,6 @@ pub struct Tally {
     pub moves: u64,
     /// Counter samples that were the same as the one before, and not used.
     pub stale_samples: u64,
+    /// First packets and reports of flows beyond [`Config::flows_max`]: the balancer was not told.
+    pub flows_untold: u64,
 }

@@ -47,9 +47,19 @@ impl Controller {
 
     fn first_packet(&mut self, headers: &openflow::Headers) {
         let tuple = tuple_of_packet(headers);
+        if self.is_full(&tuple) {
+            return;
+        }
         let (network, fabric) = (&self.network, &mut self.fabric);
         let flow = self.flows.first_packet(self.now, self.compiler, tuple, network, fabric);
         self.questions.extend(flow.map(balance::central::Why::FlowStarted));
+    }
+
+    /// Whether a flow that is not known cannot be taken in.
+    pub(crate) fn is_full(&mut self, tuple: &net::FiveTuple) -> bool {
+        let is_full = self.flows.table.len() >= self.config.flows_max && self.flows.table.find(tuple).is_none();
+        self.tally.flows_untold += u64::from(is_full);
+        is_full
     }
 
     /// Whether a host is known, just so. Nearly all that speak are, and the list of hosts need not be walked for them.

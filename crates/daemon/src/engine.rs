@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use balance::Spec;
+use balance::central::AgentReport;
 use control::{Controller, Event, Output};
 use openflow::wire;
 use openflow::{
@@ -21,6 +22,7 @@ use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
 use crate::events::{Happening, dpid};
 use crate::metrics::Metrics;
+use crate::orders::Orders;
 use crate::settings::Settings;
 
 /// Something to be done with the engine between two rounds.
@@ -39,6 +41,8 @@ pub(crate) struct Engine {
     pub(crate) balancer: Spec,
     pub(crate) clock: Clock,
     pub(crate) hub: Arc<Hub>,
+    /// What agents are to do.
+    pub(crate) orders: Orders,
     seed: u64,
     metrics: Arc<Metrics>,
     events: broadcast::Sender<Happening>,
@@ -67,6 +71,7 @@ impl Engine {
             balancer: settings.balancer.clone(),
             clock: Clock::start(),
             hub,
+            orders: Orders::default(),
             seed,
             metrics,
             events: broadcast::channel(EVENTS_KEPT).0,
@@ -116,17 +121,20 @@ impl Engine {
     /// One round.
     fn turn(&mut self) {
         self.metrics.rounds.inc();
-        let now = self.clock.now();
+        let began = Instant::now();
+        let now = self.clock.at(began);
         if self.controller.poll_timeout().is_some_and(|due| due <= now) {
             self.controller.handle_timeout(now);
         }
         let mut round = std::mem::take(&mut self.round);
         self.hub.take(&mut round);
+        let mut longest = 0;
         for peer in round.ready.drain(..) {
             if self.peers.insert(peer.id, peer.clone()).is_none() {
                 self.controller.handle(now, ToController::Connected(peer.id));
             }
             peer.take_batch(&mut self.batch);
+            longest = longest.max(self.batch.len());
             for envelope in self.batch.drain(..) {
                 self.controller.handle(now, ToController::Message(peer.id, envelope));
             }
@@ -138,6 +146,7 @@ impl Engine {
         }
         self.round = round;
         self.drain();
+        self.hub.round_over(began.elapsed(), longest);
     }
 
     /// Does everything the controller wants.
@@ -152,7 +161,10 @@ impl Engine {
                             peer.close(Closing::ByController);
                         }
                     }
-                    Output::Agents(order) => self.tell(Happening::Order(order)),
+                    Output::Agents(order) => {
+                        self.orders.note(order);
+                        self.tell(Happening::Order(order));
+                    }
                     Output::Event(event) => self.event(event),
                 }
             }
@@ -226,9 +238,18 @@ impl Engine {
         let _ = self.events.send(happening);
     }
 
+    /// An agent tells something; what follows from it is done at once.
+    pub(crate) fn report(&mut self, report: AgentReport) {
+        self.orders.reported(&report);
+        self.controller.report(self.clock.now(), report);
+        self.drain();
+    }
+
     /// Lets another balancer decide from now on.
     pub(crate) fn set_balancer(&mut self, spec: Spec) {
         tracing::info!(balancer = spec.label(), "another balancer decides from now on");
+        // Whatever the new one wants of agents it says; what the old one wanted is over.
+        self.orders = Orders::default();
         self.controller.set_balancer(self.clock.now(), balancer::build(&spec, self.seed));
         self.balancer = spec;
     }
@@ -243,5 +264,6 @@ impl Engine {
         metrics.links.set(self.controller.links().filter(|link| link.is_alive).count() as i64);
         metrics.flows.set(self.controller.flows().count() as i64);
         metrics.handshaking.set(self.hub.handshaking() as i64);
+        metrics.tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
     }
 }

@@ -18,6 +18,7 @@ mod files;
 pub mod http;
 pub mod logs;
 mod metrics;
+mod orders;
 mod server;
 pub mod settings;
 mod state;

@@ -24,7 +24,11 @@ pub(crate) struct Metrics {
     pub(crate) flows: Gauge,
     /// Connections with a batch, in the latest round.
     pub(crate) queue_depth: Gauge,
+    /// Tasks of the runtime that serves switches: one for each connection and one that accepts them.
+    pub(crate) tasks: Gauge,
     pub(crate) refused_connections: Counter,
+    /// Times a switch sent more than it may, and was made to wait.
+    pub(crate) throttled: Counter,
     closed: Family<Reason, Counter>,
     /// By number of the kind.
     pub(crate) received: [Counter; kinds::COUNT],
@@ -46,6 +50,7 @@ struct ControlCounters {
     packet_outs: Counter,
     polls: Counter,
     stale_samples: Counter,
+    flows_untold: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,7 +79,9 @@ impl Metrics {
             links: Gauge::default(),
             flows: Gauge::default(),
             queue_depth: Gauge::default(),
+            tasks: Gauge::default(),
             refused_connections: Counter::default(),
+            throttled: Counter::default(),
             closed: Family::default(),
             received: by_kind(&received),
             sent: by_kind(&sent),
@@ -97,15 +104,26 @@ impl Metrics {
             ("hosts", "Hosts known", &self.hosts),
             ("links", "Directed links between switches that are alive", &self.links),
             ("flows", "Flows the balancer knows", &self.flows),
+            ("tasks", "Tasks that serve switches: one for each connection, and one that accepts them", &self.tasks),
             ("queue_depth", "Connections with messages waiting, in the latest round", &self.queue_depth),
         ];
         for (name, help, gauge) in gauges {
             self.registry.register(name, help, gauge.clone());
         }
-        let ControlCounters { decisions, moves, flow_mods, group_mods, packet_ins, packet_outs, polls, stale_samples } =
-            &self.control;
+        let ControlCounters {
+            decisions,
+            moves,
+            flow_mods,
+            group_mods,
+            packet_ins,
+            packet_outs,
+            polls,
+            stale_samples,
+            flows_untold,
+        } = &self.control;
         let counters = [
             ("connections_refused", "Connections refused for want of room", &self.refused_connections),
+            ("throttled", "Times a switch that sent more messages than allowed was not read from", &self.throttled),
             ("decode_errors", "Messages refused because their bytes are no OpenFlow 1.3", &self.decode_errors),
             ("encode_errors", "Messages that could not be put into bytes", &self.encode_errors),
             ("rounds", "Rounds in which messages were handled and answers sent", &self.rounds),
@@ -117,6 +135,7 @@ impl Metrics {
             ("packet_outs", "Packets sent by switches for the controller", packet_outs),
             ("polls", "Statistics requests sent", polls),
             ("stale_samples", "Counter samples that were not refreshed, and not used", stale_samples),
+            ("flows_untold", "First packets and reports of flows beyond the limit", flows_untold),
         ];
         for (name, help, counter) in counters {
             self.registry.register(name, help, counter.clone());
@@ -156,6 +175,7 @@ impl Metrics {
         set(&control.packet_outs, tally.packet_outs);
         set(&control.polls, tally.polls);
         set(&control.stale_samples, tally.stale_samples);
+        set(&control.flows_untold, tally.flows_untold);
     }
 
     /// All of it in the text form of OpenMetrics.

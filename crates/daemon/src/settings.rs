@@ -47,6 +47,10 @@ pub struct Limits {
     pub handshaking: usize,
     /// Time for the handshake, from the opening of the connection until the switch's state has been read.
     pub handshake_timeout: Time,
+    /// Messages of one switch per second, as many as a tenth of it at once; what comes faster waits in its socket.
+    pub messages_per_s: u32,
+    /// Connections accepted per second, a hundredth of it at once; others wait in the kernel's queue.
+    pub accepts_per_s: u32,
     /// Bytes that may wait for a switch to read them; beyond, its connection is closed. At a sixteenth of it the switch is
     /// not read from until it has read.
     pub output_bytes: usize,
@@ -60,6 +64,8 @@ impl Default for Limits {
             connections: 4096,
             handshaking: 1024,
             handshake_timeout: Time::from_s(10),
+            messages_per_s: 250_000,
+            accepts_per_s: 4_000,
             output_bytes: 16 << 20,
             write_timeout: Time::from_s(10),
         }

@@ -109,6 +109,9 @@ fn every_answer_is_as_the_document_says() {
     });
     let mut checked = 0;
     for (path, item) in document["paths"].as_object().expect("paths") {
+        if item["get"].is_null() {
+            continue;
+        }
         let content = &item["get"]["responses"]["200"]["content"];
         let schema = &content["application/json"]["schema"];
         if schema.is_null() {
@@ -116,13 +119,13 @@ fn every_answer_is_as_the_document_says() {
             continue;
         }
         let switch = get(http, "/v1/switches")[0]["switch"].as_str().expect("a number").to_owned();
-        let answer = get(http, &path.replace("{switch}", &switch));
+        let answer = get(http, &path.replace("{switch}", &switch).replace("{host}", "10.0.0.1"));
         let mut found = Vec::new();
         mistakes(&document, schema, &answer, path, &mut found);
         assert!(found.is_empty(), "{found:#?}");
         checked += 1;
     }
-    assert_eq!(checked, 10);
+    assert_eq!(checked, 11);
     assert_eq!(get(http, "/v1/switches").as_array().map(Vec::len), Some(20));
     assert_eq!(get(http, "/v1/hosts").as_array().map(Vec::len), Some(16));
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));
@@ -144,6 +147,10 @@ fn mistakes_are_answered_with_problems() {
         ("GET", "/v1/switches/ff", None, 404, "no switch ff"),
         ("DELETE", "/v1/balancer", None, 405, "method"),
         ("PUT", "/v1/balancer", Some("{"), 400, "JSON"),
+        ("GET", "/v1/agents/h1/orders", None, 404, "10.0.0.1"),
+        ("POST", "/v1/agents/h1/reports", Some(r#"{"reports": []}"#), 404, "10.0.0.1"),
+        ("POST", "/v1/agents/10.0.0.1/reports", Some("["), 400, "JSON"),
+        ("POST", "/v1/agents/10.0.0.1/reports", Some(r#"{"reports": [{"event": "began"}]}"#), 422, "began"),
         ("PUT", "/v1/balancer", Some(r#"{"spec": 3}"#), 422, "spec"),
         ("PUT", "/v1/balancer", Some(r#"{"spce": "ecmp"}"#), 422, "spce"),
         ("PUT", "/v1/balancer", Some(r#"{"spec": "ecpm"}"#), 422, "did you mean `ecmp`?"),
@@ -186,6 +193,45 @@ fn balancers_are_switched_while_traffic_goes_on() {
         wait("it settles", || get(http, "/v1/statistics")["is_settled"] == true);
     }
     assert!(get(http, "/v1/statistics")["decisions"].as_u64() >= Some(5));
+}
+
+#[test]
+fn agents_report_flows_and_hear_what_to_do() {
+    let daemon = daemon(&fat_tree(), |settings| {
+        settings.balancer = anabranch_daemon::balancer::parse("ofpt:provision=fair").expect("a balancer");
+    });
+    let http = daemon.http.expect("HTTP is on");
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    wait("all links are known", || get(http, "/v1/links").as_array().is_some_and(|links| links.len() == 64));
+    let [src, dst] = [0, 9].map(|host| net::address::host_ipv4(net::HostIx(host)).to_string());
+    let path = format!("/v1/agents/{src}/reports");
+    let report = |event: &str, bytes: u64| {
+        let flow = serde_json::json!({"dst": dst, "protocol": 6, "src_port": 5000, "dst_port": 80});
+        let body = serde_json::json!({"reports": [{"event": event, "flow": flow, "bytes": bytes}]}).to_string();
+        let (status, answer) = request(http, "POST", &path, Some(&body));
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<Value>(&answer).expect("JSON")
+    };
+    let orders = report("started", 2_000_000);
+    let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
+    let mut found = Vec::new();
+    mistakes(&document, &document["components"]["schemas"]["StandingOrders"], &orders, "orders", &mut found);
+    assert!(found.is_empty(), "{orders}: {found:#?}");
+    assert!(orders["report_above"].is_u64(), "{orders}");
+    let flows = get(http, "/v1/flows");
+    assert_eq!(flows.as_array().map(Vec::len), Some(1), "{flows}");
+    let ours = || get(http, &format!("/v1/agents/{src}/orders"));
+    wait("the flow is paced", || ours()["paces"].as_array().is_some_and(|paces| paces.len() == 1));
+    assert_eq!(ours()["paces"][0]["flow"]["src"], src, "{}", ours());
+    assert_eq!(get(http, &format!("/v1/agents/{dst}/orders"))["paces"], serde_json::json!([]));
+    report("ended", 9_000_000);
+    assert_eq!((get(http, "/v1/flows"), ours()["paces"].clone()), (serde_json::json!([]), serde_json::json!([])));
+    // A balancer that does not ask agents wants nothing of them.
+    let (status, _) = request(http, "PUT", "/v1/balancer", Some(r#"{"spec": "ecmp"}"#));
+    assert_eq!((status, ours()["report_above"].clone()), (200, Value::Null));
+    report("started", 2_000_000);
+    assert_eq!(get(http, "/v1/flows"), serde_json::json!([]));
 }
 
 #[test]

@@ -2,16 +2,61 @@
 
 mod common;
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
-use common::{Fabric, daemon, fat_tree, request, wait};
+use common::{Fabric, Wires, daemon, fat_tree, request, wait};
 use net::NodeIx;
 use serde_json::Value;
 
-fn statistics(http: std::net::SocketAddr) -> Value {
+/// Reconnects before the first look: whatever is kept for the next connection is there by then.
+const FIRST: u32 = 60;
+const RECONNECTS: u32 = 200;
+/// Greatest growth of resident memory over all reconnects: well below what one of them leaves behind per turn times
+/// their number, if it leaves anything worth mention (a session with its survey has some 20 kB).
+const GROWTH_MAX: u64 = 2 << 20;
+
+fn statistics(http: SocketAddr) -> Value {
     let (status, body) = request(http, "GET", "/v1/statistics", None);
     assert_eq!(status, 200, "{body}");
     serde_json::from_str(&body).expect("JSON")
+}
+
+/// What this process has: the daemon runs in it, and so does the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Held {
+    files: usize,
+    threads: usize,
+    /// Tasks of the daemon, as it tells.
+    tasks: u64,
+}
+
+fn held(http: SocketAddr) -> Held {
+    let entries = |folder: &str| std::fs::read_dir(folder).expect("Linux").count();
+    let (_, metrics) = request(http, "GET", "/metrics", None);
+    let tasks = metrics.lines().find_map(|line| line.strip_prefix("anabranch_tasks ")).expect("the metric is there");
+    let tasks = tasks.parse().expect("a number");
+    Held { files: entries("/proc/self/fd"), threads: entries("/proc/self/task"), tasks }
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+}
+
+fn disconnect(wires: &mut Wires, turn: u32) {
+    let nodes: Vec<NodeIx> = wires.nodes.keys().copied().collect();
+    wires.disconnect(nodes[turn as usize % nodes.len()]);
+}
+
+fn settled(http: SocketAddr) {
+    wait("only what is connected is kept", || {
+        let statistics = statistics(http);
+        statistics["connections"] == 20
+            && statistics["handshaking"] == 0
+            && statistics["sessions"] == 20
+            && statistics["is_settled"] == true
+    });
 }
 
 #[test]
@@ -20,13 +65,13 @@ fn two_hundred_reconnects_leak_nothing() {
     let http = daemon.http.expect("HTTP is on");
     let fabric = Fabric::start(fat_tree(), daemon.openflow);
     fabric.wait_reached();
-    for turn in 0..200u32 {
-        fabric.with(move |wires| {
-            let nodes: Vec<NodeIx> = wires.nodes.keys().copied().collect();
-            let connects = wires.connects;
-            wires.disconnect(nodes[turn as usize % nodes.len()]);
-            connects
-        });
+    let mut first = None;
+    for turn in 0..FIRST + RECONNECTS {
+        if turn == FIRST {
+            settled(http);
+            first = Some((held(http), resident_bytes()));
+        }
+        fabric.with(move |wires| disconnect(wires, turn));
         // Others come and say nothing, or half a hello, and go.
         let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
         std::io::Write::write_all(&mut stream, &[4, 0, 0][..turn as usize % 4]).expect("bytes");
@@ -34,13 +79,13 @@ fn two_hundred_reconnects_leak_nothing() {
         assert_eq!(fabric.with(|wires| wires.unreached()), [], "turn {turn}: packets go on without the controller");
         wait("it connects again", || fabric.with(|wires| wires.connected()) == 20);
     }
-    assert_eq!(fabric.with(|wires| wires.connects), 220);
-    wait("only what is connected is kept", || {
-        let statistics = statistics(http);
-        statistics["connections"] == 20 && statistics["handshaking"] == 0 && statistics["sessions"] == 20
-    });
-    wait("it settles", || statistics(http)["is_settled"] == true);
+    assert_eq!(fabric.with(|wires| wires.connects), 20 + FIRST + RECONNECTS);
+    settled(http);
     assert_eq!(fabric.with(|wires| wires.unreached()), []);
+    let (before, resident) = first.expect("there was a first look");
+    wait("files, threads and tasks are as many as before", || held(http) == before);
+    let growth = resident_bytes().saturating_sub(resident);
+    assert!(growth < GROWTH_MAX, "{growth} bytes more than before {RECONNECTS} reconnects");
     let (_, metrics) = request(http, "GET", "/metrics", None);
     assert!(metrics.contains("anabranch_connections 20\n"), "{metrics}");
 }

@@ -52,35 +52,40 @@ pub struct Fabric {
     /// Destinations lie at least this far from a source in the list of hosts, in both directions; 0 for hosts of the same
     /// switch.
     distance: usize,
+    /// Numbers below those of its switches: two fleets of one controller have no switch or address in common.
+    base: usize,
 }
 
 impl Fabric {
-    /// The network of a shape.
+    /// The network of a shape, with switches numbered from `base + 1`.
     ///
     /// # Errors
-    /// Too few or too many switches or hosts.
-    pub fn new(shape: &Shape) -> Result<Fabric, Error> {
+    /// Too few or too many switches or hosts, or numbers beyond those of addresses.
+    pub fn new(shape: &Shape, base: u32) -> Result<Fabric, Error> {
+        if base > SWITCHES_MAX {
+            return Err(Error::Shape(format!("switches are numbered from {SWITCHES_MAX} at most, not from {base}")));
+        }
         match shape {
-            Shape::Star { switches, hosts } => Fabric::star(*switches, *hosts),
-            Shape::Fabric(topology) => Fabric::of(topology),
+            Shape::Star { switches, hosts } => Fabric::star(*switches, *hosts, base as usize),
+            Shape::Fabric(topology) => Fabric::of(topology, base as usize),
         }
     }
 
-    fn star(switches: u32, hosts: u32) -> Result<Fabric, Error> {
+    fn star(switches: u32, hosts: u32, base: usize) -> Result<Fabric, Error> {
         if !(1..=SWITCHES_MAX).contains(&switches) || !(2..=HOSTS_MAX).contains(&hosts) {
             let words = format!("{switches} switches of {hosts} hosts");
             return Err(Error::Shape(format!(
                 "{words}: 1 to {SWITCHES_MAX} switches of 2 to {HOSTS_MAX} are possible"
             )));
         }
-        let mut fabric = Fabric::empty(switches as usize);
+        let mut fabric = Fabric::empty(switches as usize, base);
         for switch in 0..switches as usize {
             fabric.add_hosts(switch, hosts as usize);
         }
         Ok(fabric)
     }
 
-    fn of(topology: &Topology) -> Result<Fabric, Error> {
+    fn of(topology: &Topology, base: usize) -> Result<Fabric, Error> {
         let nodes = topology.nodes();
         let is_switch = |node: net::NodeIx| topology.node(node).kind == NodeKind::Switch;
         if nodes.iter().any(|node| node.kind == NodeKind::Host && node.forwards) {
@@ -93,7 +98,7 @@ impl Fabric {
         if numbers.is_empty() || numbers.len() > SWITCHES_MAX as usize {
             return Err(Error::Shape(format!("{} switches: 1 to {SWITCHES_MAX} are possible", numbers.len())));
         }
-        let mut fabric = Fabric::empty(numbers.len());
+        let mut fabric = Fabric::empty(numbers.len(), base);
         let mut groups: BTreeMap<(Option<u32>, usize), usize> = BTreeMap::new();
         for (node, switch) in &numbers {
             let beyond = |link: &&net::LinkIx| !is_switch(topology.link(**link).to);
@@ -120,15 +125,17 @@ impl Fabric {
         Ok(fabric)
     }
 
-    fn empty(switches: usize) -> Fabric {
-        let node = |at: usize| Node { datapath: DatapathId(at as u64 + 1), ports: Vec::new(), hosts: 0..0 };
-        Fabric { nodes: (0..switches).map(node).collect(), hosts: Vec::new(), links: BTreeMap::new(), distance: 0 }
+    fn empty(switches: usize, base: usize) -> Fabric {
+        let datapath = |at: usize| DatapathId((base + at) as u64 + 1);
+        let node = |at: usize| Node { datapath: datapath(at), ports: Vec::new(), hosts: 0..0 };
+        let nodes = (0..switches).map(node).collect();
+        Fabric { nodes, hosts: Vec::new(), links: BTreeMap::new(), distance: 0, base }
     }
 
     fn add_port(&mut self, switch: usize) -> PortNo {
         let ports = &mut self.nodes[switch].ports;
         let number = ports.len() as u32 + 1;
-        let [a, b] = (switch as u16 + 1).to_be_bytes();
+        let [a, b] = ((self.base + switch) as u16 + 1).to_be_bytes();
         let [c, d] = (number as u16).to_be_bytes();
         ports.push(PortDesc {
             port: PortNo(number),
@@ -145,7 +152,7 @@ impl Fabric {
         let first = self.hosts.len();
         for at in 0..count {
             let port = self.add_port(switch);
-            let [a, b] = (switch as u16 + 1).to_be_bytes();
+            let [a, b] = ((self.base + switch) as u16 + 1).to_be_bytes();
             let number = at as u8 + 1;
             let mac = MacAddr([0x02, 0, a, b, 0, number]);
             self.hosts.push(Host { switch, port, mac, ip: Ipv4Addr::new(10, a, b, number) });
@@ -172,7 +179,7 @@ impl Fabric {
     /// The switch behind which an address is; the inverse of how addresses are given.
     #[inline]
     pub fn switch_of(&self, ip: [u8; 4]) -> Option<usize> {
-        let switch = usize::from(u16::from_be_bytes([ip[1], ip[2]])).wrapping_sub(1);
+        let switch = usize::from(u16::from_be_bytes([ip[1], ip[2]])).wrapping_sub(self.base + 1);
         (ip[0] == 10 && switch < self.nodes.len()).then_some(switch)
     }
 
@@ -234,7 +241,7 @@ mod tests {
 
     #[test]
     fn probes_of_a_star_go_between_all_hosts_of_a_switch() {
-        let fabric = Fabric::new(&Shape::Star { switches: 3, hosts: 5 }).unwrap();
+        let fabric = Fabric::new(&Shape::Star { switches: 3, hosts: 5 }, 0).unwrap();
         let mut pairs = BTreeSet::new();
         for n in 0..fabric.pairs(1) {
             let (source, destination) = fabric.pair(1, n);
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn probes_of_a_fat_tree_cross_pods_and_its_links_are_there() {
         let topology = net::spec::parse("fat-tree:k=4").unwrap();
-        let fabric = Fabric::new(&Shape::Fabric(Box::new(topology))).unwrap();
+        let fabric = Fabric::new(&Shape::Fabric(Box::new(topology)), 0).unwrap();
         assert_eq!((fabric.nodes.len(), fabric.hosts.len(), fabric.directed_links()), (20, 16, 64));
         assert!(fabric.nodes.iter().all(|node| node.ports.len() == 4));
         for (switch, _) in fabric.nodes.iter().enumerate().filter(|(_, node)| !node.hosts.is_empty()) {
@@ -270,7 +277,7 @@ mod tests {
     fn pairs_and_numbers_are_inverse() {
         let topology = Box::new(net::spec::parse("fat-tree:k=4").unwrap());
         for shape in [Shape::Star { switches: 3, hosts: 5 }, Shape::Fabric(topology)] {
-            let fabric = Fabric::new(&shape).unwrap();
+            let fabric = Fabric::new(&shape, 0).unwrap();
             for (switch, _) in fabric.nodes.iter().enumerate().filter(|(_, node)| !node.hosts.is_empty()) {
                 for n in 0..fabric.pairs(switch) {
                     let (source, destination) = fabric.pair(switch, n);
@@ -283,9 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn fleets_numbered_apart_share_nothing() {
+        let shape = Shape::Star { switches: 2, hosts: 3 };
+        let (first, second) = (Fabric::new(&shape, 0).unwrap(), Fabric::new(&shape, 2).unwrap());
+        let numbers = |fabric: &Fabric| fabric.nodes.iter().map(|node| node.datapath.0).collect::<Vec<_>>();
+        assert_eq!((numbers(&first), numbers(&second)), (vec![1, 2], vec![3, 4]));
+        assert!(first.hosts.iter().all(|a| second.hosts.iter().all(|b| a.ip != b.ip && a.mac != b.mac)));
+        assert_eq!(second.switch_of(second.hosts[3].ip.octets()), Some(1));
+        assert_eq!(second.switch_of(first.hosts[0].ip.octets()), None);
+        assert!(Fabric::new(&shape, SWITCHES_MAX + 1).is_err());
+    }
+
+    #[test]
     fn shapes_that_cannot_be_are_refused() {
         for (switches, hosts) in [(0, 20), (5_000, 20), (1, 1), (1, 251)] {
-            assert!(matches!(Fabric::new(&Shape::Star { switches, hosts }), Err(Error::Shape(_))));
+            assert!(matches!(Fabric::new(&Shape::Star { switches, hosts }, 0), Err(Error::Shape(_))));
         }
     }
 }

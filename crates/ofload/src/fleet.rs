@@ -69,7 +69,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Begins to connect all switches.
     pub(crate) fn connect(options: &Options) -> Result<Fleet, Error> {
-        let fabric = Fabric::new(&options.shape)?;
+        let fabric = Fabric::new(&options.shape, options.base)?;
         let poll = Poll::new().map_err(Error::Poll)?;
         let mut switches = Vec::with_capacity(fabric.nodes.len());
         for (at, node) in fabric.nodes.iter().enumerate() {
@@ -177,6 +177,11 @@ impl Fleet {
     /// From here on messages are part of the load.
     pub(crate) fn begin_measuring(&mut self) {
         self.is_measuring = true;
+    }
+
+    /// Bytes a switch has not been able to send.
+    pub(crate) fn backlog(&self, at: usize) -> usize {
+        self.switches[at].channel.outbox.len()
     }
 
     /// Connections that are gone.

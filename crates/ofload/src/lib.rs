@@ -13,9 +13,11 @@
 
 #![forbid(unsafe_code)]
 
+mod attack;
 mod book;
 mod channel;
 mod control;
+mod crowd;
 mod fabric;
 mod features;
 mod fleet;
@@ -26,14 +28,17 @@ mod probe;
 pub mod process;
 mod report;
 mod scan;
+mod siege;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub use attack::{Attack, Deeds, Force};
 pub use fabric::{HOSTS_MAX, SWITCHES_MAX};
 pub use measure::{Schedule, Target, measure};
 pub use options::{Answer, Load, Options, Shape};
 pub use report::{Counts, Latency, Links, Loop, Report, Spread};
+pub use siege::{Column, Ordeal, besiege};
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +93,9 @@ pub enum Error {
     /// The operating system refuses.
     #[error("cannot wait for sockets: {0}")]
     Poll(std::io::Error),
+    /// The operating system does not allow as many connections as an attack needs.
+    #[error("an attack needs more connections than this process may have: {0}")]
+    Files(String),
     /// A peer does not start.
     #[error("cannot measure {program}: {words}")]
     Peer {

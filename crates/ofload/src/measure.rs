@@ -20,6 +20,9 @@ const AWAKE: Duration = Duration::from_millis(2);
 /// Shortest pause between two looks at what is due in an open loop; what comes due in between goes out together.
 const PACE_MIN: Duration = Duration::from_micros(50);
 
+/// How often the memory of a controller is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// One controller to measure.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -43,12 +46,15 @@ pub struct Schedule {
 }
 
 /// One controller under measurement.
-struct Bench {
-    target: Target,
-    fleet: Fleet,
+pub(crate) struct Bench {
+    pub(crate) target: Target,
+    pub(crate) fleet: Fleet,
+    /// Loops that counted, and what happened in them.
     loops: Vec<Loop>,
     total: Tally,
-    resident_max: Option<u64>,
+    /// Greatest resident memory of the controller since this was last taken, bytes.
+    pub(crate) resident_max: Option<u64>,
+    next_look: Instant,
 }
 
 /// Measures controllers side by side: their loops take turns. `tell` hears of what is under way.
@@ -70,23 +76,28 @@ pub fn measure(targets: Vec<Target>, schedule: Schedule, tell: &mut dyn FnMut(&s
             let (before, rest) = benches.split_at_mut(at);
             let (bench, after) = rest.split_first_mut().expect("`at` is a place in the list");
             let mut others: Vec<&mut Fleet> = before.iter_mut().chain(after).map(|bench| &mut bench.fleet).collect();
-            bench.round(schedule.duration, is_counted, &mut others)?;
+            let (one, tally) = bench.round(schedule.duration, &mut others)?;
+            if is_counted {
+                bench.loops.push(one);
+                bench.total.add(&tally);
+            }
         }
     }
     Ok(benches.into_iter().map(Bench::report).collect())
 }
 
 impl Bench {
-    fn prepare(target: Target) -> Result<Bench, Error> {
+    pub(crate) fn prepare(target: Target) -> Result<Bench, Error> {
         let mut fleet = Fleet::connect(&target.options)?;
         fleet.handshake()?;
         fleet.learn()?;
         fleet.begin_measuring();
-        Ok(Bench { target, fleet, loops: Vec::new(), total: Tally::default(), resident_max: None })
+        let (loops, total, next_look) = (Vec::new(), Tally::default(), Instant::now());
+        Ok(Bench { target, fleet, loops, total, resident_max: None, next_look })
     }
 
     /// One loop, its answers waited for.
-    fn round(&mut self, duration: Duration, is_counted: bool, others: &mut [&mut Fleet]) -> Result<(), Error> {
+    pub(crate) fn round(&mut self, duration: Duration, others: &mut [&mut Fleet]) -> Result<(Loop, Tally), Error> {
         self.fleet.tally = Tally::default();
         let cpu = |pid: Option<u32>| pid.and_then(process::cpu_s);
         let own = Some(std::process::id());
@@ -101,27 +112,28 @@ impl Bench {
         self.fleet.is_in_loop = false;
         let after = (cpu(self.target.pid), cpu(own));
         self.wait_for_answers(others)?;
-        if let Some(bytes) = self.target.pid.and_then(process::resident_bytes) {
-            self.resident_max = self.resident_max.max(Some(bytes));
-        }
-        if is_counted {
-            let used = |after: Option<f64>, before: Option<f64>| Some(after? - before?);
-            let tally = std::mem::take(&mut self.fleet.tally);
-            self.loops.push(Loop {
-                seconds: elapsed.as_secs_f64(),
-                responses: tally.responses,
-                per_s: tally.responses as f64 / elapsed.as_secs_f64(),
-                controller_cpu_s: used(after.0, before.0),
-                generator_cpu_s: used(after.1, before.1),
-            });
-            self.total.add(&tally);
-        }
+        self.look_at_memory();
+        let used = |after: Option<f64>, before: Option<f64>| Some(after? - before?);
+        let tally = std::mem::take(&mut self.fleet.tally);
+        let one = Loop {
+            seconds: elapsed.as_secs_f64(),
+            responses: tally.responses,
+            per_s: tally.responses as f64 / elapsed.as_secs_f64(),
+            controller_cpu_s: used(after.0, before.0),
+            generator_cpu_s: used(after.1, before.1),
+        };
         if self.fleet.lost().count() == self.fleet.switches.len() {
             let (switch, words) = self.fleet.lost().next().expect("all are lost, and there is one");
             let (words, controller) = (words.to_owned(), self.target.options.controller);
             return Err(Error::Lost { switch, controller, words });
         }
-        Ok(())
+        Ok((one, tally))
+    }
+
+    pub(crate) fn look_at_memory(&mut self) {
+        let bytes = self.target.pid.and_then(process::resident_bytes);
+        self.resident_max = self.resident_max.max(bytes);
+        self.next_look = Instant::now() + LOOK;
     }
 
     fn closed_loop(&mut self, window: u32, end: Instant, others: &mut [&mut Fleet]) -> Result<(), Error> {
@@ -200,6 +212,9 @@ impl Bench {
     /// What does not happen by messages; controllers not measured now are kept alive.
     fn tick(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
         self.fleet.tick();
+        if Instant::now() >= self.next_look {
+            self.look_at_memory();
+        }
         others.iter_mut().try_for_each(|other| {
             other.tick();
             other.service(Duration::ZERO)

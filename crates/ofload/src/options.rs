@@ -67,6 +67,8 @@ pub struct Options {
     pub controller: SocketAddr,
     /// The switches.
     pub shape: Shape,
+    /// Their numbers begin above this one: fleets that load one controller together need numbers of their own.
+    pub base: u32,
     /// The load.
     pub load: Load,
     /// What counts.
@@ -88,6 +90,7 @@ impl Options {
         Options {
             controller,
             shape: Shape::Star { switches: 16, hosts: 20 },
+            base: 0,
             load: Load::Window(1),
             answer: Answer::PacketOut,
             patience: Duration::from_secs(1),

@@ -150,7 +150,7 @@ mod tests {
     use crate::options::Shape;
 
     fn hosts() -> (Host, Host) {
-        let fabric = Fabric::new(&Shape::Star { switches: 2, hosts: 3 }).unwrap();
+        let fabric = Fabric::new(&Shape::Star { switches: 2, hosts: 3 }, 0).unwrap();
         let (source, destination) = fabric.pair(1, 4);
         (*source, *destination)
     }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 use crate::Error;
 
 /// Clock ticks per second in `/proc` (`USER_HZ`): 100 on every architecture of today's Linux.
@@ -51,6 +53,27 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
 /// Why not.
 pub fn can_be_realtime() -> Result<(), String> {
     run("chrt", &["-r", REALTIME_PRIORITY, "true"])
+}
+
+/// Gives the calling thread the ordinary priority, if it was started by one that had more.
+pub(crate) fn make_ordinary() {
+    // One that had no more has nothing to lose.
+    let _ = run("chrt", &["-o", "-p", "0", &nix::unistd::gettid().to_string()]);
+}
+
+/// Lets this process have so many files and connections open at once.
+///
+/// # Errors
+/// It may not have so many.
+pub(crate) fn allow_files(wanted: u64) -> Result<(), String> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| error.to_string())?;
+    if soft >= wanted {
+        return Ok(());
+    }
+    if hard < wanted {
+        return Err(format!("{wanted} files are needed, and {hard} allowed (`ulimit -Hn`)"));
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map_err(|error| error.to_string())
 }
 
 /// Where a process was before it was put on a core; it goes back there when this is dropped.
@@ -108,6 +131,34 @@ impl Peer {
     /// # Errors
     /// It is not there, or does not begin to listen.
     pub fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<Peer, Error> {
+        // No control socket: it would need a folder only root can write to.
+        let arguments = |at: SocketAddr| vec!["--unixctl=none".to_owned(), format!("ptcp:{}:{}", at.port(), at.ip())];
+        Peer::launch(program, arguments, core, is_realtime)
+    }
+
+    /// Starts `anabranch serve` on a free port of the loopback interface, with these further arguments.
+    ///
+    /// # Errors
+    /// As for [`Peer::start`].
+    pub fn start_anabranch(
+        program: &Path,
+        further: &[String],
+        core: Option<u32>,
+        is_realtime: bool,
+    ) -> Result<Peer, Error> {
+        let arguments = |at: SocketAddr| {
+            let fixed = ["serve".to_owned(), "--listen".to_owned(), at.to_string()];
+            fixed.into_iter().chain(further.iter().cloned()).collect()
+        };
+        Peer::launch(program, arguments, core, is_realtime)
+    }
+
+    fn launch(
+        program: &Path,
+        arguments: impl FnOnce(SocketAddr) -> Vec<String>,
+        core: Option<u32>,
+        is_realtime: bool,
+    ) -> Result<Peer, Error> {
         let refused = |words: String| Error::Peer { program: program.display().to_string(), words };
         // Free now; whoever takes it before the peer does makes the peer fail, which is noticed below.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
@@ -122,8 +173,7 @@ impl Peer {
             line.extend(["chrt", "-r", REALTIME_PRIORITY].map(str::to_owned));
         }
         line.push(program.display().to_string());
-        // No control socket: it would need a folder only root can write to.
-        line.extend(["--unixctl=none".to_owned(), format!("ptcp:{}:127.0.0.1", address.port())]);
+        line.extend(arguments(address));
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| refused(error.to_string()))?;

@@ -120,7 +120,7 @@ pub struct Report {
     pub generator_cpu_us: Option<f64>,
     /// Share of a core the generator used.
     pub generator_share: Option<f64>,
-    /// Greatest resident memory seen at the end of a loop, bytes.
+    /// Greatest resident memory seen, bytes.
     pub resident_bytes: Option<u64>,
     /// Discovery, where switches have links.
     pub links: Option<Links>,
@@ -134,6 +134,20 @@ pub struct Report {
     pub refusals: BTreeMap<String, u64>,
 }
 
+impl Latency {
+    /// Of what was tallied; `None` if nothing was answered.
+    pub(crate) fn of(tally: &Tally) -> Option<Latency> {
+        let us = |quantile: f64| tally.latency.value_at_quantile(quantile) as f64 / 1e3;
+        (!tally.latency.is_empty()).then(|| Latency {
+            p50_us: us(0.5),
+            p90_us: us(0.9),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            max_us: tally.latency.max() as f64 / 1e3,
+        })
+    }
+}
+
 impl Report {
     pub(crate) fn new(
         name: String,
@@ -144,14 +158,7 @@ impl Report {
         resident_bytes: Option<u64>,
         links: Option<Links>,
     ) -> Report {
-        let us = |quantile: f64| total.latency.value_at_quantile(quantile) as f64 / 1e3;
-        let latency = (!total.latency.is_empty()).then(|| Latency {
-            p50_us: us(0.5),
-            p90_us: us(0.9),
-            p99_us: us(0.99),
-            p999_us: us(0.999),
-            max_us: total.latency.max() as f64 / 1e3,
-        });
+        let latency = Latency::of(total);
         let responses: u64 = loops.iter().map(|one| one.responses).sum();
         let seconds: f64 = loops.iter().map(|one| one.seconds).sum();
         let cpu = |of: fn(&Loop) -> Option<f64>| loops.iter().map(of).sum::<Option<f64>>();
@@ -180,7 +187,7 @@ impl Report {
     }
 }
 
-fn counts(total: &Tally, connections_lost: u64) -> Counts {
+pub(crate) fn counts(total: &Tally, connections_lost: u64) -> Counts {
     Counts {
         packet_ins: total.sent,
         answered: total.responses + total.responses_after,
@@ -196,14 +203,14 @@ fn counts(total: &Tally, connections_lost: u64) -> Counts {
     }
 }
 
-fn load_words(load: Load) -> String {
+pub(crate) fn load_words(load: Load) -> String {
     match load {
         Load::Window(window) => format!("{window} outstanding per switch"),
         Load::Rate(rate) => format!("{rate}/s, open loop"),
     }
 }
 
-fn shape_words(shape: &Shape) -> String {
+pub(crate) fn shape_words(shape: &Shape) -> String {
     match shape {
         Shape::Star { switches, hosts } => format!("{switches} switches of {hosts} hosts"),
         Shape::Fabric(topology) => format!("{} with {} hosts", topology.name(), topology.hosts().len()),

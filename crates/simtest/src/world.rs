@@ -343,6 +343,7 @@ impl World {
             link_timeout: traits.link_timeout,
             poll_interval: traits.poll_interval,
             flow_idle_timeout_s: traits.flow_idle_timeout_s,
+            flows_max: usize::MAX,
             // Another life of the controller may divide flows in another way than the one before.
             spread: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
                 3 => control::Spread::Shuffled,

@@ -1,4 +1,7 @@
-//! `anabranch bench controller`: how fast an OpenFlow 1.3 controller answers, beside a peer in the same run.
+//! `anabranch bench controller`: how fast an OpenFlow 1.3 controller answers, beside a peer in the same run, or while it is
+//! attacked.
+
+mod attack;
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +12,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use comfy_table::Table;
 use ofload::process::{self, Peer, Placed};
-use ofload::{Answer, Load, Options, Report, Schedule, Shape, Target};
+use ofload::{Answer, Attack, Load, Options, Report, Schedule, Shape, Target};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -25,13 +28,30 @@ const OPENFLOW_PORT: u16 = 6_653;
 #[command(
     after_help = "Examples:\n  anabranch bench controller --controller 127.0.0.1:6653 --window 64\n  anabranch bench \
                         controller --controller 127.0.0.1:6653 --pid 4242 --answer arp --peer ovs-testcontroller\n  \
-                        anabranch bench controller --peer ovs-testcontroller --rate 1000\nExit code 1 if a packet-in \
-                        stayed unanswered or a connection was lost."
+                        anabranch bench controller --peer ovs-testcontroller --rate 1000\n  anabranch bench controller \
+                        --serve ecmp --answer arp --attack silent,flood\nExit code 1 if a packet-in stayed unanswered, a \
+                        connection was lost, a bar was missed, or, under attack, others were not served: the 99th percentile \
+                        of their latency was above twice the usual one and 1 ms."
 )]
 pub struct Args {
     /// Where the controller listens; may be left out if a peer alone is to be measured
-    #[arg(long, value_name = "ADDR", required_unless_present = "peer")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["peer", "serve"])]
     controller: Option<String>,
+    /// Start this program's own controller with a balancer, anew for each load, and measure that
+    #[arg(long, value_name = "BALANCER", conflicts_with_all = ["controller", "pid"])]
+    serve: Option<String>,
+    /// Its configuration file
+    #[arg(long, value_name = "FILE.toml", requires = "serve")]
+    serve_config: Option<PathBuf>,
+    /// Measure switches that behave, beside others that attack; several attacks are made one after the other
+    #[arg(long, value_enum, value_name = "ATTACK", value_delimiter = ',', conflicts_with_all = ["peer", "window"])]
+    attack: Vec<AttackArg>,
+    /// Connections of an attack that keeps many
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    attack_connections: u32,
+    /// Packet-ins per second of the switch that floods
+    #[arg(long, value_name = "R", default_value_t = 200_000.0, value_parser = positive)]
+    attack_rate: f64,
     /// Number of the controller's process: for its CPU time and memory
     #[arg(long, value_name = "PID", requires = "controller")]
     pid: Option<u32>,
@@ -74,7 +94,7 @@ pub struct Args {
     /// Controller to start and measure beside: `ovs-testcontroller`, or a path to it
     #[arg(long, value_name = "PROGRAM", value_parser = peer_program)]
     peer: Option<PathBuf>,
-    /// Put controllers on core 0 and the generator on core 1, at real-time priority if permitted (always so with a peer)
+    /// Put controllers on core 0 and the generator on core 1, at real-time priority if permitted (always so with a peer or --serve)
     #[arg(long)]
     pin: bool,
     /// Leave it to the operating system where and how urgently programs run
@@ -105,6 +125,29 @@ impl AnswerArg {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Debug, ValueEnum)]
+enum AttackArg {
+    /// Connections that send noise, headers followed by noise, and damaged messages
+    RandomBytes,
+    /// Connections that announce a long message and send it byte by byte without ever ending it
+    HalfMessages,
+    /// Connections that say nothing
+    Silent,
+    /// One switch in good standing that sends packet-ins without measure
+    Flood,
+}
+
+impl AttackArg {
+    fn attack(self) -> Attack {
+        match self {
+            AttackArg::RandomBytes => Attack::RandomBytes,
+            AttackArg::HalfMessages => Attack::HalfMessages,
+            AttackArg::Silent => Attack::Silent,
+            AttackArg::Flood => Attack::Flood,
+        }
+    }
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
     (value > 0.0 && value <= 1e8)
@@ -130,8 +173,14 @@ struct Placement {
     placed: Vec<Placed>,
 }
 
+/// Packet-ins per second of those who behave, beside an attack, unless told otherwise.
+const RATE_UNDER_ATTACK: f64 = 1_000.0;
+
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if !args.attack.is_empty() {
+        return attack::execute(args);
+    }
     let loads: Vec<Load> = match args.rate {
         Some(rate) => vec![Load::Rate(rate)],
         None => args.window.iter().map(|window| Load::Window(*window)).collect(),
@@ -148,7 +197,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 fn place(args: &Args) -> Placement {
     let mut placement = Placement::default();
-    if args.no_pin || !(args.pin || args.peer.is_some()) {
+    if args.no_pin || !(args.pin || args.peer.is_some() || args.serve.is_some()) {
         placement.notes.push("programs run wherever the operating system puts them".to_owned());
         return placement;
     }
@@ -175,11 +224,9 @@ fn place(args: &Args) -> Placement {
 
 fn measure(args: &Args, load: Load, placement: &mut Placement) -> Result<Vec<Report>, Failure> {
     let mut targets = Vec::new();
-    if let Some(controller) = &args.controller {
-        let options = options(args, address(controller)?, load, args.answer)?;
-        targets.push(Target { name: controller.clone(), options, pid: args.pid });
-    }
     let core = placement.is_pinned.then_some(CONTROLLER_CORE);
+    let own = serve(args, placement)?;
+    targets.extend(target(args, load, own.as_ref())?);
     let peer = args.peer.as_deref().map(|program| start(program, core, placement.is_realtime)).transpose()?;
     if let Some(peer) = &peer {
         let options = options(args, peer.address(), load, args.peer_answer)?;
@@ -189,6 +236,30 @@ fn measure(args: &Args, load: Load, placement: &mut Placement) -> Result<Vec<Rep
     let schedule = Schedule { loops: args.loops, warm_up: args.warm_up, duration };
     let mut tell = |words: &str| eprintln!("{words}");
     ofload::measure(targets, schedule, &mut tell).map_err(failure)
+}
+
+/// This program's own controller, if it is to be measured.
+fn serve(args: &Args, placement: &Placement) -> Result<Option<Peer>, Failure> {
+    let Some(balancer) = &args.serve else { return Ok(None) };
+    let program =
+        std::env::current_exe().map_err(|error| Failure::new("cannot tell where this program is").caused_by(error))?;
+    let mut further = ["--http", "off", "--balancer", balancer].map(str::to_owned).to_vec();
+    if let Some(file) = &args.serve_config {
+        further.extend(["--config".to_owned(), file.display().to_string()]);
+    }
+    let core = placement.is_pinned.then_some(CONTROLLER_CORE);
+    Peer::start_anabranch(&program, &further, core, placement.is_realtime).map(Some).map_err(failure)
+}
+
+/// The controller named, or started here.
+fn target(args: &Args, load: Load, own: Option<&Peer>) -> Result<Option<Target>, Failure> {
+    let (name, at, pid) = match (&args.controller, own) {
+        (Some(controller), _) => (controller.clone(), address(controller)?, args.pid),
+        (None, Some(own)) => ("anabranch".to_owned(), own.address(), Some(own.pid())),
+        (None, None) => return Ok(None),
+    };
+    let options = options(args, at, load, args.answer)?;
+    Ok(Some(Target { name, options, pid }))
 }
 
 fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<Peer, Failure> {
@@ -205,6 +276,7 @@ fn failure(error: ofload::Error) -> Failure {
         ofload::Error::Shape(_) | ofload::Error::TooFewPairs { .. } => {
             "see --switches, --hosts, --topology and --window"
         }
+        ofload::Error::Files(_) => "raise the hard limit of open files, or see --attack-connections",
         ofload::Error::Poll(_) => "each switch needs a file descriptor: `ulimit -n` may be too low",
     };
     Failure::of(&error).with_hint(hint)

@@ -6,19 +6,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use openflow::wire::{self, DecodeError};
 use openflow::{Envelope, Message, Xid};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
+use super::allowance::Allowance;
 use super::hub::Hub;
 use super::kinds;
 use super::peer::{Closing, Peer, Phase};
 use crate::clock::duration;
 
-/// Messages of one connection the engine handles before it looks at the next.
+/// Messages of one connection the engine handles at most before it looks at the next.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
+/// What a switch may send at once after a rest, as the time it is allowed for that.
+const BURST: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Memory for output that is kept while there is none.
@@ -35,7 +39,8 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new() };
+    let allowance = Allowance::new(hub.limits.messages_per_s, BURST);
+    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), allowance };
     let (hello, _) = peer.append(|out| wire::encode(&hello(), out));
     debug_assert!(hello.is_ok(), "a hello fits into a message");
     peer.out_ready.notify_one();
@@ -73,6 +78,7 @@ struct Reading<'a, R> {
     /// Bytes read that are no whole message yet, or wait for the engine.
     rest: Vec<u8>,
     batch: Vec<Envelope>,
+    allowance: Allowance,
 }
 
 impl<R: AsyncRead + Unpin> Reading<'_, R> {
@@ -84,7 +90,12 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
             }
             // A read may hold more than a batch.
             while !self.batch.is_empty() {
+                let wait = self.allowance.spend(self.batch.len());
                 self.hand_over().await;
+                if !wait.is_zero() {
+                    self.hub.metrics.throttled.inc();
+                    tokio::time::sleep(wait).await;
+                }
                 if let Err(why) = self.decode_rest() {
                     return why;
                 }
@@ -97,9 +108,7 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         while !self.peer.is_inbox_empty() {
             self.peer.progress.notified().await;
         }
-        if self.peer.phase() == Phase::Silent {
-            self.peer.set_phase(Phase::Speaking);
-        }
+        self.hub.spoke(self.peer);
         self.peer.put_batch(&mut self.batch);
         self.hub.ready(self.peer);
     }
@@ -149,8 +158,8 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
 
 /// Decodes messages up to a full batch; how many bytes they took. What is no message is refused.
 fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Result<usize, Closing> {
-    let mut used = 0;
-    while batch.len() < MESSAGES_PER_BATCH {
+    let (mut used, share) = (0, hub.share());
+    while batch.len() < share {
         match wire::decode(&bytes[used..]) {
             Ok(None) => break,
             Ok(Some((envelope, length))) => {
@@ -162,7 +171,7 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
                 hub.metrics.decode_errors.inc();
                 refuse(peer, &error, &bytes[used..]);
                 let Some(length) = error.skip else { return Err(Closing::Malformed(error.words)) };
-                tracing::warn!(offset = error.offset, "a message was refused: {}", error.words);
+                hub.complain(format_args!("a message was refused at offset {}: {}", error.offset, error.words));
                 used += length;
             }
         }
@@ -213,7 +222,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
     peer: &Peer,
     writer: &mut W,
     mut bytes: &[u8],
-    patience: std::time::Duration,
+    patience: Duration,
 ) -> Result<(), Closing> {
     let mut is_ending = false;
     while !bytes.is_empty() {

@@ -8,19 +8,29 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tracing::Instrument;
 
+use super::allowance::Allowance;
 use super::connection::serve;
 use super::hub::Hub;
-use super::peer::{Closing, Peer};
+use super::peer::{Closing, Peer, Phase};
 use crate::clock::duration;
 
 /// How long to wait after a failure to accept that concerns the process, such as no more descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
+/// Connections accepted at once after a rest, as the time they are allowed for that.
+const BURST: Duration = Duration::from_millis(10);
+
 /// Accepts connections for as long as it is polled.
 pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    // Accepting costs those who are connected already: whoever opens and closes without end is not to take all of it.
+    let mut allowance = Allowance::new(hub.limits.accepts_per_s, BURST);
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
+                let wait = allowance.spend(1);
+                if !wait.is_zero() {
+                    tokio::time::sleep(wait).await;
+                }
                 let Some(peer) = hub.admit(address) else {
                     hub.metrics.refused_connections.inc();
                     continue;
@@ -48,9 +58,10 @@ async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<T
     tracing::debug!("connected");
     let why = converse(&hub, &peer, stream, tls).await;
     hub.metrics.closed(&why);
-    match why {
-        Closing::ByPeer | Closing::ByController | Closing::Displaced => tracing::info!("closed: {why}"),
-        _ => tracing::warn!("closed: {why}"),
+    match (peer.phase(), &why) {
+        (Phase::Ready(_), Closing::ByPeer | Closing::ByController) => tracing::info!("closed: {why}"),
+        (Phase::Ready(_), _) => tracing::warn!("closed: {why}"),
+        _ => hub.complain(format_args!("closed before it was a switch: {why}")),
     }
     hub.gone(&peer);
 }

@@ -2,10 +2,12 @@
 //!
 //! One task per connection reads and writes. What it has read it decodes into a batch, hands the batch to the engine and
 //! reads on when the engine has taken it: a switch that sends too fast waits in its socket, and has one batch in every
-//! round like everybody else. What the engine wants sent is encoded into the connection's buffer and leaves in one write.
+//! round like everybody else. Batches get smaller while somebody fills them and rounds take long ([`Hub::share`]), and
+//! whoever sends more messages than a second's allowance is not read from meanwhile ([`allowance`]). What the engine wants sent is encoded into the connection's buffer and leaves in one write.
 //!
 //! A connection that has said nothing costs a socket and a task: the controller hears of it with its first message.
 
+mod allowance;
 mod connection;
 mod hub;
 pub(crate) mod kinds;

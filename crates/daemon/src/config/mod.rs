@@ -32,7 +32,16 @@ const CONTROL: &[&str] = &[
     "flow_idle_timeout",
     "spread",
 ];
-const LIMITS: &[&str] = &["connections", "handshaking", "handshake_timeout", "output_bytes", "write_timeout"];
+const LIMITS: &[&str] = &[
+    "connections",
+    "handshaking",
+    "handshake_timeout",
+    "messages_per_s",
+    "accepts_per_s",
+    "flows",
+    "output_bytes",
+    "write_timeout",
+];
 const LINKS: &[&str] = &["capacity"];
 const LINK: &[&str] = &["switch", "port", "capacity"];
 const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
@@ -82,7 +91,9 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
-    read_limits(&top.section("limits", LIMITS)?, &mut settings.limits)?;
+    let limits = top.section("limits", LIMITS)?;
+    read_limits(&limits, &mut settings.limits)?;
+    set(&mut settings.control.flows_max, limits.count("flows", 1..=100_000_000)?.map(|count| count as usize));
     Ok(settings)
 }
 
@@ -186,6 +197,9 @@ fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> R
     let count = |key| Ok::<_, FileError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
     set(&mut limits.connections, count("connections")?);
     set(&mut limits.handshaking, count("handshaking")?);
+    let rate = |key| Ok::<_, FileError>(section.count(key, 100..=100_000_000)?.map(|count| count as u32));
+    set(&mut limits.messages_per_s, rate("messages_per_s")?);
+    set(&mut limits.accepts_per_s, rate("accepts_per_s")?);
     set(&mut limits.handshake_timeout, section.quantity("handshake_timeout")?);
     set(&mut limits.write_timeout, section.quantity("write_timeout")?);
     if let Some(bytes) = section.quantity::<Bytes>("output_bytes")? {

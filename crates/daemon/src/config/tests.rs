@@ -27,6 +27,9 @@ spread = "shuffled"
 connections = 100
 handshaking = 10
 handshake_timeout = "2s"
+messages_per_s = 2000
+accepts_per_s = 500
+flows = 5000
 output_bytes = "2MB"
 write_timeout = "3s"
 [links]
@@ -61,6 +64,8 @@ fn every_key_is_read() {
     assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
     assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
+    assert_eq!(config.flows_max, 5000);
+    assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
     assert_eq!(settings.log.format, LogFormat::Json);
 }
 
@@ -101,6 +106,7 @@ fn mistakes_name_line_and_key_and_what_would_do() {
         ("link = 3", "a.toml:1: link: must be a list of tables", "[[link]]"),
         ("seed = -1", "a.toml:1: seed: -1 is not from 0", ""),
         ("a = = 1", "a.toml:1: ", ""),
+        ("[limits]\nmessages_per_s = 10", "a.toml:2: limits.messages_per_s: 10 is not from 100 to ", ""),
         ("[limits]\noutput_bytes = \"1B\"", "a.toml:2: limits.output_bytes: ", ""),
     ] {
         let error = read(text).map(|_| ()).unwrap_err();

@@ -1,5 +1,6 @@
 //! The HTTP interface: versioned API, metrics, events, and a page for people.
 
+mod agents;
 mod api;
 mod model;
 mod page;
@@ -54,6 +55,8 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(api::balancer, api::set_balancer))
         .routes(routes!(api::balancers))
         .routes(routes!(stream::events))
+        .routes(routes!(agents::standing_orders))
+        .routes(routes!(agents::reports))
         .split_for_parts()
 }
 

@@ -226,6 +226,8 @@ pub(crate) struct Statistics {
     pub(crate) moves: u64,
     /// Counter samples not used because the switch had not refreshed them.
     pub(crate) stale_samples: u64,
+    /// First packets and reports of flows beyond the limit of flows: the balancer was not told.
+    pub(crate) flows_untold: u64,
 }
 
 /// A balancer with its parameters.
@@ -428,6 +430,7 @@ impl Statistics {
             decisions: tally.decisions,
             moves: tally.moves,
             stale_samples: tally.stale_samples,
+            flows_untold: tally.flows_untold,
         }
     }
 }

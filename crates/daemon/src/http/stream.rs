@@ -107,7 +107,7 @@ pub(super) struct FlowName {
 }
 
 impl FlowName {
-    fn new(tuple: &FiveTuple) -> FlowName {
+    pub(super) fn new(tuple: &FiveTuple) -> FlowName {
         FlowName {
             src: tuple.src.to_string(),
             dst: tuple.dst.to_string(),

@@ -29,7 +29,7 @@ pub enum Manner {
     Silent,
     /// Closes as soon as it is connected.
     Closes,
-    /// Takes the handshake, answers so many probes, and closes.
+    /// Takes the handshake, answers so many probes, and closes; at once whoever sends what is no OpenFlow.
     ClosesAfter(u64),
     /// These bytes instead of a hello.
     Says(&'static [u8]),
@@ -117,7 +117,13 @@ fn serve(mut stream: TcpStream, manner: Manner, shared: &Controller) {
         let mut used = 0;
         let before = count;
         let mut out = Vec::new();
-        while let Some((envelope, len)) = wire::decode(&inbox[used..]).expect("fake switches speak OpenFlow") {
+        loop {
+            let (envelope, len) = match wire::decode(&inbox[used..]) {
+                Ok(Some(whole)) => whole,
+                Ok(None) => break,
+                Err(_) if matches!(manner, Manner::ClosesAfter(_)) => return,
+                Err(error) => panic!("fake switches speak OpenFlow: {}", error.words),
+            };
             used += len;
             match envelope.message {
                 Message::PacketIn(packet) => {

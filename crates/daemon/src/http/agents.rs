@@ -1,0 +1,155 @@
+//! Agents on hosts: they report flows, and are told what to report and how fast to send.
+
+use std::net::Ipv4Addr;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use balance::central::AgentReport;
+use net::FiveTuple;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use super::stream::FlowName;
+use crate::engine::Engine;
+use crate::server::Handle;
+
+/// A flow, as an agent names it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReportedFlow {
+    /// Receiver's address.
+    #[schema(value_type = String, format = Ipv4)]
+    dst: Ipv4Addr,
+    /// IP protocol: 6 for TCP, 17 for UDP.
+    protocol: u8,
+    /// Sender's port; 0 for protocols without ports.
+    #[serde(default)]
+    src_port: u16,
+    /// Receiver's port; 0 for protocols without ports.
+    #[serde(default)]
+    dst_port: u16,
+}
+
+/// What an agent has to tell.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Report {
+    /// A flow of this host has sent more than the threshold.
+    Started {
+        /// Which flow.
+        flow: ReportedFlow,
+        /// Bytes it has sent.
+        bytes: u64,
+        /// Bytes it will have sent in all, where the application knows.
+        #[serde(default)]
+        size: Option<u64>,
+    },
+    /// A flow reported before has ended.
+    Ended {
+        /// Which flow.
+        flow: ReportedFlow,
+        /// Bytes it sent in all.
+        bytes: u64,
+    },
+}
+
+/// Reports of an agent, in the order they happened.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reports {
+    reports: Vec<Report>,
+}
+
+/// What an agent is to do from now on.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(super) struct StandingOrders {
+    /// Report flows that have sent more bytes than this; null to report none: the balancer does not ask agents.
+    report_above: Option<u64>,
+    /// Limits of this host's flows. A flow that is not named has none.
+    paces: Vec<Pace>,
+}
+
+/// The limit of a flow.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(super) struct Pace {
+    flow: FlowName,
+    /// Greatest rate on the wire, bit/s.
+    rate_bps: u64,
+}
+
+impl Report {
+    fn into_report(self, src: Ipv4Addr) -> AgentReport {
+        let tuple = |flow: ReportedFlow| {
+            let ReportedFlow { dst, protocol, src_port, dst_port } = flow;
+            FiveTuple { src, dst, protocol, src_port, dst_port }
+        };
+        match self {
+            Report::Started { flow, bytes, size } => AgentReport::Started { tuple: tuple(flow), bytes, size },
+            Report::Ended { flow, bytes } => AgentReport::Ended { tuple: tuple(flow), bytes },
+        }
+    }
+}
+
+fn address(text: &str) -> Result<Ipv4Addr, Problem> {
+    let wrong = || Problem::not_found(format!("`{text}` is not the IPv4 address of a host, such as 10.0.0.1"));
+    text.parse().map_err(|_| wrong())
+}
+
+fn orders(engine: &Engine, host: Ipv4Addr) -> StandingOrders {
+    let pace =
+        |(tuple, rate): (&FiveTuple, net::Bandwidth)| Pace { flow: FlowName::new(tuple), rate_bps: rate.as_bps() };
+    StandingOrders { report_above: engine.orders.report_above, paces: engine.orders.paces_of(host).map(pace).collect() }
+}
+
+/// What the agent of a host is to do. Changes are also sent as events (`report_above`, `pace`).
+#[utoipa::path(
+    get,
+    path = "/v1/agents/{host}/orders",
+    tag = "traffic",
+    params(("host" = String, Path, description = "IPv4 address of the host")),
+    responses(
+        (status = 200, body = StandingOrders),
+        (status = 404, description = "No address", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn standing_orders(
+    State(handle): State<Handle>,
+    Path(text): Path<String>,
+) -> Result<Json<StandingOrders>, Problem> {
+    let host = address(&text)?;
+    Ok(Json(handle.ask(move |engine| orders(engine, host)).await?))
+}
+
+/// The agent of a host reports flows of that host, and hears what it is to do. Reports nobody asked for, of flows known
+/// already, and of hosts that are not known are taken and change nothing: an agent that starts again reports everything.
+#[utoipa::path(
+    post,
+    path = "/v1/agents/{host}/reports",
+    tag = "traffic",
+    params(("host" = String, Path, description = "IPv4 address of the host: the source of every flow reported")),
+    request_body = Reports,
+    responses(
+        (status = 200, description = "Taken; what stands after them", body = StandingOrders),
+        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No address", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "No reports", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn reports(
+    State(handle): State<Handle>,
+    Path(text): Path<String>,
+    told: Result<Json<Reports>, JsonRejection>,
+) -> Result<Json<StandingOrders>, Problem> {
+    let host = address(&text)?;
+    let Json(told) = told?;
+    let told: Vec<AgentReport> = told.reports.into_iter().map(|report| report.into_report(host)).collect();
+    let take = move |engine: &mut Engine| {
+        told.into_iter().for_each(|report| engine.report(report));
+        orders(engine, host)
+    };
+    Ok(Json(handle.ask(take).await?))
+}

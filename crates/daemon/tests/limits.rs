@@ -1,0 +1,97 @@
+//! Limits of what one switch, or many who are none, can make the daemon do and keep.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anabranch_daemon::balancer;
+use common::{Fabric, PATIENCE, daemon, fat_tree, request, udp, wait};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use openflow::{Envelope, Message, Xid, wire};
+
+fn metric(http: std::net::SocketAddr, name: &str) -> u64 {
+    let (_, text) = request(http, "GET", "/metrics", None);
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("anabranch_{name} ")));
+    line.unwrap_or_else(|| panic!("{name} is a metric:\n{text}")).parse().expect("a number")
+}
+
+fn bytes(message: Message) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::encode(&Envelope { xid: Xid(1), message }, &mut out).expect("it fits");
+    out
+}
+
+#[test]
+fn flows_beyond_the_limit_go_by_the_base() {
+    let daemon = daemon(&fat_tree(), |settings| {
+        settings.balancer = balancer::parse("hedera").expect("a balancer");
+        settings.control.flows_max = 3;
+    });
+    let http = daemon.http.expect("HTTP is on");
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    // Each of its packets is the first of a flow; the daemon is told of all and keeps three.
+    fabric.wait_reached();
+    assert_eq!(metric(http, "flows"), 3);
+    wait("the others are counted", || metric(http, "flows_untold_total") > 0);
+    // One that is known is not counted as untold, however often it speaks.
+    let before = metric(http, "flows_untold_total");
+    fabric.with(|wires| (0..20).for_each(|turn| wires.send(udp(0, 9, 5_000 + turn))));
+    wait("these are untold, too", || metric(http, "flows_untold_total") >= before + 20);
+    assert_eq!(metric(http, "flows"), 3);
+}
+
+#[test]
+fn a_switch_that_sends_too_much_waits_for_its_turn() {
+    let daemon = daemon(&fat_tree(), |settings| settings.limits.messages_per_s = 4_000);
+    let http = daemon.http.expect("HTTP is on");
+    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    // 400 at once, and the rest at 4,000/s.
+    let many = bytes(Message::EchoRequest(Vec::new())).repeat(4_400);
+    let began = Instant::now();
+    stream.write_all(&[bytes(Message::Hello { versions: 1 << 4 }), many].concat()).expect("bytes");
+    let (mut said, mut part) = (0, vec![0; 1 << 16]);
+    while said < 4_400 * 8 {
+        said += stream.read(&mut part).ok().filter(|length| *length > 0).expect("answers to all");
+    }
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(900), "4,400 messages at 4,000/s took {took:?}");
+    assert!(metric(http, "throttled_total") > 0);
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn ten_thousand_connections_that_say_nothing_are_forgotten_but_for_a_few() {
+    // Both ends are in this process.
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("Linux");
+    let needed = 13_000;
+    assert!(hard >= needed, "{needed} files are needed, and {hard} allowed (ulimit -Hn)");
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).expect("up to the hard limit");
+    let daemon = daemon(&fat_tree(), |settings| settings.limits.handshake_timeout = net::Time::from_s(4));
+    let http = daemon.http.expect("HTTP is on");
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    let (connects, before) = (fabric.with(|wires| wires.connects), resident_bytes());
+    let silent: Vec<TcpStream> =
+        (0..10_000).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
+    let opened = metric(http, "connections");
+    assert!(opened <= 20 + 1024, "{opened} connections are kept, of 1,024 that may be without a handshake");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 30 << 20, "{grown} bytes for connections that say nothing");
+    assert_eq!(fabric.with(|wires| wires.unreached()), []);
+    // A switch that comes while all of that is open is let in.
+    let node = *fabric.with(|wires| wires.nodes.keys().copied().collect::<Vec<_>>()).first().expect("a switch");
+    fabric.with(move |wires| wires.disconnect(node));
+    wait("it is let in", || metric(http, "switches") == 20);
+    assert_eq!(fabric.with(|wires| wires.connects), connects + 1);
+    // Nobody closes them but time.
+    wait("those who say nothing are closed", || metric(http, "connections") == 20 && metric(http, "tasks") <= 22);
+    drop(silent);
+}
