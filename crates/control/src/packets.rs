@@ -215,7 +215,7 @@ impl Controller {
     }
 
     /// Whether rules lead from a host at `at` to another one and back.
-    fn are_connected(&self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
+    fn are_connected(&mut self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
         let edge = |address| self.network.host(self.network.find_host(address)?).map(|host| host.edge);
         let (Some(near), Some(asked_at), Some(far)) = (self.network.node_of(at.0), edge(asker), edge(target)) else {
             return false;
