@@ -6,6 +6,7 @@ mod thinking;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource, LinkLoad, Placements, Why};
+use core::net::Ipv4Addr;
 use net::{Bandwidth, FiveTuple, NodeIx, Stream, Time, Topology};
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController};
 
@@ -46,6 +47,8 @@ pub struct Controller {
     pub(crate) ports: Ports,
     pub(crate) arp: Arp,
     pub(crate) held_answers: HeldAnswers,
+    /// Switches from which rules are known to lead to an address, as long as nothing is sent to any switch.
+    pub(crate) led: BTreeSet<(NodeIx, Ipv4Addr)>,
     pub(crate) claims: Claims,
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
@@ -105,6 +108,7 @@ impl Controller {
             ports: Ports::default(),
             arp: Arp::default(),
             held_answers: HeldAnswers::default(),
+            led: BTreeSet::new(),
             claims: Claims::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),

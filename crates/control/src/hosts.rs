@@ -69,7 +69,11 @@ impl HeldAnswers {
         self.0.values().map(|(_, until)| *until).min()
     }
     /// Those that `can_go`, and those that have waited long enough.
-    pub(crate) fn take(&mut self, now: Time, can_go: impl Fn(End, Ipv4Addr, Ipv4Addr) -> bool) -> Vec<(End, Vec<u8>)> {
+    pub(crate) fn take(
+        &mut self,
+        now: Time,
+        mut can_go: impl FnMut(End, Ipv4Addr, Ipv4Addr) -> bool,
+    ) -> Vec<(End, Vec<u8>)> {
         let is_due = |(to, asker, target): &(End, Ipv4Addr, Ipv4Addr), (_, until): &mut (Vec<u8>, Time)| {
             *until <= now || can_go(*to, *asker, *target)
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use core::net::Ipv4Addr;
-use net::{LinkIx, Time};
+use net::{LinkIx, NodeIx, Time};
 use openflow::headers::{ether, protocol};
 use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
 
@@ -220,9 +220,19 @@ impl Controller {
         let (Some(near), Some(asked_at), Some(far)) = (self.network.node_of(at.0), edge(asker), edge(target)) else {
             return false;
         };
-        near == asked_at
-            && (self.base.leads(near, target, far, &self.network, &self.fabric))
-            && (self.base.leads(far, asker, near, &self.network, &self.fabric))
+        near == asked_at && self.is_led(near, target, far) && self.is_led(far, asker, near)
+    }
+
+    /// Whether rules lead from a switch to an address at another; remembered until rules change.
+    fn is_led(&mut self, from: NodeIx, address: Ipv4Addr, edge: NodeIx) -> bool {
+        if self.led.contains(&(from, address)) {
+            return true;
+        }
+        let is_led = self.base.leads(from, address, edge, &self.network, &self.fabric);
+        if is_led {
+            self.led.insert((from, address));
+        }
+        is_led
     }
 
     /// Sends a question out of all ports without a switch behind them.

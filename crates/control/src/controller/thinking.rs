@@ -200,7 +200,11 @@ impl Controller {
 
     /// Sends what switches lack, as far as their windows allow.
     fn dispatch(&mut self) {
-        for node in self.fabric.take_touched() {
+        let touched = self.fabric.take_touched();
+        if !touched.is_empty() {
+            self.led.clear();
+        }
+        for node in touched {
             let Some(datapath) = self.network.datapath_of(node) else { continue };
             let Some(connection) = self.connections.get(&datapath).copied() else { continue };
             loop {
