@@ -1,81 +1,15 @@
 //! E2.6 of F2: flows are moved between paths while they send, at rates up to that of the line, and nothing is lost.
 //!
-//! A balancer that does nothing but move flows at random times, through the controller and OpenFlow switches of the
-//! simulator.
-
-use std::collections::BTreeMap;
+//! A balancer that does nothing but move flows at random times (`restless`), through the controller and OpenFlow switches of
+//! the simulator. `crates/cli/tests/switches.rs` does the same on real switches.
 
 use anabranch_experiment::controller;
-use balance::central::{
-    Base, CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowSource, HopTable, NetworkView, NextHop, Pin,
-    Placements, Why,
-};
-use balance::dataplane::NO_NEEDS;
-use balance::registry::{Entry, Granularity, Reorders, World};
-use balance::{Build, Params, Spec};
-use net::routes::ClassIx;
+use balance::Spec;
 use net::{Bandwidth, HostIx, Stream, Time, Topology};
 use sim::{
     FlowEnd, Outcome, QueueConfig, QueueLimit, Scenario, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 use traffic::{Flow, FlowList, Start};
-
-static RESTLESS: Entry = Entry {
-    name: "restless",
-    title: "Restless",
-    summary: "Moves every flow to a random path at random times.",
-    source: "E2.6",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "nothing",
-    worlds: &[World::Simulator],
-    params: &[],
-    example: "restless",
-    needs: NO_NEEDS,
-    build: Build::Central(|_: &CentralEnv, _: &Params| Box::new(Restless)),
-};
-
-/// Every 50 ms each flow moves with a chance of one in three.
-struct Restless;
-
-impl CentralBalancer for Restless {
-    fn needs(&self) -> CentralNeeds {
-        CentralNeeds { flows: FlowSource::Agents, counters: false, period: Some(Time::from_ms(50)) }
-    }
-
-    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
-        if why == Why::Network {
-            placements.set_base(first_hops(view));
-        }
-        if why != Why::Period {
-            return;
-        }
-        for (id, flow) in view.flows.iter() {
-            let to = view.routes.class_of(flow.dst);
-            let from = view.routes.class_node(view.routes.class_of(flow.src));
-            let count = u64::from(view.routes.path_count(from, to));
-            if count == 0 || cx.rng.below(3) != 0 {
-                continue;
-            }
-            let mut path = view.routes.path(view.topology, from, to, cx.rng.below(count) as u32);
-            path.truncate(path.iter().position(|l| view.topology.is_host_link(*l)).unwrap_or(path.len()));
-            placements.pin(id, Pin { path: path.into(), rate: None });
-        }
-    }
-}
-
-fn first_hops(view: &NetworkView<'_>) -> Base {
-    let mut table = HopTable::default();
-    for class in (0..view.routes.class_count() as u32).map(ClassIx) {
-        let to = view.routes.class_node(class);
-        for node in (0..view.topology.nodes().len() as u32).map(net::NodeIx).filter(|node| *node != to) {
-            if let [first, ..] = view.routes.next_hops(node, class) {
-                table.0.insert((node, to), [NextHop { link: *first, weight: 1 }].into());
-            }
-        }
-    }
-    Base::Hops(table.into())
-}
 
 fn config(rate: Bandwidth, until_s: u64) -> SimConfig {
     SimConfig {
@@ -92,7 +26,7 @@ fn config(rate: Bandwidth, until_s: u64) -> SimConfig {
 }
 
 fn run(topology: &Topology, flows: &FlowList, config: &SimConfig, seed: u64) -> Outcome {
-    let spec = Spec { entry: &RESTLESS, params: Params::default(), given: BTreeMap::new() };
+    let spec = Spec::parse("restless").expect("it is registered");
     let scenario = Scenario { topology, flows, balancer: &spec, seed, config };
     let (outcome, _) = controller::run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
     outcome.books.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));

@@ -13,6 +13,7 @@ pub mod ofpt;
 pub mod parts;
 mod pins;
 mod placements;
+pub mod restless;
 pub mod sdn_ecmp;
 pub mod sdn_spain;
 pub mod sdn_spt;
