@@ -144,8 +144,9 @@ class Driver:
     def do_link(self, message):
         """Plugs a cable in or out, now or at a time."""
         def change():
+            began = time.monotonic()
             self.network.set_link(message["link"], message["up"])
-            self.say(event="link", link=message["link"], up=message["up"], t=time.monotonic())
+            self.say(event="link", link=message["link"], up=message["up"], t=began)
 
         if message.get("at") is None:
             change()

@@ -213,12 +213,12 @@ class Network:
         return found
 
     def set_link(self, index, is_up):
-        """Plugs a cable in or out, at both ends."""
+        """Plugs a cable in or out, at both ends at once."""
         link = self.plan["links"][index]
         names = {switch["name"] for switch in self.plan["switches"]}
-        for end in (link["a"], link["b"]):
-            if end["node"] in names:
-                run("ip", "link", "set", end["interface"], "up" if is_up else "down")
+        ends = [end["interface"] for end in (link["a"], link["b"]) if end["node"] in names]
+        lines = [f"link set {name} {'up' if is_up else 'down'}\n" for name in ends]
+        run("ip", "-batch", "-", text="".join(lines))
 
     def stop(self):
         """Takes everything down; what does not go is left to the journal."""

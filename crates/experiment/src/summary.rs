@@ -141,6 +141,41 @@ pub struct Testbed {
     pub delay_mean_us: f64,
     /// Longest time a UDP flow received nothing between two packets, microseconds; 0 where it was not measured.
     pub longest_gap_us: f64,
+    /// What was done to the network or its controller during the run, in order of time.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// What the controller did; left out where there was none at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerCounts>,
+}
+
+/// Something that was done to an emulated network during a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Fault {
+    /// What: `link down NAME`, `link up NAME`, `controller killed`, `controller started again`.
+    pub what: String,
+    /// When it was really done, microseconds since the beginning of the run.
+    pub at_us: f64,
+    /// UDP packets lost after it and before the next one; 0 where packets were not counted one by one.
+    pub lost: u64,
+    /// Longest silence of a UDP flow that ended after it and before the next one, microseconds; 0 where it was not measured, or all
+    /// were below 10 ms and nothing was lost.
+    pub longest_gap_us: f64,
+}
+
+/// What a controller of real switches has done since it was started last, from meeting them on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ControllerCounts {
+    /// Flows moved from path to path.
+    pub moves: u64,
+    /// Changes of rules sent.
+    pub flow_mods: u64,
+    /// Changes of groups sent.
+    pub group_mods: u64,
+    /// Packets received from switches.
+    pub packet_ins: u64,
+    /// Times the balancer was asked.
+    pub decisions: u64,
 }
 
 /// started = completed + failed + running.

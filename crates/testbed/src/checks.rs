@@ -1,5 +1,6 @@
 //! What an experiment may ask of an emulated network, and what a machine needs for it.
 
+use balance::central::{CentralEnv, FlowSource};
 use balance::{Build, Spec};
 use experiment::Experiment;
 use experiment::file::{RuleSource, TrafficSource, Variant};
@@ -79,6 +80,14 @@ pub fn on_switches(spec: &Spec) -> Result<String, TestbedError> {
     Err(not_here("balancers", reason))
 }
 
+/// Whether a balancer hears of flows from agents on hosts.
+pub fn has_agents(spec: &Spec) -> bool {
+    match spec.entry.build {
+        Build::Central(build) => build(&CentralEnv { seed: 0 }, &spec.params).needs().flows == FlowSource::Agents,
+        _ => false,
+    }
+}
+
 /// Refuses what cannot be run here, before the first run.
 ///
 /// # Errors
@@ -90,11 +99,25 @@ pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()
     for variant in &experiment.variants {
         check_network(variant, machine)?;
         check_traffic(variant)?;
+        check_agents(variant, &experiment.balancers)?;
         if variant.testbed.rules == RuleSource::Static {
             check_static(experiment)?;
         }
     }
     Ok(())
+}
+
+fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<(), TestbedError> {
+    match balancers.iter().find(|spec| has_agents(spec)) {
+        Some(spec) if source_of(variant) == TrafficSource::Ditg => {
+            let name = spec.entry.name;
+            let reason = format!(
+                "`{name}` hears of flows from agents on hosts, which cannot tell what D-ITG has sent; use sockets or iperf3"
+            );
+            Err(not_here("testbed.source", reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_static(experiment: &Experiment) -> Result<(), TestbedError> {
@@ -138,8 +161,16 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedErro
         return Err(not_here("topology.spec", reason));
     }
     for failure in &variant.config.failures {
-        if !matches!(failure.kind, FailureKind::LinkDown(_)) {
-            return Err(not_here("failure.kind", "only link-down can be done to an emulated network"));
+        match failure.kind {
+            FailureKind::LinkDown(_) => {}
+            FailureKind::ControllerDown if variant.testbed.rules == RuleSource::Controller => {}
+            FailureKind::ControllerDown => {
+                return Err(not_here("failure.kind", "there is no controller to kill with testbed.rules = \"static\""));
+            }
+            _ => {
+                let reason = "only link-down and controller-down can be done to an emulated network";
+                return Err(not_here("failure.kind", reason));
+            }
         }
     }
     Ok(())

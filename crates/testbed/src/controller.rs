@@ -1,13 +1,16 @@
 //! The controller of a run: `anabranch serve` as a process of its own, told of hosts and capacities, asked what it knows.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use experiment::file::KnownHosts;
+use experiment::summary::ControllerCounts;
 use net::{HostIx, LinkIx, NodeIx, Time, Topology, address};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,13 +36,18 @@ pub struct Wanted<'a> {
     pub openflow: u16,
     /// Port of its HTTP interface.
     pub http: u16,
+    /// How it comes to know the hosts.
+    pub hosts: KnownHosts,
 }
 
-/// A controller that is running; dropping it ends it and leaves the rules.
+/// A controller; dropping it ends it and leaves the rules.
 pub struct Controller {
-    child: Child,
+    /// `None` while it is away.
+    child: Option<Child>,
+    program: PathBuf,
+    arguments: Vec<OsString>,
     openflow: u16,
-    http: u16,
+    http: Http,
     log: PathBuf,
 }
 
@@ -52,27 +60,81 @@ impl Controller {
         program: &Path,
         folder: &Path,
         topology: &Topology,
-        balancer: &str,
-        poll: Option<Time>,
-        seed: u64,
+        wanted: &Wanted<'_>,
     ) -> Result<Controller, TestbedError> {
-        let (openflow, http) = (free_port()?, free_port()?);
-        let config = write_config(folder, topology, &Wanted { balancer, poll, seed, openflow, http })?;
+        let config = write_config(folder, topology, wanted)?;
+        let mut arguments: Vec<OsString> = ["serve".into(), "--config".into(), config.into()].into();
+        if wanted.hosts == KnownHosts::Remembered {
+            let state = folder.join("hosts.json");
+            // Hosts of an earlier run are not to be known.
+            let _ = fs::remove_file(&state);
+            arguments.extend(["--state".into(), state.into()]);
+        }
         let log = folder.join("controller.log");
-        let file = fs::File::create(&log).map_err(file_error("write", &log))?;
-        let errors = file.try_clone().map_err(file_error("write", &log))?;
-        let child = Command::new(program)
-            .arg("serve")
-            .arg("--config")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(errors)
-            .spawn()
-            .map_err(|cause| {
-                TestbedError::Controller(format!("cannot be started as {}: {cause}", program.display()))
-            })?;
-        Ok(Controller { child, openflow, http, log })
+        fs::File::create(&log).map_err(file_error("write", &log))?;
+        let (program, http) = (program.to_owned(), Http(wanted.http));
+        let mut controller = Controller { child: None, program, arguments, openflow: wanted.openflow, http, log };
+        controller.start_again()?;
+        Ok(controller)
+    }
+
+    /// Starts it as it was started before; nothing, if it runs.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_again(&mut self) -> Result<(), TestbedError> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let file = fs::File::options().append(true).open(&self.log).map_err(file_error("write", &self.log))?;
+        let errors = file.try_clone().map_err(file_error("write", &self.log))?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(file).stderr(errors);
+        let failed =
+            |cause| TestbedError::Controller(format!("cannot be started as {}: {cause}", self.program.display()));
+        self.child = Some(command.spawn().map_err(failed)?);
+        Ok(())
+    }
+
+    /// Kills it at once (SIGKILL): it has no time to say goodbye.
+    ///
+    /// # Errors
+    /// It had ended by itself before.
+    pub fn kill(&mut self) -> Result<(), TestbedError> {
+        self.check()?;
+        if let Some(mut child) = self.child.take() {
+            let killed = child.kill().and_then(|()| child.wait());
+            killed.map_err(|cause| TestbedError::Controller(format!("cannot be killed: {cause}")))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has not been killed.
+    pub fn is_alive(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Its HTTP interface.
+    pub fn http(&self) -> Http {
+        self.http
+    }
+
+    /// What it has done since it was started last.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub fn counts(&self) -> Result<ControllerCounts, TestbedError> {
+        let value = self.http.get("/v1/statistics");
+        let value =
+            value.map_err(|cause| TestbedError::Controller(format!("does not say what it has done: {cause}")))?;
+        let of = |field: &str| value[field].as_u64().unwrap_or(0);
+        Ok(ControllerCounts {
+            moves: of("moves"),
+            flow_mods: of("flow_mods"),
+            group_mods: of("group_mods"),
+            packet_ins: of("packet_ins"),
+            decisions: of("decisions"),
+        })
     }
 
     /// What switches are told to connect to.
@@ -80,7 +142,7 @@ impl Controller {
         format!("tcp:127.0.0.1:{}", self.openflow)
     }
 
-    /// Waits until it knows every switch, every link in both directions and every host.
+    /// Waits until it knows every switch, every link in both directions and every host. `rouse` is called now and then.
     ///
     /// # Errors
     /// It ends, or does not come to know them.
@@ -88,6 +150,7 @@ impl Controller {
         &mut self,
         topology: &Topology,
         is_wanted: &mut dyn FnMut() -> bool,
+        rouse: &mut dyn FnMut() -> Result<(), TestbedError>,
     ) -> Result<(), TestbedError> {
         let expected = expected(topology);
         let until = Instant::now() + PATIENCE;
@@ -96,6 +159,7 @@ impl Controller {
             if !is_wanted() {
                 return Err(TestbedError::Interrupted);
             }
+            rouse()?;
             let known = ["switches", "links", "hosts"].map(|what| self.count(what));
             if known.iter().zip(expected).all(|(known, expected)| known.is_some_and(|known| known >= expected)) {
                 return Ok(());
@@ -120,7 +184,8 @@ impl Controller {
     /// # Errors
     /// It has, with its last words.
     pub fn check(&mut self) -> Result<(), TestbedError> {
-        match self.child.try_wait() {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        match child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
                 Err(TestbedError::Controller(format!("ended by itself ({status}): {}", self.last_words())))
@@ -131,7 +196,7 @@ impl Controller {
 
     /// How many it knows of something; `None` where it does not answer.
     fn count(&self, what: &str) -> Option<usize> {
-        let value = get(self.http, &format!("/v1/{what}")).ok()?;
+        let value = self.http.get(&format!("/v1/{what}")).ok()?;
         let list = value.as_array().or_else(|| value[what].as_array())?;
         let is_up = |item: &&Value| item["is_alive"].as_bool().or(item["is_connected"].as_bool()).unwrap_or(true);
         Some(list.iter().filter(is_up).count())
@@ -150,14 +215,15 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
+        let Some(child) = &mut self.child else { return };
         // Asked to end it leaves the rules where they are; a controller that does not listen is ended.
-        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         let until = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
+        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -194,7 +260,8 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
             let _ = write!(text, "\n[[link]]\nswitch = {switch}\nport = {port}\ncapacity = \"{bps}bps\"\n");
         }
     }
-    for host in (0..topology.hosts().len() as u32).map(HostIx) {
+    let hosts = if wanted.hosts == KnownHosts::Configured { topology.hosts().len() as u32 } else { 0 };
+    for host in (0..hosts).map(HostIx) {
         let Some(link) = topology.out_links(topology.host(host)).first() else { continue };
         let mac = address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":");
         let switch = address::datapath_of(topology.link(*link).to);
@@ -205,21 +272,51 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
 }
 
 /// A port nobody listens on now.
-fn free_port() -> Result<u16, TestbedError> {
+///
+/// # Errors
+/// There is none.
+pub fn free_port() -> Result<u16, TestbedError> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
     free.map(|at| at.port()).map_err(|cause| TestbedError::Controller(format!("finds no free port: {cause}")))
 }
 
-/// Reads a JSON document of the controller's HTTP interface. HTTP/1.0: the answer ends with the connection.
-fn get(port: u16, path: &str) -> std::io::Result<Value> {
-    let patience = Duration::from_secs(2);
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Ok(serde_json::from_str(body)?)
+/// The HTTP interface of a controller on this machine, by its port.
+#[derive(Clone, Copy, Debug)]
+pub struct Http(pub u16);
+
+impl Http {
+    /// Reads a JSON document.
+    ///
+    /// # Errors
+    /// It does not answer, or with something else.
+    pub fn get(self, path: &str) -> io::Result<Value> {
+        Ok(serde_json::from_str(&self.ask(&format!("GET {path}"), "")?)?)
+    }
+
+    /// Tells something.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn post(self, path: &str, body: &Value) -> io::Result<()> {
+        self.ask(&format!("POST {path}"), &body.to_string()).map(|_| ())
+    }
+
+    /// HTTP/1.0: the answer ends with the connection.
+    fn ask(self, what: &str, body: &str) -> io::Result<String> {
+        let (port, patience) = (self.0, Duration::from_secs(2));
+        let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        let length = body.len();
+        let head = format!("Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {length}");
+        write!(stream, "{what} HTTP/1.0\r\n{head}\r\n\r\n{body}")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        match head.split(' ').nth(1) {
+            Some(status) if status.starts_with('2') => Ok(body.to_owned()),
+            status => Err(io::Error::other(format!("{what}: {} {body}", status.unwrap_or("no answer")))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -229,10 +326,18 @@ mod tests {
     #[test]
     fn the_controller_is_told_of_every_port_and_every_host() {
         let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").expect("a topology");
-        let wanted = Wanted { balancer: "sdn-ecmp", poll: Some(Time::from_s(10)), seed: 4, openflow: 6653, http: 8080 };
+        let wanted = Wanted {
+            balancer: "sdn-ecmp",
+            poll: Some(Time::from_s(10)),
+            seed: 4,
+            openflow: 6653,
+            http: 8080,
+            hosts: KnownHosts::Configured,
+        };
         let text = config(&topology, &wanted);
         assert_eq!((text.matches("[[host]]").count(), text.matches("[[link]]").count()), (6, 6 + 8));
         assert!(text.contains("poll_interval = \"10000000us\"") && text.contains("balancer = \"sdn-ecmp\""));
         assert_eq!(expected(&topology), [4, 8, 6]);
+        assert!(!config(&topology, &Wanted { hosts: KnownHosts::Seen, ..wanted }).contains("[[host]]"));
     }
 }

@@ -13,11 +13,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
+pub mod beside;
 pub mod checks;
 pub mod clock;
 pub mod controller;
 pub mod driver;
 mod error;
+pub mod faults;
 pub mod live;
 pub mod outcome;
 pub mod plan;

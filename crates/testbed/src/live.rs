@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{Driver, Event};
 use crate::error::TestbedError;
+use crate::faults::Deed;
 use crate::plan::NetworkPlan;
 use crate::series::Ports;
 use crate::sockets::HostAt;
@@ -32,6 +33,8 @@ pub struct Live {
     pub folder: PathBuf,
     /// Samples since they were last taken: seconds of CLOCK_MONOTONIC, and counters.
     pub samples: Vec<(f64, Ports)>,
+    /// What has been done to cables since this was last taken.
+    pub deeds: Vec<Deed>,
     /// Programs that have ended, with their exit codes.
     pub exits: BTreeMap<String, i32>,
 }
@@ -65,6 +68,7 @@ impl Live {
             built_s: answer["took_s"].as_f64().unwrap_or(0.0),
             folder: folder.join("logs"),
             samples: Vec::new(),
+            deeds: Vec::new(),
             exits: BTreeMap::new(),
         })
     }
@@ -87,7 +91,11 @@ impl Live {
             match event {
                 Event::Sample { t, ports } => self.samples.push((t, ports)),
                 Event::Exit { program, code } => drop(self.exits.insert(program, code)),
-                Event::Link { .. } => {}
+                Event::Link { link, up, t } => {
+                    let name = self.plan.links.get(link).map_or("?", |link| link.name.as_str());
+                    let what = format!("link {} {name}", if up { "up" } else { "down" });
+                    self.deeds.push(Deed { at_ns: (t * 1e9) as u64, what });
+                }
             }
             patience = Duration::ZERO;
         }

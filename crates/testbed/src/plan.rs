@@ -60,6 +60,9 @@ pub struct LinkPlan {
     pub rate_ba: Option<u64>,
     /// Delay of each direction, microseconds; 0 where it is not emulated.
     pub delay_us: u64,
+    /// As the topology names the link from a to b.
+    #[serde(skip)]
+    pub name: String,
     /// The link from a to b, by its number in the topology.
     #[serde(skip)]
     pub forward: u32,
@@ -172,6 +175,7 @@ fn cable(topology: &Topology, link: LinkIx, is_shaped: bool) -> LinkPlan {
         rate_ab: rate(link),
         rate_ba: rate(link.reverse()),
         delay_us: if delay_us > IGNORED_DELAY_US { delay_us } else { 0 },
+        name: topology.link_name(link),
         forward: link.0,
     }
 }

@@ -1,6 +1,7 @@
 //! What programs that send and receive saw, whichever they are.
 
 use crate::error::TestbedError;
+use crate::sockets::Break;
 
 /// One flow. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,6 +39,8 @@ pub struct FlowSeen {
 pub struct Seen {
     /// One per flow.
     pub flows: Vec<FlowSeen>,
+    /// Places where UDP flows lost packets or fell silent, all flows together.
+    pub breaks: Vec<Break>,
     /// Whether packets of flows were counted one by one; otherwise those of hosts' interfaces are.
     pub has_packets: bool,
 }

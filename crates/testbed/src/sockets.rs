@@ -10,7 +10,7 @@ mod send;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::clock::now_ns;
 use crate::driver::file_error;
 use crate::error::TestbedError;
 
-pub use receive::Received;
+pub use receive::{Break, Received};
 pub use send::{Gap, SendPlan};
 
 /// Least payload of a packet, bytes: its number and the time it was sent.
@@ -30,6 +30,9 @@ pub const PAYLOAD_MIN: usize = header::LENGTH;
 
 /// Port all receivers listen on.
 pub const PORT: u16 = 7000;
+
+/// The port of the discard protocol, which no host runs.
+const DISCARD: u16 = 9;
 
 /// Room for packets a receiver has not fetched yet; more than a busy machine keeps it from its processor for.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -62,6 +65,7 @@ pub struct Traffic {
     states: Vec<Arc<Mutex<Vec<Received>>>>,
     receivers: Vec<JoinHandle<()>>,
     senders: Vec<(SendPlan, UdpSocket)>,
+    progress: Arc<[AtomicU64]>,
 }
 
 impl Traffic {
@@ -84,7 +88,13 @@ impl Traffic {
             senders.extend(sources.into_iter().copied().zip(made.senders));
             states.push(state);
         }
-        Ok(Traffic { stop, states, receivers, senders })
+        let progress = flows.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Traffic { stop, states, receivers, senders, progress })
+    }
+
+    /// Payload sent so far of each flow, bytes: it grows while [`Traffic::run`] does.
+    pub fn progress(&self) -> Arc<[AtomicU64]> {
+        Arc::clone(&self.progress)
     }
 
     /// Sends everything there is to send until `end_ns`, then waits until the network is empty: until nothing has
@@ -96,11 +106,11 @@ impl Traffic {
         patience: Duration,
         is_wanted: &mut dyn FnMut() -> bool,
     ) -> Vec<Tally> {
-        let Traffic { stop, states, receivers, senders } = self;
+        let Traffic { stop, states, receivers, senders, progress } = self;
         let flows = senders.len();
         let sending = {
             let stop = Arc::clone(&stop);
-            thread::spawn(move || send::send_all(senders, end_ns, &stop))
+            thread::spawn(move || send::send_all(senders, end_ns, &stop, &progress))
         };
         let mut is_abandoned = false;
         while now_ns() < end_ns && !sending.is_finished() && !is_abandoned {
@@ -136,6 +146,7 @@ impl Traffic {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
             for (tally, received) in tallies.iter_mut().zip(state.iter()).filter(|(_, received)| received.has_any()) {
                 tally.received = received.clone();
+                tally.received.finish();
             }
         }
         tallies
@@ -174,8 +185,23 @@ fn make(host: HostAt, is_receiver: bool, sources: &[&SendPlan]) -> std::io::Resu
     Ok(Made { receiver, senders: sources.iter().map(sender).collect::<Result<_, _>>()? })
 }
 
+/// Has every host send a packet to the next one, to a port where nobody listens: whoever wants to know where hosts are can see
+/// them.
+///
+/// # Errors
+/// A namespace is gone or a socket cannot be made.
+pub fn speak(hosts: &[HostAt]) -> Result<(), TestbedError> {
+    for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
+        inside(*host, || UdpSocket::bind(SocketAddrV4::new(host.ip, 0))?.send_to(&[0], (next.ip, DISCARD)))?;
+    }
+    Ok(())
+}
+
 /// Does something in the network namespace of a host, on a thread that ends there.
-fn inside<T: Send>(host: HostAt, work: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T, TestbedError> {
+///
+/// # Errors
+/// The namespace is gone, or what was to be done failed.
+pub fn inside<T: Send>(host: HostAt, work: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T, TestbedError> {
     let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
     let failed = |reason: String| TestbedError::Traffic { program: format!("sockets of {}", host.ip), reason };
     let namespace = File::open(&path).map_err(file_error("open", &path))?;

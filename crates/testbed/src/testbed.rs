@@ -5,24 +5,29 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::traffic::{Flow, Start};
 use experiment::Experiment;
-use experiment::file::{RuleSource, Variant};
-use experiment::summary;
+use experiment::file::{KnownHosts, RuleSource, TrafficSource, Variant};
+use experiment::summary::{self, ControllerCounts};
 use experiment::world::{Ended, FailureKind, Job, NotEnded, RunProgress, World};
 use net::{LinkIx, Time};
 use serde_json::json;
 
-use crate::checks::{check_experiment, check_machine, on_switches, source_of};
+use crate::agents::{Agents, Announced};
+use crate::beside::Beside;
+use crate::checks::{check_experiment, check_machine, has_agents, on_switches, source_of};
 use crate::clock::{now_ns, seconds};
-use crate::controller::Controller;
+use crate::controller::{Controller, Wanted, free_port};
 use crate::driver::{self, Machine};
 use crate::error::TestbedError;
+use crate::faults::faults;
 use crate::live::Live;
 use crate::outcome::{Material, outcome};
 use crate::plan::NetworkPlan;
 use crate::proof::prove;
 use crate::rules::{Choice, StaticRoutes, no_rules};
 use crate::series::Sample;
+use crate::sockets::speak;
 use crate::traffic::{self, Span};
 
 /// Emulated networks on this machine, one at a time. A network stays up from one run to the next that wants the same.
@@ -71,7 +76,8 @@ impl Testbed {
             RuleSource::Controller => {
                 let balancer = on_switches(&experiment.balancers[0])?;
                 let (poll, seed) = (variant.config.control.poll, experiment.seeds[0]);
-                let wanted = crate::controller::Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080 };
+                let hosts = variant.testbed.hosts;
+                let wanted = Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080, hosts };
                 let path = crate::controller::write_config(&self.folder, &variant.topology, &wanted)?;
                 live.ask("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
                 Some(path)
@@ -132,7 +138,7 @@ impl Testbed {
         live.ask("controller", json!({"target": null}))?;
         let span = Duration::from_secs_f64(options.proof.as_s_f64());
         let proof = prove(&mut live.driver, topology, &live.hosts, options.is_shaped, span, wanted)?;
-        let mut controller = match options.rules {
+        let controller = match options.rules {
             RuleSource::Static => {
                 let rules = StaticRoutes::new(topology, Choice::First).rules();
                 live.ask("rules", json!({"rules": rules}))?;
@@ -145,19 +151,25 @@ impl Testbed {
         };
         let before = live.driver.counters()?;
         live.samples.clear();
+        live.deeds.clear();
         let start_ns = now_ns() + traffic::lead_ns(source, job.scenario.flows.flows.len());
         let until = job.scenario.config.stop.until.unwrap_or_default();
         let span = Span { start_ns, end_ns: start_ns + until.as_ps() / 1000 };
         let interval_s = options.sample.as_s_f64();
         live.ask("sample", json!({"interval_s": interval_s, "from": seconds(start_ns) - interval_s}))?;
         self.schedule_failures(live, job, span)?;
-        let seen = traffic::send(live, source, &job.scenario, span, wanted)?;
+        let agents = controller.as_ref().map(|controller| agents(controller, live, job, source, span));
+        let mut beside = Beside::new(controller, agents.flatten(), &job.scenario.config.failures, span, wanted);
+        let seen = traffic::send(live, source, &job.scenario, span, &mut beside)?;
         live.listen(Duration::ZERO)?;
         live.ask("sample", json!({"interval_s": 0}))?;
         let after = live.driver.counters()?;
-        if let Some(controller) = &mut controller {
-            controller.check()?;
-        }
+        let mut deeds = std::mem::take(&mut beside.deeds);
+        let counts = match beside.controller {
+            Some(controller) => self.conclude(controller, live, job, !deeds.is_empty(), wanted)?,
+            None => None,
+        };
+        deeds.append(&mut live.deeds);
         let origin = seconds(start_ns);
         let taken = std::mem::take(&mut live.samples);
         let mut samples: Vec<Sample> = taken.into_iter().map(|(t, ports)| Sample { t: t - origin, ports }).collect();
@@ -172,8 +184,9 @@ impl Testbed {
             after: &after,
             sample: options.sample,
         };
-        let record = self.record(live, options.rules, source.name(), &seen, (&before, &after), &proof);
-        drop(controller);
+        let mut record = self.record(live, options.rules, source.name(), &seen, (&before, &after), &proof);
+        record.faults = faults(deeds, &seen.breaks, span.start_ns);
+        record.controller = counts;
         Ok(Ended { outcome: outcome(&material), decision_us: 0.0, testbed: Some(record) })
     }
 
@@ -186,11 +199,36 @@ impl Testbed {
     ) -> Result<Controller, TestbedError> {
         let balancer = on_switches(job.scenario.balancer)?;
         let poll = job.scenario.config.control.poll;
-        let mut controller =
-            Controller::start(&self.program, &live.folder, job.scenario.topology, &balancer, poll, job.scenario.seed)?;
+        let (seed, hosts) = (job.scenario.seed, job.variant.testbed.hosts);
+        let asked = Wanted { balancer: &balancer, poll, seed, openflow: free_port()?, http: free_port()?, hosts };
+        let mut controller = Controller::start(&self.program, &live.folder, job.scenario.topology, &asked)?;
         live.ask("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
-        controller.wait_until_known(job.scenario.topology, wanted)?;
+        let hosts: &[_] = if hosts == KnownHosts::Configured { &[] } else { &live.hosts };
+        controller.wait_until_known(job.scenario.topology, wanted, &mut || speak(hosts))?;
         Ok(controller)
+    }
+
+    /// The end of a controller: one that was killed and started again has to know everything by now without being helped. Answers
+    /// what it has done, if it is there.
+    fn conclude(
+        &self,
+        mut controller: Controller,
+        live: &mut Live,
+        job: &Job<'_>,
+        was_killed: bool,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<ControllerCounts>, TestbedError> {
+        controller.check()?;
+        if !controller.is_alive() {
+            return Ok(None);
+        }
+        // Nobody has to speak again but where hosts are not remembered.
+        let is_seen = job.variant.testbed.hosts == KnownHosts::Seen;
+        let hosts: &[_] = if was_killed && is_seen { &live.hosts } else { &[] };
+        if was_killed {
+            controller.wait_until_known(job.scenario.topology, wanted, &mut || speak(hosts))?;
+        }
+        controller.counts().map(Some)
     }
 
     fn schedule_failures(&self, live: &mut Live, job: &Job<'_>, span: Span) -> Result<(), TestbedError> {
@@ -238,8 +276,25 @@ impl Testbed {
             switch_cpu: (after.switch_cpu_s - before.switch_cpu_s) / (after.t - before.t).max(1e-9),
             delay_mean_us: if received == 0 { 0.0 } else { delay as f64 / 1e3 / received as f64 },
             longest_gap_us: gap as f64 / 1e3,
+            faults: Vec::new(),
+            controller: None,
         }
     }
+}
+
+/// The agents of a run whose balancer wants to hear of flows from hosts.
+fn agents(controller: &Controller, live: &Live, job: &Job<'_>, source: TrafficSource, span: Span) -> Option<Agents> {
+    if !has_agents(job.scenario.balancer) {
+        return None;
+    }
+    let announced = |(number, flow): (usize, &Flow)| {
+        let Start::At(start) = flow.start else { return None };
+        let (tuple, start_ns) = (traffic::tuple(source, number, flow)?, span.at(start));
+        Some(Announced { tuple, src: flow.src.ix(), size_bytes: flow.size_bytes, start_ns })
+    };
+    let flows: Vec<Announced> = job.scenario.flows.flows.iter().enumerate().filter_map(announced).collect();
+    let has_sizes = job.scenario.config.control.are_sizes_told;
+    Some(Agents::new(controller.http(), live.hosts.clone(), flows, has_sizes))
 }
 
 impl Drop for Testbed {

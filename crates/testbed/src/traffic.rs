@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use experiment::file::TrafficSource;
 use experiment::world::{Scenario, TransportKind, UdpRate};
-use net::{Time, address};
+use net::{FiveTuple, Time, address};
 use traffic::{Flow, Start};
 
+use crate::beside::Beside;
 use crate::clock::now_ns;
 use crate::error::{TestbedError, not_here};
 use crate::live::Live;
 use crate::seen::{FlowSeen, Seen};
-use crate::sockets::{Gap, SendPlan, Tally, Traffic};
+use crate::sockets::{Break, Gap, PORT, SendPlan, Tally, Traffic};
 
 /// Ethernet header, IP and UDP headers: what queues count beside the payload.
 const UDP_FRAME_BYTES: u64 = 14 + 28;
@@ -71,12 +72,12 @@ pub fn send(
     source: TrafficSource,
     scenario: &Scenario<'_>,
     span: Span,
-    is_wanted: &mut dyn FnMut() -> bool,
+    beside: &mut Beside<'_>,
 ) -> Result<Seen, TestbedError> {
     match source {
-        TrafficSource::Sockets => by_sockets(live, scenario, span, is_wanted),
-        TrafficSource::Ditg => ditg::send(live, scenario, span, is_wanted),
-        TrafficSource::Iperf3 => iperf3::send(live, scenario, span, is_wanted),
+        TrafficSource::Sockets => by_sockets(live, scenario, span, beside),
+        TrafficSource::Ditg => ditg::send(live, scenario, span, beside),
+        TrafficSource::Iperf3 => iperf3::send(live, scenario, span, beside),
     }
 }
 
@@ -104,11 +105,22 @@ fn source_port(flow: usize) -> u16 {
     10_000 + (flow % 50_000) as u16
 }
 
+/// The name of a flow on the wire; `None` where the program chooses its port itself.
+pub fn tuple(source: TrafficSource, number: usize, flow: &Flow) -> Option<FiveTuple> {
+    let (protocol, dst_port) = match source {
+        TrafficSource::Sockets => (17, PORT),
+        TrafficSource::Iperf3 => (6, iperf3::server_port(number)),
+        TrafficSource::Ditg => return None,
+    };
+    let (src, dst) = (address::host_ipv4(flow.src), address::host_ipv4(flow.dst));
+    Some(FiveTuple { src, dst, protocol, src_port: source_port(number), dst_port })
+}
+
 fn by_sockets(
     live: &mut Live,
     scenario: &Scenario<'_>,
     span: Span,
-    is_wanted: &mut dyn FnMut() -> bool,
+    beside: &mut Beside<'_>,
 ) -> Result<Seen, TestbedError> {
     let flows = &scenario.flows.flows;
     let is_shaped = live.plan.links.iter().any(|link| link.rate_ab.is_some());
@@ -131,16 +143,17 @@ fn by_sockets(
             "were not ready when the run was to begin: the machine is too busy",
         ));
     }
+    let progress = traffic.progress();
     let mut gone = None;
     let tallies = traffic.run(span.end_ns, Duration::from_millis(1500), DRAIN, &mut || {
         gone = live.listen(Duration::ZERO).err();
-        gone.is_none() && is_wanted()
+        gone.is_none() && beside.go_on(Some(&progress))
     });
     if let Some(cause) = gone {
         return Err(cause);
     }
-    if !is_wanted() {
-        return Err(TestbedError::Interrupted);
+    if !beside.go_on(Some(&progress)) {
+        return Err(beside.cause());
     }
     let seen = |(tally, plan): (&Tally, &SendPlan)| FlowSeen {
         first_ns: tally.first_sent_ns,
@@ -158,15 +171,29 @@ fn by_sockets(
         delay_sum_ns: tally.received.delay_sum_ns,
         longest_gap_ns: tally.received.longest_gap_ns,
     };
-    Ok(Seen { flows: tallies.iter().zip(&plans).map(seen).collect(), has_packets: true })
+    let breaks = tallies.iter().flat_map(|tally| breaks(tally, span)).collect();
+    Ok(Seen { flows: tallies.iter().zip(&plans).map(seen).collect(), breaks, has_packets: true })
+}
+
+/// Where a flow lost packets or fell silent. What was lost after the last packet that arrived is a break too, which never ended.
+fn breaks(tally: &Tally, span: Span) -> Vec<Break> {
+    let received = &tally.received;
+    let mut breaks = received.breaks.clone();
+    let missing = tally.sent.saturating_sub(received.packets + received.late);
+    let lost = missing.saturating_sub(breaks.iter().map(|one| one.lost).sum());
+    if lost > 0 {
+        let silence_ns = span.end_ns.saturating_sub(received.last_ns.max(tally.first_sent_ns));
+        breaks.push(Break { sent_ns: span.end_ns, silence_ns, lost, ..Break::default() });
+    }
+    breaks
 }
 
 /// Waits for a time, listening to the network.
-fn wait_until(live: &mut Live, until_ns: u64, is_wanted: &mut dyn FnMut() -> bool) -> Result<(), TestbedError> {
+fn wait_until(live: &mut Live, until_ns: u64, beside: &mut Beside<'_>) -> Result<(), TestbedError> {
     while now_ns() < until_ns {
         live.listen(Duration::from_millis(50))?;
-        if !is_wanted() {
-            return Err(TestbedError::Interrupted);
+        if !beside.go_on(None) {
+            return Err(beside.cause());
         }
     }
     Ok(())
@@ -177,7 +204,7 @@ fn wait_for(
     live: &mut Live,
     programs: &[String],
     patience: Duration,
-    is_wanted: &mut dyn FnMut() -> bool,
+    beside: &mut Beside<'_>,
 ) -> Result<Vec<String>, TestbedError> {
     let until = now_ns() + patience.as_nanos() as u64;
     loop {
@@ -186,8 +213,8 @@ fn wait_for(
         if left.is_empty() || now_ns() > until {
             return Ok(left);
         }
-        if !is_wanted() {
-            return Err(TestbedError::Interrupted);
+        if !beside.go_on(None) {
+            return Err(beside.cause());
         }
     }
 }

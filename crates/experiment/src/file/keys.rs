@@ -153,6 +153,7 @@ pub const KEYS: &[Key] = &[
 
     key("testbed", "source", "sockets|d-itg|iperf3", "sockets for udp, iperf3 for tcp", "`[testbed]` is for `anabranch testbed`, the simulator does not look at it: which programs send"),
     key("testbed", "rules", "controller|static", "controller", "static: one shortest path by rules put there beforehand, without a controller, for `sdn-spt:tie=first`"),
+    key("testbed", "hosts", "configured|remembered|seen", "configured", "how the controller comes to know hosts: it is told of them; it sees them speak and keeps a file of them (`serve --state`); it only sees them speak"),
     key("testbed", "datapath", "auto|user|kernel", "auto", "where Open vSwitch forwards; auto takes the kernel where it has the module"),
     key("testbed", "shape", "true|false", "true", "whether links have the rates and queues of the experiment, or whatever the machine carries"),
     key("testbed", "sample", "time", "1s", "time between two samples of port counters; the series is put together from them"),

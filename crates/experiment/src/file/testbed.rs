@@ -12,6 +12,8 @@ pub struct TestbedConfig {
     pub source: Option<TrafficSource>,
     /// Who makes the rules.
     pub rules: RuleSource,
+    /// How the controller comes to know the hosts.
+    pub hosts: KnownHosts,
     /// Where Open vSwitch forwards.
     pub datapath: Datapath,
     /// Whether links have the rates and queues of the experiment, or whatever the machine can carry.
@@ -53,6 +55,17 @@ pub enum RuleSource {
     Static,
 }
 
+/// How the controller comes to know where hosts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownHosts {
+    /// It is told in its configuration.
+    Configured,
+    /// It sees them speak, and keeps a file of them for its next life.
+    Remembered,
+    /// It sees them speak, and has to see them again in its next life.
+    Seen,
+}
+
 /// Where Open vSwitch forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datapath {
@@ -87,6 +100,11 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
         Some(1) => RuleSource::Static,
         _ => RuleSource::Controller,
     };
+    let hosts = match section.choice("hosts", &["configured", "remembered", "seen"])? {
+        Some(1) => KnownHosts::Remembered,
+        Some(2) => KnownHosts::Seen,
+        _ => KnownHosts::Configured,
+    };
     let datapath = match section.choice("datapath", &["auto", "user", "kernel"])? {
         Some(1) => Datapath::User,
         Some(2) => Datapath::Kernel,
@@ -99,6 +117,7 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
     Ok(TestbedConfig {
         source,
         rules,
+        hosts,
         datapath,
         is_shaped: section.flag("shape")?.unwrap_or(true),
         sample,

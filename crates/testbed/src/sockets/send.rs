@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -77,7 +77,12 @@ fn prefer_this_thread() {
 }
 
 /// Sends until everything is sent, the end has come or it is told to stop.
-pub(super) fn send_all(flows: Vec<(SendPlan, UdpSocket)>, end_ns: u64, stop: &AtomicBool) -> Vec<(usize, Sent)> {
+pub(super) fn send_all(
+    flows: Vec<(SendPlan, UdpSocket)>,
+    end_ns: u64,
+    stop: &AtomicBool,
+    progress: &[AtomicU64],
+) -> Vec<(usize, Sent)> {
     prefer_this_thread();
     let mut due: BinaryHeap<Reverse<(u64, usize)>> =
         flows.iter().enumerate().map(|(at, (flow, _))| Reverse((flow.start_ns, at))).collect();
@@ -99,6 +104,7 @@ pub(super) fn send_all(flows: Vec<(SendPlan, UdpSocket)>, end_ns: u64, stop: &At
                 sent[at].first_ns = now;
             }
             sent[at].packets += 1;
+            progress[flow.flow as usize].fetch_add(bytes as u64, Ordering::Relaxed);
         }
         sent[at].is_all = sent[at].packets == flow.packets();
         if !sent[at].is_all {

@@ -12,6 +12,7 @@ use experiment::world::Scenario;
 use net::{HostIx, address};
 
 use super::{DRAIN, Span, gap, starts, wait_for, wait_until};
+use crate::beside::Beside;
 use crate::driver::{Program, file_error};
 use crate::error::TestbedError;
 use crate::live::Live;
@@ -24,7 +25,7 @@ pub(super) fn send(
     live: &mut Live,
     scenario: &Scenario<'_>,
     span: Span,
-    is_wanted: &mut dyn FnMut() -> bool,
+    beside: &mut Beside<'_>,
 ) -> Result<Seen, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
@@ -60,15 +61,15 @@ pub(super) fn send(
         spawn(live, &name, &host, argv, &log(&name), &folder, Some(crate::clock::seconds(at_ns)))?;
         senders.push(name);
     }
-    wait_until(live, span.end_ns, is_wanted)?;
+    wait_until(live, span.end_ns, beside)?;
     // A sender is done when what it has left in its socket's buffer has been sent and its receiver has said so.
-    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), is_wanted)?;
+    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), beside)?;
     if let Some(name) = late.first() {
         return Err(failed(name, format!("had not ended long after its time: {}", tail(&log(name)))));
     }
     let names: Vec<String> = receivers.iter().map(|host| format!("recv-{host}")).collect();
     live.ask("kill", serde_json::json!({"programs": names, "signal": 2}))?;
-    wait_for(live, &names, Duration::from_secs(10), is_wanted)?;
+    wait_for(live, &names, Duration::from_secs(10), beside)?;
     if let Some((name, code)) = live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
         return Err(failed(name, format!("ended with {code}: {}", tail(&log(name)))));
     }
@@ -94,7 +95,7 @@ pub(super) fn send(
             ..FlowSeen::default()
         });
     }
-    Ok(Seen { flows: seen, has_packets: true })
+    Ok(Seen { flows: seen, breaks: Vec::new(), has_packets: true })
 }
 
 fn spawn(

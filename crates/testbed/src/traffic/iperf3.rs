@@ -9,6 +9,7 @@ use net::address;
 use serde_json::Value;
 
 use super::{DRAIN, Span, source_port, starts, wait_for, wait_until};
+use crate::beside::Beside;
 use crate::driver::{Program, file_error};
 use crate::error::TestbedError;
 use crate::live::Live;
@@ -16,14 +17,19 @@ use crate::plan::host_name;
 use crate::seen::{FlowSeen, Seen, failed};
 
 /// Port of the server of the first flow.
-const FIRST_PORT: usize = 5201;
+const FIRST_PORT: u16 = 5201;
+
+/// Port of the server of a flow.
+pub(super) fn server_port(flow: usize) -> u16 {
+    FIRST_PORT + (flow % 50_000) as u16
+}
 
 /// Sends the flows of a run.
 pub(super) fn send(
     live: &mut Live,
     scenario: &Scenario<'_>,
     span: Span,
-    is_wanted: &mut dyn FnMut() -> bool,
+    beside: &mut Beside<'_>,
 ) -> Result<Seen, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
@@ -39,14 +45,14 @@ pub(super) fn send(
     check_law(law)?;
     let mut clients = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
-        let (name, port) = (format!("server-{number}"), (FIRST_PORT + number).to_string());
+        let (name, port) = (format!("server-{number}"), server_port(number).to_string());
         let argv = ["iperf3", "-s", "-1", "-J", "-p", &port].map(str::to_owned).to_vec();
         let log = folder.join(format!("{name}.json"));
         let host = host_name(flow.dst);
         live.driver.spawn(&Program { name: &name, host: Some(&host), argv, log: &log, cwd: &folder, at_s: None })?;
     }
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
-        let (name, port) = (format!("client-{number}"), (FIRST_PORT + number).to_string());
+        let (name, port) = (format!("client-{number}"), server_port(number).to_string());
         let at_ns = span.at(*start);
         let left_s = (span.end_ns.saturating_sub(at_ns) as f64 / 1e9).ceil();
         let to = address::host_ipv4(flow.dst).to_string();
@@ -63,28 +69,28 @@ pub(super) fn send(
         live.driver.spawn(&Program { name: &name, host: Some(&host), argv, log: &log, cwd: &folder, at_s })?;
         clients.push(name);
     }
-    wait_until(live, span.end_ns, is_wanted)?;
-    let late = wait_for(live, &clients, Duration::from_secs(5), is_wanted)?;
+    wait_until(live, span.end_ns, beside)?;
+    let late = wait_for(live, &clients, Duration::from_secs(5), beside)?;
     if !late.is_empty() {
         // Cut off by the end of the run: iperf3 tells what it has done so far when it is interrupted.
         live.ask("kill", serde_json::json!({"programs": late, "signal": 2}))?;
-        let left = wait_for(live, &late, DRAIN, is_wanted)?;
+        let left = wait_for(live, &late, DRAIN, beside)?;
         if let Some(name) = left.first() {
             return Err(failed(name, "does not end when it is interrupted"));
         }
     }
     let servers: Vec<String> = (0..flows.len()).map(|number| format!("server-{number}")).collect();
-    let left = wait_for(live, &servers, Duration::from_secs(3), is_wanted)?;
+    let left = wait_for(live, &servers, Duration::from_secs(3), beside)?;
     if !left.is_empty() {
         live.ask("kill", serde_json::json!({"programs": left, "signal": 2}))?;
-        wait_for(live, &left, Duration::from_secs(5), is_wanted)?;
+        wait_for(live, &left, Duration::from_secs(5), beside)?;
     }
     let seen = flows.iter().enumerate().map(|(number, flow)| {
         let client = read(&folder.join(format!("client-{number}.json")))?;
         let server = read(&folder.join(format!("server-{number}.json")))?;
         seen(number, &client, &server, flow.size_bytes, span.at(starts[number]))
     });
-    Ok(Seen { flows: seen.collect::<Result<_, _>>()?, has_packets: false })
+    Ok(Seen { flows: seen.collect::<Result<_, _>>()?, breaks: Vec::new(), has_packets: false })
 }
 
 /// Whether a flow cannot be over before the end of the run, even alone on its sender's link.

@@ -1,0 +1,141 @@
+//! What the controller promises, kept on real switches: a k = 4 fat-tree of Open vSwitch under traffic, by the experiment files
+//! that users run (`anabranch testbed run FILE`).
+//!
+//! They take minutes, need root, and the machine to themselves: `scripts/test long` runs them, one at a time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs a file of `experiments/` and answers its summary, whose books are right.
+fn run(file: &str) -> Value {
+    let folder: TempDir = tempfile::tempdir().expect("a folder for temporary files");
+    let out = folder.path().join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["testbed", "run", "--quiet", "--out"])
+        .arg(&out)
+        .arg(experiments().join(file))
+        .env("ANABRANCH_TESTBED_DIR", folder.path().join("state"))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{file}: {said}");
+    let text = fs::read(out.join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&text).expect("JSON");
+    runs(&summary).iter().for_each(check_books);
+    summary
+}
+
+fn experiments() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+fn runs(summary: &Value) -> &Vec<Value> {
+    summary["runs"].as_array().expect("runs")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+fn dropped(run: &Value) -> u64 {
+    run["packets"]["dropped"].as_object().expect("causes").values().map(number).sum()
+}
+
+/// started = completed + failed + running; sent = delivered + dropped + in flight; and the network was lossless by itself.
+fn check_books(run: &Value) {
+    let (flows, packets) = (&run["flows"], &run["packets"]);
+    let ended = ["completed", "failed", "running"].map(|field| number(&flows[field])).iter().sum::<u64>();
+    assert_eq!(number(&flows["started"]), ended, "{flows}");
+    assert_eq!(number(&flows["started"]), number(&flows["listed"]), "{flows}");
+    let accounted = number(&packets["delivered"]) + number(&packets["in_flight"]) + dropped(run);
+    assert!(number(&packets["sent"]) > 0 && number(&packets["sent"]) == accounted, "{packets}");
+    assert_eq!((number(&run["testbed"]["proof_lost"]), &run["world"]), (0, &"testbed".into()));
+    assert!(number(&run["testbed"]["proof_sent"]) > 1000);
+}
+
+fn moves(run: &Value) -> u64 {
+    number(&run["testbed"]["controller"]["moves"])
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test long"]
+fn moves_under_udp_lose_nothing() {
+    let summary = run("f2-ofpt/e2.6-testbed-udp.toml");
+    let run = &runs(&summary)[0];
+    println!("{} moves, reordering {}", moves(run), run["reordering"]);
+    assert!(moves(run) >= 20, "{} moves", moves(run));
+    assert_eq!(dropped(run), 0, "{}", run["packets"]);
+    assert_eq!(number(&run["flows"]["running"]), 4);
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test long"]
+fn moves_under_tcp_make_nothing_be_sent_again() {
+    let summary = run("f2-ofpt/e2.6-testbed-tcp.toml");
+    let run = &runs(&summary)[0];
+    println!("{} moves, losses {}, share {}", moves(run), run["loss"], run["throughput_share"]);
+    assert!(moves(run) >= 20, "{} moves", moves(run));
+    assert_eq!(run["loss"]["retransmitted_share"].as_f64(), Some(0.0), "{}", run["loss"]);
+    assert_eq!(dropped(run), 0, "{}", run["packets"]);
+    // TCP went on at the rate of the hosts' links all the while: four of sixteen hosts send.
+    let share = 4.0 * run["throughput_share"].as_f64().expect("a share");
+    assert!(share > 0.85, "TCP got {share} of its links");
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test long"]
+fn ofpt_fills_the_bisection() {
+    let summary = run("f2-ofpt/e2.1-testbed.toml");
+    let share = |balancer: &str| -> f64 {
+        let run = runs(&summary).iter().find(|run| run["balancer"] == balancer).expect("a run of each balancer");
+        run["throughput_share"].as_f64().expect("a share")
+    };
+    let (ofpt, ecmp) = (share("ofpt"), share("sdn-ecmp"));
+    println!("OFPT {ofpt:.4}, ECMP {ecmp:.4} of the bisection");
+    assert!(ofpt >= 0.9, "OFPT {ofpt}");
+    assert!(ecmp > 0.0 && ofpt > ecmp, "OFPT {ofpt}, ECMP {ecmp}");
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test long"]
+fn streams_leave_a_failed_link_at_once() {
+    let summary = run("testbed/link-failures.toml");
+    let run = &runs(&summary)[0];
+    let faults = run["testbed"]["faults"].as_array().expect("faults");
+    let of = |what: &str| -> Vec<&Value> {
+        faults.iter().filter(|fault| fault["what"].as_str().is_some_and(|text| text.starts_with(what))).collect()
+    };
+    let (down, up) = (of("link down"), of("link up"));
+    let gap = |fault: &&Value| fault["longest_gap_us"].as_f64().expect("a time") / 1e3;
+    let lost = |faults: &[&Value]| faults.iter().map(|fault| number(&fault["lost"])).sum::<u64>();
+    let longest = down.iter().map(gap).fold(0.0, f64::max);
+    println!("{} failures: {} packets lost, longest silence {longest:.1} ms", down.len(), lost(&down));
+    assert_eq!((down.len(), up.len()), (20, 20));
+    for fault in &down {
+        assert!(number(&fault["lost"]) > 0, "no stream was on it: {fault}");
+        assert!(gap(fault) <= 200.0, "{fault}");
+    }
+    assert_eq!(lost(&up), 0, "{up:?}");
+    assert_eq!(lost(&down), dropped(run), "every loss is one of a failure");
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test long"]
+fn a_killed_controller_costs_nothing() {
+    let summary = run("testbed/controller-killed.toml");
+    assert_eq!(runs(&summary).len(), 2, "with and without a file of the hosts");
+    for run in runs(&summary) {
+        let faults = run["testbed"]["faults"].as_array().expect("faults");
+        let what: Vec<&str> = faults.iter().filter_map(|fault| fault["what"].as_str()).collect();
+        assert_eq!(what, ["controller killed", "controller started again"]);
+        let second = &run["testbed"]["controller"];
+        println!("{}: second life {second}", run["variant"]);
+        assert_eq!(dropped(run), 0, "{}: {faults:?}", run["variant"]);
+        // It came to know the whole network again, and found nothing to change.
+        assert_eq!((number(&second["flow_mods"]), number(&second["group_mods"])), (0, 0), "{second}");
+    }
+}
