@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::driver::file_error;
 use crate::error::TestbedError;
-use crate::plan::is_switch;
+use crate::plan::{is_switch, mac};
 
 /// How long it may take until the controller knows all switches, links and hosts.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -263,7 +263,7 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
     let hosts = if wanted.hosts == KnownHosts::Configured { topology.hosts().len() as u32 } else { 0 };
     for host in (0..hosts).map(HostIx) {
         let Some(link) = topology.out_links(topology.host(host)).first() else { continue };
-        let mac = address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":");
+        let mac = mac(host);
         let switch = address::datapath_of(topology.link(*link).to);
         let (ip, port) = (address::host_ipv4(host), address::port_of(topology, link.reverse()));
         let _ = write!(text, "\n[[host]]\nmac = \"{mac}\"\nipv4 = \"{ip}\"\nswitch = {switch}\nport = {port}\n");

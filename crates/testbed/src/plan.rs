@@ -150,8 +150,13 @@ fn node_name(topology: &Topology, node: NodeIx) -> String {
     host_name(HostIx(host as u32))
 }
 
+/// The address of a host's interface in words.
+pub fn mac(host: HostIx) -> String {
+    address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":")
+}
+
 fn host_plan(topology: &Topology, host: HostIx) -> HostPlan {
-    let mac = address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":");
+    let mac = mac(host);
     let link = topology.out_links(topology.host(host)).first();
     HostPlan {
         name: host_name(host),

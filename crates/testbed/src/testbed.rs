@@ -10,7 +10,7 @@ use experiment::Experiment;
 use experiment::file::{KnownHosts, RuleSource, TrafficSource, Variant};
 use experiment::summary::{self, ControllerCounts};
 use experiment::world::{Ended, FailureKind, Job, NotEnded, RunProgress, World};
-use net::{LinkIx, Time};
+use net::{LinkIx, Time, Topology};
 use serde_json::json;
 
 use crate::agents::{Agents, Announced};
@@ -66,7 +66,8 @@ impl Testbed {
     pub fn up(&self, experiment: &Experiment) -> Result<Option<PathBuf>, TestbedError> {
         self.check(experiment)?;
         let variant = &experiment.variants[0];
-        let mut live = self.build(variant)?;
+        let mut live =
+            self.build(NetworkPlan::new(&variant.topology, &variant.config, &variant.testbed), &variant.topology)?;
         let config = match variant.testbed.rules {
             RuleSource::Static => {
                 let rules = StaticRoutes::new(&variant.topology, Choice::First).rules();
@@ -102,22 +103,21 @@ impl Testbed {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn build(&self, variant: &Variant) -> Result<Live, TestbedError> {
-        let plan = NetworkPlan::new(&variant.topology, &variant.config, &variant.testbed);
-        let live = Live::build(plan, &variant.topology, &self.folder)?;
+    fn build(&self, plan: NetworkPlan, topology: &Topology) -> Result<Live, TestbedError> {
+        let live = Live::build(plan, topology, &self.folder)?;
         std::fs::create_dir_all(&live.folder).map_err(driver::file_error("make", &live.folder))?;
         Ok(live)
     }
 
     fn execute(&self, job: &Job<'_>, wanted: &mut dyn FnMut() -> bool) -> Result<Ended, TestbedError> {
         let mut place = self.live();
-        let plan = NetworkPlan::new(job.scenario.topology, &job.scenario.config.clone(), &job.variant.testbed);
+        let plan = NetworkPlan::new(job.scenario.topology, job.scenario.config, &job.variant.testbed);
         if let Some(other) = place.take_if(|live| live.plan != plan) {
             other.driver.stop()?;
         }
         let mut live = match place.take() {
             Some(live) => live,
-            None => self.build(job.variant)?,
+            None => self.build(plan, job.scenario.topology)?,
         };
         match self.run_on(&mut live, job, wanted) {
             Ok(ended) => {

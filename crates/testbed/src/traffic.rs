@@ -3,15 +3,18 @@
 mod ditg;
 mod iperf3;
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use experiment::file::TrafficSource;
 use experiment::world::{Scenario, TransportKind, UdpRate};
-use net::{FiveTuple, Time, address};
+use net::{Bandwidth, FiveTuple, Time, address};
 use traffic::{Flow, Start};
 
 use crate::beside::Beside;
 use crate::clock::now_ns;
+use crate::driver::file_error;
 use crate::error::{TestbedError, not_here};
 use crate::live::Live;
 use crate::seen::{FlowSeen, Seen};
@@ -93,11 +96,25 @@ fn gap(scenario: &Scenario<'_>, flow: &Flow, is_paced: bool) -> Gap {
         // Other transports are sent by iperf3.
         _ => (1.0, 1.0),
     };
-    let topology = scenario.topology;
-    let rate = topology.out_links(topology.host(flow.src)).first().map(|link| topology.link(*link).rate);
+    let rate = sender_rate(scenario, flow);
     let frame = u64::from(transport.mss_bytes) + UDP_FRAME_BYTES;
     let floor = rate.filter(|_| is_paced).map_or(1, |rate| rate.time_for(frame).as_ps() / 1000);
     Gap { min_per_s, max_per_s, floor_ns: floor }
+}
+
+/// Rate of the link of a flow's sender.
+fn sender_rate(scenario: &Scenario<'_>, flow: &Flow) -> Option<Bandwidth> {
+    let topology = scenario.topology;
+    topology.out_links(topology.host(flow.src)).first().map(|link| topology.link(*link).rate)
+}
+
+/// An empty folder for what programs of a run leave.
+fn empty_folder(live: &Live, name: &str) -> Result<PathBuf, TestbedError> {
+    let folder = live.folder.join(name);
+    // There may be none yet; if there is one that cannot be removed, making it says so.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
+    Ok(folder)
 }
 
 /// Port a flow is sent from.

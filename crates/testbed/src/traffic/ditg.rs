@@ -2,7 +2,7 @@
 //!
 //! It is asked for the rate of the experiment, as F0 did; what paces it is the buffer of its socket.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use experiment::world::Scenario;
 use net::{HostIx, address};
 
-use super::{DRAIN, Span, gap, starts, wait_for, wait_until};
+use super::{DRAIN, Span, empty_folder, gap, starts, wait_for, wait_until};
 use crate::beside::Beside;
-use crate::driver::{Program, file_error};
+use crate::driver::Program;
 use crate::error::TestbedError;
 use crate::live::Live;
 use crate::plan::host_name;
@@ -29,9 +29,7 @@ pub(super) fn send(
 ) -> Result<Seen, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
-    let folder = live.folder.join("d-itg");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
+    let folder = empty_folder(live, "d-itg")?;
     live.exits.clear();
     let receivers: BTreeSet<u32> = flows.iter().map(|flow| flow.dst.0).collect();
     let log = |name: &str| folder.join(format!("{name}.txt"));
@@ -73,15 +71,19 @@ pub(super) fn send(
     if let Some((name, code)) = live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
         return Err(failed(name, format!("ended with {code}: {}", tail(&log(name)))));
     }
+    // A receiver's log has all its flows.
+    let mut logs = BTreeMap::new();
+    for host in &receivers {
+        logs.insert(*host, decode(&folder.join(format!("recv-{host}.log")))?);
+    }
     let mut seen = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
         let sent = decode(&folder.join(format!("send-{number}.log")))?;
-        let received = decode(&folder.join(format!("recv-{}.log", flow.dst.0)))?;
         let nothing =
             || failed("ITGSend", format!("left no record of flow {number}: {}", tail(&log(&format!("send-{number}")))));
         let sent = sent.into_iter().next().ok_or_else(nothing)?;
         // Nothing may have arrived.
-        let received = received.into_iter().find(|flow| flow.from == sent.from).unwrap_or_default();
+        let received = logs[&flow.dst.0].iter().find(|flow| flow.from == sent.from).cloned().unwrap_or_default();
         let first_ns = span.at(starts[number]);
         seen.push(FlowSeen {
             first_ns,

@@ -8,7 +8,7 @@ use experiment::world::{Scenario, TransportKind};
 use net::address;
 use serde_json::Value;
 
-use super::{DRAIN, Span, source_port, starts, wait_for, wait_until};
+use super::{DRAIN, Span, empty_folder, sender_rate, source_port, starts, wait_for, wait_until};
 use crate::beside::Beside;
 use crate::driver::{Program, file_error};
 use crate::error::TestbedError;
@@ -33,9 +33,7 @@ pub(super) fn send(
 ) -> Result<Seen, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
-    let folder = live.folder.join("iperf3");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
+    let folder = empty_folder(live, "iperf3")?;
     live.exits.clear();
     let law = match scenario.config.transport.kind {
         TransportKind::NewReno => "reno",
@@ -95,9 +93,7 @@ pub(super) fn send(
 
 /// Whether a flow cannot be over before the end of the run, even alone on its sender's link.
 fn is_endless(scenario: &Scenario<'_>, flow: &traffic::Flow, left_s: f64) -> bool {
-    let topology = scenario.topology;
-    let link = topology.out_links(topology.host(flow.src)).first().map(|link| topology.link(*link).rate);
-    link.is_some_and(|rate| flow.size_bytes as f64 * 8.0 / rate.as_bps_f64() > left_s)
+    sender_rate(scenario, flow).is_some_and(|rate| flow.size_bytes as f64 * 8.0 / rate.as_bps_f64() > left_s)
 }
 
 /// Refuses a congestion control the kernel has not.
