@@ -12,12 +12,18 @@ use tempfile::TempDir;
 
 /// Runs a file of `experiments/` and answers its summary, whose books are right.
 fn run(file: &str) -> Value {
+    run_with(file, &[])
+}
+
+/// The same with options.
+fn run_with(file: &str, options: &[&str]) -> Value {
     let folder: TempDir = tempfile::tempdir().expect("a folder for temporary files");
     let out = folder.path().join("out");
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["testbed", "run", "--quiet", "--out"])
         .arg(&out)
         .arg(experiments().join(file))
+        .args(options)
         .env("ANABRANCH_TESTBED_DIR", folder.path().join("state"))
         .output()
         .expect("it starts");
@@ -89,12 +95,13 @@ fn moves_under_tcp_make_nothing_be_sent_again() {
 #[test]
 #[ignore = "needs root and Open vSwitch: scripts/test long"]
 fn ofpt_fills_the_bisection() {
-    let summary = run("f2-ofpt/e2.1-testbed.toml");
-    let share = |balancer: &str| -> f64 {
-        let run = runs(&summary).iter().find(|run| run["balancer"] == balancer).expect("a run of each balancer");
-        run["throughput_share"].as_f64().expect("a share")
+    let share = |options: &[&str]| -> f64 {
+        let summary = run_with("f2-ofpt/e2.1-testbed.toml", options);
+        runs(&summary)[0]["throughput_share"].as_f64().expect("a share")
     };
-    let (ofpt, ecmp) = (share("ofpt"), share("sdn-ecmp"));
+    // ECMP decides once; half of the time shows as much of it.
+    let ofpt = share(&["--balancers", "ofpt"]);
+    let ecmp = share(&["--balancers", "sdn-ecmp", "--set", "stop.until=30s"]);
     println!("OFPT {ofpt:.4}, ECMP {ecmp:.4} of the bisection");
     assert!(ofpt >= 0.9, "OFPT {ofpt}");
     assert!(ecmp > 0.0 && ofpt > ecmp, "OFPT {ofpt}, ECMP {ecmp}");
@@ -116,7 +123,8 @@ fn streams_leave_a_failed_link_at_once() {
     println!("{} failures: {} packets lost, longest silence {longest:.1} ms", down.len(), lost(&down));
     assert_eq!((down.len(), up.len()), (20, 20));
     for fault in &down {
-        assert!(number(&fault["lost"]) > 0, "no stream was on it: {fault}");
+        // A thousand packets a second each way: both streams together lost no more than one of them sends in 200 ms.
+        assert!((1..=200).contains(&number(&fault["lost"])), "no stream was on it, or it did not leave it: {fault}");
         assert!(gap(fault) <= 200.0, "{fault}");
     }
     assert_eq!(lost(&up), 0, "{up:?}");

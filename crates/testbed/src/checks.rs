@@ -252,7 +252,11 @@ until = "1s"
     /// What is said of [`FILE`] with one key changed; empty where nothing is.
     fn said(key: &str, value: &str) -> String {
         // The loader itself refuses central balancers on some networks.
-        let overrides = [Override::set("balancers", "[\"ecmp\"]"), Override::set(key, value)];
+        said_of(&[("balancers", "[\"ecmp\"]"), (key, value)])
+    }
+
+    fn said_of(changes: &[(&str, &str)]) -> String {
+        let overrides: Vec<_> = changes.iter().map(|(key, value)| Override::set(key, value)).collect();
         let experiment = Experiment::parse("f.toml", FILE, "f", Path::new("."), &overrides).expect("a right file");
         check_experiment(&experiment, &machine()).err().map_or_else(String::new, |error| error.to_string())
     }
@@ -275,6 +279,18 @@ until = "1s"
             let said = said(key, value);
             assert!(said.starts_with(words), "{key} = {value}: {said}");
         }
+    }
+
+    #[test]
+    fn agents_and_controllers_are_asked_for_only_where_there_are_some() {
+        let of = |balancer: &str, key: &str, value: &str| said_of(&[("balancers", balancer), (key, value)]);
+        assert_eq!(of("[\"ofpt\"]", "testbed.source", "sockets"), "");
+        let said = of("[\"ofpt\"]", "testbed.source", "d-itg");
+        assert!(said.starts_with("testbed.source: `ofpt`"), "{said}");
+        let down = ("failure", "[\"controller-down,at=1ms\"]");
+        assert_eq!(of("[\"sdn-ecmp\"]", down.0, down.1), "");
+        let said = said_of(&[("balancers", "[\"sdn-spt:tie=first\"]"), ("testbed.rules", "static"), down]);
+        assert!(said.starts_with("failure.kind: there is no controller"), "{said}");
     }
 
     #[test]
