@@ -99,9 +99,9 @@ fn ofpt_fills_the_bisection() {
         let summary = run_with("f2-ofpt/e2.1-testbed.toml", options);
         runs(&summary)[0]["throughput_share"].as_f64().expect("a share")
     };
-    // ECMP decides once; half of the time shows as much of it.
+    // ECMP decides once; a part of the time shows as much of it.
     let ofpt = share(&["--balancers", "ofpt"]);
-    let ecmp = share(&["--balancers", "sdn-ecmp", "--set", "stop.until=30s"]);
+    let ecmp = share(&["--balancers", "sdn-ecmp", "--set", "stop.until=20s"]);
     println!("OFPT {ofpt:.4}, ECMP {ecmp:.4} of the bisection");
     assert!(ofpt >= 0.9, "OFPT {ofpt}");
     assert!(ecmp > 0.0 && ofpt > ecmp, "OFPT {ofpt}, ECMP {ecmp}");

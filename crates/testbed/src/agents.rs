@@ -16,8 +16,11 @@ use crate::error::TestbedError;
 use crate::seen::failed;
 use crate::sockets::{HostAt, inside};
 
-/// Time between two looks at the sockets of hosts, nanoseconds.
-const LOOK_NS: u64 = 200_000_000;
+/// Time between two looks at the sockets of hosts with flows that have not been told of, nanoseconds.
+const LOOK_NS: u64 = 100_000_000;
+
+/// The same for flows that may have ended: looking takes the processor that switches need, and nobody is in a hurry.
+const LOOK_FOR_ENDS_NS: u64 = 2_000_000_000;
 
 /// Time between two questions for the orders, nanoseconds: they change with the balancer.
 const ORDERS_NS: u64 = 1_000_000_000;
@@ -55,13 +58,25 @@ pub struct Agents {
     above: Option<u64>,
     next_orders_ns: u64,
     next_look_ns: u64,
+    next_ends_ns: u64,
 }
 
 impl Agents {
     /// Agents of hosts that have told nothing yet.
     pub fn new(http: Http, hosts: Vec<HostAt>, flows: Vec<Announced>, has_sizes: bool) -> Agents {
         let (told, sent) = (vec![Told::Nothing; flows.len()], vec![0; flows.len()]);
-        Agents { http, hosts, flows, told, sent, has_sizes, above: None, next_orders_ns: 0, next_look_ns: 0 }
+        Agents {
+            http,
+            hosts,
+            flows,
+            told,
+            sent,
+            has_sizes,
+            above: None,
+            next_orders_ns: 0,
+            next_look_ns: 0,
+            next_ends_ns: 0,
+        }
     }
 
     /// Another controller has been started, which knows nothing.
@@ -104,9 +119,15 @@ impl Agents {
     /// Asks the kernels of hosts with flows that may be told of; answers which flows have ended.
     fn ask_hosts(&mut self, now: u64) -> Result<Vec<bool>, TestbedError> {
         let mut has_ended = vec![false; self.flows.len()];
+        let is_for_ends = now >= self.next_ends_ns;
+        if is_for_ends {
+            self.next_ends_ns = now + LOOK_FOR_ENDS_NS;
+        }
         for (number, host) in self.hosts.iter().enumerate() {
-            let may_tell =
-                |(flow, told): (&Announced, &Told)| flow.src == number && flow.start_ns <= now && *told != Told::Ended;
+            let may_tell = |(flow, told): (&Announced, &Told)| {
+                let is_open = *told == Told::Nothing || (is_for_ends && *told == Told::Started);
+                flow.src == number && flow.start_ns <= now && is_open
+            };
             if !self.flows.iter().zip(&self.told).any(may_tell) {
                 continue;
             }
