@@ -93,8 +93,11 @@ impl Agents {
         let now = now_ns();
         if now >= self.next_orders_ns {
             self.next_orders_ns = now + ORDERS_NS;
-            if let Ok(orders) = self.http.get("/v1/agents/orders") {
-                self.above = orders["report_above_bytes"].as_u64();
+            // All agents hear the same; that of the first host asks.
+            if let Some(host) = self.hosts.first()
+                && let Ok(orders) = self.http.get(&format!("/v1/agents/{}/orders", host.ip))
+            {
+                self.above = orders["report_above"].as_u64();
             }
         }
         let Some(above) = self.above else { return Ok(()) };
@@ -147,32 +150,40 @@ impl Agents {
         Ok(has_ended)
     }
 
+    /// The agent of every host that has something to tell tells it. What cannot be told now is told at the next look.
     fn tell(&mut self, above: u64, has_ended: &[bool]) {
-        let mut reports = Vec::new();
-        let mut told = self.told.clone();
-        for (place, flow) in self.flows.iter().enumerate() {
-            let sent = self.sent[place];
-            if told[place] == Told::Nothing && sent > above && !has_ended[place] {
-                told[place] = Told::Started;
-                let size = self.has_sizes.then_some(flow.size_bytes);
-                reports.push(json!({"report": "started", "flow": name(flow), "bytes": sent, "size_bytes": size}));
-            }
-            if told[place] == Told::Started && has_ended[place] {
-                told[place] = Told::Ended;
-                reports.push(json!({"report": "ended", "flow": name(flow), "bytes": sent}));
+        for (number, host) in self.hosts.iter().enumerate() {
+            let of_host = (0..self.flows.len()).filter(|place| self.flows[*place].src == number);
+            let news = of_host.filter_map(|place| self.news(place, above, has_ended[place]));
+            // A request has room for some hundred reports.
+            let (reports, outcomes): (Vec<Value>, Vec<(usize, Told)>) = news.take(100).unzip();
+            let path = format!("/v1/agents/{}/reports", host.ip);
+            if !reports.is_empty() && self.http.post(&path, &json!({"reports": reports})).is_ok() {
+                outcomes.into_iter().for_each(|(place, told)| self.told[place] = told);
             }
         }
-        // What cannot be told now is told at the next look. A request has room for some hundred reports.
-        if reports.chunks(100).all(|some| self.http.post("/v1/agents/reports", &json!(some)).is_ok()) {
-            self.told = told;
+    }
+
+    /// What is new of a flow: the report, and what has been told of it then.
+    fn news(&self, place: usize, above: u64, has_ended: bool) -> Option<(Value, (usize, Told))> {
+        let (flow, sent) = (&self.flows[place], self.sent[place]);
+        let (event, told) = match self.told[place] {
+            Told::Nothing if sent > above && !has_ended => ("started", Told::Started),
+            Told::Started if has_ended => ("ended", Told::Ended),
+            _ => return None,
+        };
+        let mut report = json!({"event": event, "flow": name(flow), "bytes": sent});
+        if told == Told::Started && self.has_sizes {
+            report["size"] = json!(flow.size_bytes);
         }
+        Some((report, (place, told)))
     }
 }
 
+/// A flow as the agent of its source names it.
 fn name(flow: &Announced) -> Value {
-    let FiveTuple { src, dst, protocol, src_port, dst_port } = flow.tuple;
-    let (src, dst) = (src.to_string(), dst.to_string());
-    json!({"src": src, "dst": dst, "protocol": protocol, "src_port": src_port, "dst_port": dst_port})
+    let FiveTuple { dst, protocol, src_port, dst_port, .. } = flow.tuple;
+    json!({"dst": dst.to_string(), "protocol": protocol, "src_port": src_port, "dst_port": dst_port})
 }
 
 /// Bytes sent by own port, peer and its port, from the words of `ss -tinHO`: state, queues, both ends, then facts as `name:value`.
