@@ -166,6 +166,11 @@ pub const KEYS: &[Key] = &[
     key("table", "flows", "count", "traffic.flows", "flows of each run there, instead of traffic.flows"),
     key("table", "seeds", "count or list", "seeds", "seeds there, instead of seeds"),
 
+    key("agree", "from", "time", "all the time", "`[agree]` is for `anabranch testbed agree` and changes no run. Metrics of the core: only time bins that end after this; needs `fixed_bins`"),
+    key("agree", "until", "time", "all the time", "metrics of the core: only time bins that have ended by this; needs `fixed_bins`"),
+    key("agree", "metrics", "list of metrics", "the four of the core", "what is compared, as in expect.metric"),
+    key("agree", "tolerance", "share", "0.1", "greatest difference between two worlds, as a share of the first one's value"),
+
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),
     key("expect", "metric", "text", "required", "fct_mean_us, fct_p50_us, fct_p95_us, fct_p99_us, small_fct_mean_us, slowdown_mean, slowdown_min (of all runs), group_mean_us, group_max_us (of jobs, coflows, collectives), completed_share, slowdown_bound_mean (unfinished flows count with what they had reached), throughput_share, flow_share_min, flow_share_mean (of the flows' shares of their ideal rates), flow_share_half (part of the flows that get half of it), dropped_packets, core_cllbl_rx, core_cllbl_tx, core_bb_rx or core_bb_tx (max / mean load, and mean utilisation, of links into and out of the top tier)"),
