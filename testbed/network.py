@@ -11,9 +11,12 @@ from openvswitch import OpenVSwitch, has_kernel_datapath, run
 OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
 
 
-def has_qdisc(kind, *options):
-    """Whether the kernel has a queueing discipline; tried on an interface of our own in a namespace of our own."""
-    script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root {kind} {' '.join(options)}"
+def has_qdisc(kind, *options, filters=None):
+    """Whether the kernel has a queueing discipline, and filters of a kind; tried on an interface of our own in a namespace of our
+    own."""
+    script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root handle 1: {kind} {' '.join(options)}"
+    if filters is not None:
+        script += f" && tc filter add dev abprobe0 parent 1: protocol 0x88cc prio 1 {filters}"
     done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -130,7 +133,7 @@ class Network:
         batches = {}
         for end, rate, delay_us, limit, is_host in self.ends():
             lines = batches.setdefault(end["node"] if is_host else None, ([], []))
-            lines[0].extend(self.shaping(end["interface"], rate, delay_us, limit))
+            lines[0].extend(self.shaping(end["interface"], rate, delay_us, limit, is_host))
             lines[1].append(end["interface"])
         for node, (shaping, interfaces) in batches.items():
             inside = self.inside(node)
@@ -142,20 +145,32 @@ class Network:
             )
             run(*inside, "sh", "-c", script)
 
-    def shaping(self, name, rate, delay_us, limit):
+    def shaping(self, name, rate, delay_us, limit, is_host):
         """Lines for tc: a token bucket at the link's rate, below it the queue, below that the delay."""
         if rate is None:
             return []
         # A bucket of two packets: more would let bursts through that a wire would not.
+        bucket = f"rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100"
+        # netem delays after the queue it holds itself; its limit is that queue.
+        packets = limit.get("packets") or max(1, limit["bytes"] // 1514)
+        leaf = f"netem delay {delay_us}us limit {packets}" if delay_us else queue_limit(limit)
         lines = [
             f"qdisc add dev {name} root handle 5: htb default 1",
-            f"class add dev {name} parent 5: classid 5:1 htb rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100",
+            f"class add dev {name} parent 5: classid 5:1 htb {bucket}",
+            f"qdisc add dev {name} parent 5:1 handle 10: {leaf}",
         ]
-        if delay_us:
-            # netem delays after the queue it holds itself; its limit is that queue.
-            packets = limit.get("packets") or max(1, limit["bytes"] // 1514)
-            return lines + [f"qdisc add dev {name} parent 5:1 handle 10: netem delay {delay_us}us limit {packets}"]
-        return lines + [f"qdisc add dev {name} parent 5:1 handle 10: {queue_limit(limit)}"]
+        return lines if is_host else lines + self.reserve(name, bucket, leaf)
+
+    def reserve(self, name, bucket, leaf):
+        """Lines for tc: frames of the controller (discovery, ARP) have a queue of their own, as switches keep one and as the simulator
+        does. In that of data they would be lost whenever it is full, and two in a row make a controller take a link for dead."""
+        of_frames = [
+            f"filter add dev {name} parent 5: protocol {number} prio {prio} u32 match u32 0 0 flowid 5:2"
+            for prio, number in ((1, "0x88cc"), (2, "0x0806"))
+        ]
+        return [
+            f"class add dev {name} parent 5: classid 5:2 htb {bucket}", f"qdisc add dev {name} parent 5:2 handle 20: {leaf}", *of_frames,
+        ]
 
     def inside(self, node):
         """Words before a command that is to run in a host; none for the namespace of the switches."""
@@ -255,6 +270,7 @@ def machine():
         "has_kernel_datapath": is_root and has_kernel_datapath(),
         "has_netem": is_root and has_qdisc("netem", "delay", "1ms"),
         "has_htb": is_root and has_qdisc("htb"),
+        "has_u32": is_root and has_qdisc("htb", filters="u32 match u32 0 0 flowid 1:1"),
         "tools": [tool for tool in tools if any(os.access(os.path.join(path, tool), os.X_OK) for path in paths)],
         "kernel": os.uname().release,
     }

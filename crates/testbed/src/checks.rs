@@ -127,6 +127,10 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedErro
     if variant.testbed.is_shaped && !machine.has_htb {
         return Err(not_here("testbed.shape", "this kernel cannot limit rates (no htb); set it to false"));
     }
+    if variant.testbed.is_shaped && !machine.has_u32 {
+        let reason = "this kernel cannot tell discovery frames from data (no cls_u32), and full queues would lose them; set it to false";
+        return Err(not_here("testbed.shape", reason));
+    }
     let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
     if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
         let reason = format!(
@@ -212,6 +216,7 @@ until = "1s"
             mininet,
             openvswitch,
             has_htb: true,
+            has_u32: true,
             tools,
             kernel: "6.1".to_owned(),
             ..Machine::default()
