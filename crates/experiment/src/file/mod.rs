@@ -400,9 +400,20 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in
-        ["name", "title", "question", "source", "seeds", "balancers", "measure", "sweep", "table", "expect", "agree", "testbed"]
-    {
+    for key in [
+        "name",
+        "title",
+        "question",
+        "source",
+        "seeds",
+        "balancers",
+        "measure",
+        "sweep",
+        "table",
+        "expect",
+        "agree",
+        "testbed",
+    ] {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {
