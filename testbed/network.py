@@ -8,6 +8,9 @@ import time
 from journal import Refused, is_interface
 from openvswitch import OpenVSwitch, has_kernel_datapath, run
 
+# Parts of a queue where senders take turns: hosts whose addresses differ by less never share one.
+SENDERS = 32
+FIRST_SENDER = 0x100
 OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
 
 
@@ -24,6 +27,12 @@ def has_qdisc(kind, *options, filters=None):
 def queue_limit(limit):
     """A leaf queue as tc wants it: so many packets or so many bytes."""
     return f"pfifo limit {limit['packets']}" if "packets" in limit else f"bfifo limit {limit['bytes']}"
+
+
+def queue(limit, delay_us):
+    """The same with a delay: netem delays after the queue it holds itself, and its limit is that queue."""
+    packets = limit.get("packets") or max(1, limit.get("bytes", 0) // 1514)
+    return f"netem delay {delay_us}us limit {packets}" if delay_us else queue_limit(limit)
 
 
 class Network:
@@ -151,15 +160,29 @@ class Network:
             return []
         # A bucket of two packets: more would let bursts through that a wire would not.
         bucket = f"rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100"
-        # netem delays after the queue it holds itself; its limit is that queue.
-        packets = limit.get("packets") or max(1, limit["bytes"] // 1514)
-        leaf = f"netem delay {delay_us}us limit {packets}" if delay_us else queue_limit(limit)
-        lines = [
-            f"qdisc add dev {name} root handle 5: htb default 1",
-            f"class add dev {name} parent 5: classid 5:1 htb {bucket}",
-            f"qdisc add dev {name} parent 5:1 handle 10: {leaf}",
-        ]
+        leaf = queue(limit, delay_us)
+        lines = [f"qdisc add dev {name} root handle 5: htb default 1", f"class add dev {name} parent 5: classid 5:1 htb {bucket}"]
+        if is_host or self.plan["turns"] == "arrival":
+            lines.append(f"qdisc add dev {name} parent 5:1 handle 10: {leaf}")
+        else:
+            lines += self.take_turns(name, rate, delay_us, limit)
         return lines if is_host else lines + self.reserve(name, bucket, leaf)
+
+    def take_turns(self, name, rate, delay_us, limit):
+        """Lines for tc: the queue is divided among the sending hosts, which are served in turn and use what others leave. By order of
+        arrival, a full queue would go to whichever port Open vSwitch looks at first, since it looks in the same order every time."""
+        share = {key: max(1, size // SENDERS) for key, size in limit.items()}
+        lines = []
+        for number in range(SENDERS):
+            minor = f"{FIRST_SENDER + number:x}"
+            lines += [
+                f"class add dev {name} parent 5:1 classid 5:{minor} htb rate {max(8, rate // SENDERS)}bit ceil {rate}bit "
+                "burst 3100 cburst 3100 quantum 1514",
+                f"qdisc add dev {name} parent 5:{minor} handle {minor}: {queue(share, delay_us)}",
+            ]
+        # Classic BPF: load the source address, 26 bytes into the frame; modulo; add the first class; answer.
+        program = f"4,32 0 0 26,148 0 0 {SENDERS},4 0 0 {(5 << 16) + FIRST_SENDER},22 0 0 0,"
+        return [*lines, f"filter add dev {name} parent 5: protocol ip prio 3 bpf bytecode \"{program}\""]
 
     def reserve(self, name, bucket, leaf):
         """Lines for tc: frames of the controller (discovery, ARP) have a queue of their own, as switches keep one and as the simulator
@@ -271,6 +294,7 @@ def machine():
         "has_netem": is_root and has_qdisc("netem", "delay", "1ms"),
         "has_htb": is_root and has_qdisc("htb"),
         "has_u32": is_root and has_qdisc("htb", filters="u32 match u32 0 0 flowid 1:1"),
+        "has_bpf": is_root and has_qdisc("htb", filters="bpf bytecode '1,22 0 0 0,'"),
         "tools": [tool for tool in tools if any(os.access(os.path.join(path, tool), os.X_OK) for path in paths)],
         "kernel": os.uname().release,
     }

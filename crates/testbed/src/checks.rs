@@ -2,7 +2,7 @@
 
 use balance::{Build, Spec};
 use experiment::Experiment;
-use experiment::file::{RuleSource, TrafficSource, Variant};
+use experiment::file::{RuleSource, TrafficSource, Turns, Variant};
 use experiment::world::{FailureKind, TransportKind};
 use net::NodeKind;
 
@@ -131,6 +131,9 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedErro
         let reason = "this kernel cannot tell discovery frames from data (no cls_u32), and full queues would lose them; set it to false";
         return Err(not_here("testbed.shape", reason));
     }
+    if variant.testbed.turns == Turns::Senders && !machine.has_bpf {
+        return Err(not_here("testbed.turns", "this kernel cannot tell senders apart (no cls_bpf); use \"arrival\""));
+    }
     let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
     if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
         let reason = format!(
@@ -242,6 +245,7 @@ until = "1s"
             ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
             ("testbed.source", "iperf3", "testbed.source:"),
             ("testbed.rules", "static", "testbed.rules:"),
+            ("testbed.turns", "senders", "testbed.turns:"),
             ("transport.mss", "9000B", "transport.mss:"),
             ("transport.mss", "8B", "transport.mss:"),
             ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),

@@ -47,6 +47,8 @@ pub struct Machine {
     pub has_htb: bool,
     /// Whether the kernel can tell frames apart by their type.
     pub has_u32: bool,
+    /// Whether the kernel can tell packets apart by a program (cls_bpf).
+    pub has_bpf: bool,
     /// Programs found.
     pub tools: Vec<String>,
     /// Release of the kernel.

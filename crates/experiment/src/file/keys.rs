@@ -155,6 +155,7 @@ pub const KEYS: &[Key] = &[
     key("testbed", "rules", "controller|static", "controller", "static: one shortest path by rules put there beforehand, without a controller, for `sdn-spt:tie=first`"),
     key("testbed", "datapath", "auto|user|kernel", "auto", "where Open vSwitch forwards; auto takes the kernel where it has the module"),
     key("testbed", "shape", "true|false", "true", "whether links have the rates and queues of the experiment, or whatever the machine carries"),
+    key("testbed", "turns", "arrival|senders", "arrival", "who gets the room in a full queue of a switch: the packet that comes first (with Open vSwitch's userspace datapath always one of the same port), or sending hosts in turn"),
     key("testbed", "sample", "time", "1s", "time between two samples of port counters; the series is put together from them"),
     key("testbed", "proof", "time", "5s", "how long paced probes prove first that the network loses nothing by itself; 0s for no proof"),
 
