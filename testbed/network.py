@@ -8,12 +8,18 @@ import time
 from journal import Refused, is_interface
 from openvswitch import OpenVSwitch, has_kernel_datapath, run
 
+# Parts of a queue where senders take turns: hosts whose addresses differ by less never share one.
+SENDERS = 32
+FIRST_SENDER = 0x100
 OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
 
 
-def has_qdisc(kind, *options):
-    """Whether the kernel has a queueing discipline; tried on an interface of our own in a namespace of our own."""
-    script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root {kind} {' '.join(options)}"
+def has_qdisc(kind, *options, filters=None):
+    """Whether the kernel has a queueing discipline, and filters of a kind; tried on an interface of our own in a namespace of our
+    own."""
+    script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root handle 1: {kind} {' '.join(options)}"
+    if filters is not None:
+        script += f" && tc filter add dev abprobe0 parent 1: protocol 0x88cc prio 1 {filters}"
     done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -21,6 +27,12 @@ def has_qdisc(kind, *options):
 def queue_limit(limit):
     """A leaf queue as tc wants it: so many packets or so many bytes."""
     return f"pfifo limit {limit['packets']}" if "packets" in limit else f"bfifo limit {limit['bytes']}"
+
+
+def queue(limit, delay_us):
+    """The same with a delay: netem delays after the queue it holds itself, and its limit is that queue."""
+    packets = limit.get("packets") or max(1, limit.get("bytes", 0) // 1514)
+    return f"netem delay {delay_us}us limit {packets}" if delay_us else queue_limit(limit)
 
 
 class Network:
@@ -130,7 +142,7 @@ class Network:
         batches = {}
         for end, rate, delay_us, limit, is_host in self.ends():
             lines = batches.setdefault(end["node"] if is_host else None, ([], []))
-            lines[0].extend(self.shaping(end["interface"], rate, delay_us, limit))
+            lines[0].extend(self.shaping(end["interface"], rate, delay_us, limit, is_host))
             lines[1].append(end["interface"])
         for node, (shaping, interfaces) in batches.items():
             inside = self.inside(node)
@@ -142,20 +154,46 @@ class Network:
             )
             run(*inside, "sh", "-c", script)
 
-    def shaping(self, name, rate, delay_us, limit):
+    def shaping(self, name, rate, delay_us, limit, is_host):
         """Lines for tc: a token bucket at the link's rate, below it the queue, below that the delay."""
         if rate is None:
             return []
         # A bucket of two packets: more would let bursts through that a wire would not.
-        lines = [
-            f"qdisc add dev {name} root handle 5: htb default 1",
-            f"class add dev {name} parent 5: classid 5:1 htb rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100",
+        bucket = f"rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100"
+        leaf = queue(limit, delay_us)
+        lines = [f"qdisc add dev {name} root handle 5: htb default 1", f"class add dev {name} parent 5: classid 5:1 htb {bucket}"]
+        if is_host or self.plan["turns"] == "arrival":
+            lines.append(f"qdisc add dev {name} parent 5:1 handle 10: {leaf}")
+        else:
+            lines += self.take_turns(name, rate, delay_us, limit)
+        return lines if is_host else lines + self.reserve(name, bucket, leaf)
+
+    def take_turns(self, name, rate, delay_us, limit):
+        """Lines for tc: the queue is divided among the sending hosts, which are served in turn and use what others leave. By order of
+        arrival, a full queue would go to whichever port Open vSwitch looks at first, since it looks in the same order every time."""
+        share = {key: max(1, size // SENDERS) for key, size in limit.items()}
+        lines = []
+        for number in range(SENDERS):
+            minor = f"{FIRST_SENDER + number:x}"
+            lines += [
+                f"class add dev {name} parent 5:1 classid 5:{minor} htb rate {max(8, rate // SENDERS)}bit ceil {rate}bit "
+                "burst 3100 cburst 3100 quantum 1514",
+                f"qdisc add dev {name} parent 5:{minor} handle {minor}: {queue(share, delay_us)}",
+            ]
+        # Classic BPF: load the source address, 26 bytes into the frame; modulo; add the first class; answer.
+        program = f"4,32 0 0 26,148 0 0 {SENDERS},4 0 0 {(5 << 16) + FIRST_SENDER},22 0 0 0,"
+        return [*lines, f"filter add dev {name} parent 5: protocol ip prio 3 bpf bytecode \"{program}\""]
+
+    def reserve(self, name, bucket, leaf):
+        """Lines for tc: frames of the controller (discovery, ARP) have a queue of their own, as switches keep one and as the simulator
+        does. In that of data they would be lost whenever it is full, and two in a row make a controller take a link for dead."""
+        of_frames = [
+            f"filter add dev {name} parent 5: protocol {number} prio {prio} u32 match u32 0 0 flowid 5:2"
+            for prio, number in ((1, "0x88cc"), (2, "0x0806"))
         ]
-        if delay_us:
-            # netem delays after the queue it holds itself; its limit is that queue.
-            packets = limit.get("packets") or max(1, limit["bytes"] // 1514)
-            return lines + [f"qdisc add dev {name} parent 5:1 handle 10: netem delay {delay_us}us limit {packets}"]
-        return lines + [f"qdisc add dev {name} parent 5:1 handle 10: {queue_limit(limit)}"]
+        return [
+            f"class add dev {name} parent 5: classid 5:2 htb {bucket}", f"qdisc add dev {name} parent 5:2 handle 20: {leaf}", *of_frames,
+        ]
 
     def inside(self, node):
         """Words before a command that is to run in a host; none for the namespace of the switches."""
@@ -255,6 +293,8 @@ def machine():
         "has_kernel_datapath": is_root and has_kernel_datapath(),
         "has_netem": is_root and has_qdisc("netem", "delay", "1ms"),
         "has_htb": is_root and has_qdisc("htb"),
+        "has_u32": is_root and has_qdisc("htb", filters="u32 match u32 0 0 flowid 1:1"),
+        "has_bpf": is_root and has_qdisc("htb", filters="bpf bytecode '1,22 0 0 0,'"),
         "tools": [tool for tool in tools if any(os.access(os.path.join(path, tool), os.X_OK) for path in paths)],
         "kernel": os.uname().release,
     }

@@ -165,13 +165,24 @@ impl Metric {
         "core_bb_tx",
     ];
 
+    /// The metric of a name of [`Metric::NAMES`].
+    pub fn named(name: &str) -> Option<Metric> {
+        Metric::NAMES.iter().position(|known| *known == name).map(|at| Metric::ALL[at])
+    }
+
+    /// Its name in experiment files.
+    pub fn name(self) -> &'static str {
+        let position = Metric::ALL.iter().position(|metric| *metric == self);
+        position.map_or("", |at| Metric::NAMES[at])
+    }
+
     /// Whether it can be taken from a part of the time.
     pub fn is_of_core(self) -> bool {
         matches!(self, Metric::CoreCllblRx | Metric::CoreCllblTx | Metric::CoreBbRx | Metric::CoreBbTx)
     }
 
     /// Its mean over the time bins that end in a part of the time; `None` where there are none.
-    fn of_window(self, run: &RunSummary, window: Window) -> Option<f64> {
+    pub(crate) fn of_window(self, run: &RunSummary, window: Window) -> Option<f64> {
         // A millionth of a bin's width is left for rounding.
         let is_inside = |bin: &&CoreBin| bin.until_s > window.from_s + 1e-6 && bin.until_s <= window.until_s + 1e-6;
         let value = |bin: &CoreBin| match self {

@@ -16,6 +16,7 @@
 //! [`matrix`] puts the results of many experiments side by side.
 
 pub mod about;
+pub mod agreement;
 pub mod bounds;
 pub mod claims;
 pub mod controller;

@@ -3,7 +3,7 @@
 use balance::central::{CentralEnv, FlowSource};
 use balance::{Build, Spec};
 use experiment::Experiment;
-use experiment::file::{RuleSource, TrafficSource, Variant};
+use experiment::file::{RuleSource, TrafficSource, Turns, Variant};
 use experiment::world::{FailureKind, TransportKind};
 use net::NodeKind;
 
@@ -150,6 +150,13 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedErro
     if variant.testbed.is_shaped && !machine.has_htb {
         return Err(not_here("testbed.shape", "this kernel cannot limit rates (no htb); set it to false"));
     }
+    if variant.testbed.is_shaped && !machine.has_u32 {
+        let reason = "this kernel cannot tell discovery frames from data (no cls_u32), and full queues would lose them; set it to false";
+        return Err(not_here("testbed.shape", reason));
+    }
+    if variant.testbed.turns == Turns::Senders && !machine.has_bpf {
+        return Err(not_here("testbed.turns", "this kernel cannot tell senders apart (no cls_bpf); use \"arrival\""));
+    }
     let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
     if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
         let reason = format!(
@@ -243,6 +250,7 @@ until = "1s"
             mininet,
             openvswitch,
             has_htb: true,
+            has_u32: true,
             tools,
             kernel: "6.1".to_owned(),
             ..Machine::default()
@@ -272,6 +280,7 @@ until = "1s"
             ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
             ("testbed.source", "iperf3", "testbed.source:"),
             ("testbed.rules", "static", "testbed.rules:"),
+            ("testbed.turns", "senders", "testbed.turns:"),
             ("transport.mss", "9000B", "transport.mss:"),
             ("transport.mss", "8B", "transport.mss:"),
             ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),

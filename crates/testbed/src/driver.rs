@@ -45,6 +45,10 @@ pub struct Machine {
     pub has_netem: bool,
     /// Whether the kernel can limit rates by a hierarchical token bucket.
     pub has_htb: bool,
+    /// Whether the kernel can tell frames apart by their type.
+    pub has_u32: bool,
+    /// Whether the kernel can tell packets apart by a program (cls_bpf).
+    pub has_bpf: bool,
     /// Programs found.
     pub tools: Vec<String>,
     /// Release of the kernel.

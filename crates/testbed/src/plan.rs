@@ -23,6 +23,8 @@ pub struct NetworkPlan {
     pub host_queue: Limit,
     /// `auto`, `user` or `kernel`.
     pub datapath: &'static str,
+    /// `arrival` or `senders`: who gets the room in a full queue of a switch.
+    pub turns: &'static str,
 }
 
 /// A switch.
@@ -112,6 +114,7 @@ impl NetworkPlan {
                 // Without a shaper the kernel's datapath changes nothing that is asked for.
                 Datapath::Auto | Datapath::User | Datapath::Kernel => testbed.datapath.name(),
             },
+            turns: testbed.turns.name(),
         }
     }
 

@@ -21,6 +21,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Run(RunFile),
+    Agree(super::agree::Args),
     Up(UpFile),
     Down(Down),
 }
@@ -81,6 +82,7 @@ impl What {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Run(args) => run(args),
+        Command::Agree(args) => super::agree::execute(args),
         Command::Up(args) => up(args),
         Command::Down(_) => down(),
     }

@@ -70,7 +70,7 @@ fn is_given_as_argument(top: &Section<'_>, key: &str) -> bool {
 fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit> {
     let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
     let metric = required("metric")?;
-    let metric = Metric::NAMES.iter().position(|name| *name == metric).map(|ix| Metric::ALL[ix]).ok_or_else(|| {
+    let metric = Metric::named(metric).ok_or_else(|| {
         section.error("metric", format!("there is no metric `{metric}`")).with_hint(hint(metric, Metric::NAMES))
     })?;
     let (id, words) = (required("id")?.to_owned(), required("claim")?.to_owned());

@@ -156,6 +156,7 @@ pub const KEYS: &[Key] = &[
     key("testbed", "hosts", "configured|remembered|seen", "configured", "how the controller comes to know hosts: it is told of them; it sees them speak and keeps a file of them (`serve --state`); it only sees them speak"),
     key("testbed", "datapath", "auto|user|kernel", "auto", "where Open vSwitch forwards; auto takes the kernel where it has the module"),
     key("testbed", "shape", "true|false", "true", "whether links have the rates and queues of the experiment, or whatever the machine carries"),
+    key("testbed", "turns", "arrival|senders", "arrival", "who gets the room in a full queue of a switch: the packet that comes first (with Open vSwitch's userspace datapath always one of the same port), or sending hosts in turn"),
     key("testbed", "sample", "time", "1s", "time between two samples of port counters; the series is put together from them"),
     key("testbed", "proof", "time", "5s", "how long paced probes prove first that the network loses nothing by itself; 0s for no proof"),
 
@@ -166,6 +167,11 @@ pub const KEYS: &[Key] = &[
     key("table", "variants", "{ axis = values }", "all of the sweep", "values of swept keys that represent it, such as `{ \"transport.kind\" = [\"dctcp\"] }`"),
     key("table", "flows", "count", "traffic.flows", "flows of each run there, instead of traffic.flows"),
     key("table", "seeds", "count or list", "seeds", "seeds there, instead of seeds"),
+
+    key("agree", "from", "time", "all the time", "`[agree]` is for `anabranch testbed agree` and changes no run. Metrics of the core: only time bins that end after this; needs `fixed_bins`"),
+    key("agree", "until", "time", "all the time", "metrics of the core: only time bins that have ended by this; needs `fixed_bins`"),
+    key("agree", "metrics", "list of metrics", "the four of the core", "what is compared, as in expect.metric"),
+    key("agree", "tolerance", "share", "0.1", "greatest difference between two worlds, as a share of the first one's value"),
 
     key("expect", "id", "text", "required", "short name of a published claim, such as `E3.2`; `[[expect]]` changes no run and can be edited afterwards"),
     key("expect", "claim", "text", "required", "the claim in a sentence"),

@@ -22,6 +22,7 @@
 //! "transport.kind" = ["dctcp", "newreno"]
 //! ```
 
+mod agree;
 mod control;
 mod describe;
 mod document;
@@ -52,9 +53,10 @@ pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
 pub use net::mistake::{FileError, Mistake, Place};
-pub use testbed::{Datapath, KnownHosts, RuleSource, TestbedConfig, TrafficSource};
+pub use testbed::{Datapath, KnownHosts, RuleSource, TestbedConfig, TrafficSource, Turns};
 pub use traffic_plan::{TrafficPlan, bisection};
 
+use crate::agreement::Terms;
 use crate::claims::Claim;
 use crate::summary::Measure;
 
@@ -87,6 +89,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// Claims of the file that what was given on the command line leaves out, and why.
     pub left_out: Vec<String>,
+    /// What two worlds are to agree on; it changes no run.
+    pub agree: Terms,
     /// What to look at before trusting the result.
     pub warnings: Vec<String>,
     /// The file in full, overrides included: running it again gives the same again.
@@ -225,6 +229,7 @@ impl Experiment {
             variants: Vec::new(),
             claims: Vec::new(),
             left_out: Vec::new(),
+            agree: Terms::default(),
             warnings: Vec::new(),
             file: String::new(),
             inputs: Vec::new(),
@@ -233,6 +238,7 @@ impl Experiment {
         experiment.read_variants(&document, &mut inputs)?;
         let expected = expect::read(&top, &experiment, is_reduced)?;
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
+        experiment.agree = agree::read(&top, &experiment)?;
         experiment.warnings.sort();
         experiment.warnings.dedup();
         let unchanged = overrides.is_empty() && !is_reduced && inputs.files.is_empty();
@@ -394,9 +400,20 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in
-        ["name", "title", "question", "source", "seeds", "balancers", "measure", "sweep", "table", "expect", "testbed"]
-    {
+    for key in [
+        "name",
+        "title",
+        "question",
+        "source",
+        "seeds",
+        "balancers",
+        "measure",
+        "sweep",
+        "table",
+        "expect",
+        "agree",
+        "testbed",
+    ] {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {

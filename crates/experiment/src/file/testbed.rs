@@ -18,6 +18,8 @@ pub struct TestbedConfig {
     pub datapath: Datapath,
     /// Whether links have the rates and queues of the experiment, or whatever the machine can carry.
     pub is_shaped: bool,
+    /// Who gets the room in a full queue of a switch.
+    pub turns: Turns,
     /// Time between two samples of the counters of ports.
     pub sample: Time,
     /// How long the proof that the network loses nothing by itself takes; zero for none.
@@ -88,6 +90,25 @@ impl Datapath {
     }
 }
 
+/// Who gets the room in a full queue of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// Whoever comes first.
+    Arrival,
+    /// Hosts that send, in turn.
+    Senders,
+}
+
+impl Turns {
+    /// As files name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Turns::Arrival => "arrival",
+            Turns::Senders => "senders",
+        }
+    }
+}
+
 /// Reads the section.
 pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError> {
     let source = match section.choice("source", &["sockets", "d-itg", "iperf3"])? {
@@ -120,6 +141,10 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
         hosts,
         datapath,
         is_shaped: section.flag("shape")?.unwrap_or(true),
+        turns: match section.choice("turns", &["arrival", "senders"])? {
+            Some(1) => Turns::Senders,
+            _ => Turns::Arrival,
+        },
         sample,
         proof: section.quantity("proof")?.unwrap_or(Time::from_ms(5000)),
     })

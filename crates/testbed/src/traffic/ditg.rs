@@ -13,6 +13,7 @@ use net::{HostIx, address};
 
 use super::{DRAIN, Span, empty_folder, gap, starts, wait_for, wait_until};
 use crate::beside::Beside;
+use crate::clock::{now_ns, seconds};
 use crate::driver::Program;
 use crate::error::TestbedError;
 use crate::live::Live;
@@ -40,9 +41,10 @@ pub(super) fn send(
         spawn(live, &name, &host, argv, &log(&name), &folder, None)?;
     }
     let mut senders = Vec::new();
+    let pace = Pace::new(now_ns(), span.start_ns, flows.len())?;
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
         let name = format!("send-{number}");
-        let at_ns = span.at(*start);
+        let (spawn_ns, at_ns) = (pace.at(number), span.at(*start));
         let left_ms = span.end_ns.saturating_sub(at_ns) / 1_000_000;
         let gap = gap(scenario, flow, false);
         let mut argv: Vec<String> = vec!["ITGSend".into(), "-a".into(), address::host_ipv4(flow.dst).to_string()];
@@ -54,9 +56,11 @@ pub(super) fn send(
         } else {
             argv.extend(["-C".into(), gap.min_per_s.to_string()]);
         }
-        argv.extend(["-t".into(), left_ms.to_string(), "-l".into(), format!("{name}.log")]);
+        let wait_ms = (at_ns - spawn_ns) / 1_000_000;
+        argv.extend(["-d".into(), wait_ms.to_string(), "-t".into(), left_ms.to_string()]);
+        argv.extend(["-l".into(), format!("{name}.log")]);
         let host = host_name(flow.src);
-        spawn(live, &name, &host, argv, &log(&name), &folder, Some(crate::clock::seconds(at_ns)))?;
+        spawn(live, &name, &host, argv, &log(&name), &folder, Some(seconds(spawn_ns)))?;
         senders.push(name);
     }
     wait_until(live, span.end_ns, beside)?;
@@ -98,6 +102,30 @@ pub(super) fn send(
         });
     }
     Ok(Seen { flows: seen, breaks: Vec::new(), has_packets: true })
+}
+
+/// When senders are started: one after the other while the network is still empty. Each speaks with its receiver by TCP first and
+/// then waits for the beginning; among the traffic of the others that could take half a minute, and the flow would be as late.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    first_ns: u64,
+    step_ns: u64,
+}
+
+impl Pace {
+    /// Time before the beginning that the last one has for it, nanoseconds.
+    const AHEAD_NS: u64 = 1_000_000_000;
+
+    fn new(now_ns: u64, start_ns: u64, flows: usize) -> Result<Pace, TestbedError> {
+        match start_ns.checked_sub(now_ns + Pace::AHEAD_NS) {
+            Some(left) => Ok(Pace { first_ns: now_ns, step_ns: left / flows.max(1) as u64 }),
+            None => Err(failed("ITGRecv", "was not ready when the run was to begin: the machine is too busy")),
+        }
+    }
+
+    fn at(&self, number: usize) -> u64 {
+        self.first_ns + self.step_ns * number as u64
+    }
 }
 
 fn spawn(
@@ -168,6 +196,13 @@ fn tail(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn senders_are_started_one_by_one_before_the_beginning() {
+        let pace = Pace::new(5_000_000_000, 10_000_000_000, 80).expect("there is time");
+        assert_eq!((pace.at(0), pace.at(1), pace.at(79)), (5_000_000_000, 5_050_000_000, 8_950_000_000));
+        assert!(Pace::new(9_500_000_000, 10_000_000_000, 80).is_err());
+    }
 
     #[test]
     fn flows_of_a_log_are_told_apart_from_its_totals() {

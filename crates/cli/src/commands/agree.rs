@@ -1,0 +1,189 @@
+//! `anabranch testbed agree`: two worlds side by side.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
+use experiment::Experiment;
+use experiment::agreement::{Agreement, ClaimRow, Closeness, Row, Terms};
+use experiment::claims::Window;
+use experiment::summary::{ClaimOutcome, Summary};
+
+use crate::failure::Failure;
+
+/// Put the results of two worlds side by side, and say whether they agree
+///
+/// Compares runs with the same flows: those of the same variant, load, balancer and seed. What is compared, from when on and how close it
+/// has to be is said in the `[agree]` section of the experiment file that is in the first folder. Ends with exit code 1 where a figure
+/// differs by more than the tolerance and more than draws alone explain, or where a claim of the file does not hold in one of the worlds.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  anabranch run FILE.toml --out results/sim\n  anabranch testbed run FILE.toml --out results/real\n  \
+                        anabranch testbed agree results/sim results/real"
+)]
+pub struct Args {
+    /// Results folder of the first world, such as the simulator's
+    #[arg(value_name = "DIR")]
+    first: PathBuf,
+    /// Results folder of the second
+    #[arg(value_name = "OTHER_DIR")]
+    second: PathBuf,
+    /// Greatest difference, as a share of the first world's value, instead of what the file says
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    tolerance: Option<f64>,
+    /// Differences that more seeds might explain count too
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number; write a share such as 0.1"))?;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(format!("{share} is not above 0 and at most 1")) }
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (first, second) = (load(&args.first)?, load(&args.second)?);
+    let experiment = Experiment::load(&args.first.join("experiment.toml"), &[])?;
+    let terms = Terms { tolerance: args.tolerance.unwrap_or(experiment.agree.tolerance), ..experiment.agree };
+    let agreement = Agreement::of(&first, &second, &terms);
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string_pretty(&agreement)
+            .map_err(|cause| Failure::new("cannot write the comparison as JSON").caused_by(cause))?;
+        writeln!(stdout, "{text}")?;
+    } else {
+        stdout.write_all(text(&agreement, terms.window).as_bytes())?;
+    }
+    stdout.flush()?;
+    judge(&agreement, args.strict)
+}
+
+fn load(folder: &Path) -> Result<Summary, Failure> {
+    if !folder.join("summary.json").is_file() {
+        let failure = Failure::new(format!("{} holds no finished results", folder.display()));
+        return Err(failure
+            .caused_by("there is no summary.json")
+            .with_hint("name a folder that `anabranch run` or `anabranch testbed run` has finished"));
+    }
+    Ok(experiment::load(folder)?.0)
+}
+
+/// A failure where the worlds do not agree.
+fn judge(agreement: &Agreement, is_strict: bool) -> Result<(), Failure> {
+    if agreement.rows.is_empty() {
+        let failure = Failure::new("the two folders have nothing in common that could be compared");
+        return Err(failure
+            .with_hint("they must come from the same experiment file, with at least one balancer and seed in common"));
+    }
+    let off = agreement.count(Closeness::Differs) + if is_strict { agreement.count(Closeness::WithinNoise) } else { 0 };
+    let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.id.as_str()).collect();
+    if off == 0 && broken.is_empty() {
+        return Ok(());
+    }
+    let mut words = Vec::new();
+    if off > 0 {
+        words.push(format!("{off} of {} figures differ", agreement.rows.len()));
+    }
+    if !broken.is_empty() {
+        words.push(format!("claims do not hold: {}", broken.join(", ")));
+    }
+    Err(Failure::new(format!("the worlds do not agree: {}", words.join("; "))).found_by_check())
+}
+
+fn text(agreement: &Agreement, window: Option<Window>) -> String {
+    let [first, second] = &agreement.worlds;
+    let when = match window {
+        None => "over all the time".to_owned(),
+        Some(Window { from_s, until_s }) if until_s.is_finite() => format!("from {from_s} to {until_s} s"),
+        Some(Window { from_s, .. }) => format!("from {from_s} s on"),
+    };
+    let percent = digits(agreement.tolerance * 100.0);
+    let mut out = format!("{}: {first} and {second} {when}, to agree within {percent} %\n", agreement.experiment);
+    out += &format!("{}\n", table(agreement));
+    agreement.claims.iter().for_each(|row| out += &claim(row, [first, second]));
+    agreement.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
+    let count = |closeness| agreement.count(closeness);
+    let (agrees, noise, differs) = (count(Closeness::Agrees), count(Closeness::WithinNoise), count(Closeness::Differs));
+    out + &format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", agreement.rows.len())
+}
+
+fn table(agreement: &Agreement) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    let [first, second] = &agreement.worlds;
+    table.set_header(["variant", "balancer", "seeds", "figure", first, second, "difference", "noise", ""]);
+    let mut before: Option<&Row> = None;
+    for row in &agreement.rows {
+        let is_same = before.is_some_and(|before| name(before) == name(row));
+        table.add_row(cells(row, is_same));
+        before = Some(row);
+    }
+    table
+}
+
+fn name(row: &Row) -> (&str, Option<f64>, &str) {
+    (&row.variant, row.load, &row.balancer)
+}
+
+/// One figure; what it has in common with the row above is left out.
+fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
+    let place =
+        [Some(row.variant.clone()).filter(|text| !text.is_empty()), row.load.map(|load| format!("load {load}"))];
+    let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let own = |text: String| if is_same { String::new() } else { text };
+    let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let verdict = Cell::new(row.closeness.words());
+    vec![
+        Cell::new(own(place)),
+        Cell::new(own(row.balancer.clone())),
+        number(own(row.seeds.to_string())),
+        Cell::new(&row.metric),
+        number(digits(row.first.mean)),
+        number(digits(row.second.mean)),
+        number(format!("{:+.1} %", row.difference * 100.0)),
+        number(if row.noise > 0.0 { format!("± {:.1} %", row.noise * 100.0) } else { "–".to_owned() }),
+        match row.closeness {
+            Closeness::Agrees => verdict,
+            Closeness::WithinNoise => verdict.fg(Color::Yellow),
+            Closeness::Differs => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+        },
+    ]
+}
+
+/// Four significant digits: differences of a few percent are to be seen.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        x if x >= 1000.0 => format!("{value:.0}"),
+        x if x >= 100.0 => format!("{value:.1}"),
+        x if x >= 1.0 || x == 0.0 => format!("{value:.2}"),
+        x if x >= 0.01 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A claim on a line.
+fn claim(row: &ClaimRow, [first, second]: [&String; 2]) -> String {
+    let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::words);
+    let (of_first, of_second) = (words(row.first), words(row.second));
+    format!("{}: {} — {first}: {of_first}; {second}: {of_second}; {}\n", row.id, row.claim, row.sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_the_digits_in_which_worlds_differ() {
+        assert_eq!(
+            [4.0, 0.2503, 0.0, 12_345.6, 123.45, 0.0001].map(digits),
+            ["4.00", "0.2503", "0.00", "12346", "123.5", "1.00e-4"]
+        );
+        assert!(share("0.1").is_ok());
+        assert!(["0", "-1", "1.5", "x", "NaN"].iter().all(|text| share(text).is_err()));
+    }
+}

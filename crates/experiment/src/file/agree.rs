@@ -1,0 +1,56 @@
+//! The `[agree]` section: what two worlds are to agree on, fixed before running. It changes no run.
+
+use net::Time;
+use net::mistake::FileError;
+use net::words::hint;
+
+use super::Experiment;
+use super::document::Data;
+use super::section::Section;
+use crate::agreement::Terms;
+use crate::claims::{Metric, Window};
+
+/// Reads the section; what it does not say is as in [`Terms::default`].
+pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Terms, FileError> {
+    let section = top.section("agree")?;
+    let default = Terms::default();
+    let metrics = metrics(&section)?.unwrap_or(default.metrics);
+    let (from, until) = (section.quantity::<Time>("from")?, section.quantity::<Time>("until")?);
+    let window = match ["from", "until"].into_iter().find(|key| section.has(key)) {
+        None => None,
+        Some(key) if experiment.variants.iter().any(|variant| !variant.config.probes.fixed_bins) => {
+            let error = section.error(key, "needs time bins of a fixed width");
+            return Err(error.with_hint("write `fixed_bins = true` and `bin = \"10s\"` in `[probes]`"));
+        }
+        Some(_) => Some(Window {
+            from_s: from.map_or(0.0, Time::as_s_f64),
+            until_s: until.map_or(f64::INFINITY, Time::as_s_f64),
+        }),
+    };
+    if window.is_some_and(|window| window.from_s >= window.until_s) {
+        return Err(section.error("until", "is not after `from`"));
+    }
+    let tolerance = section.positive("tolerance", 1.0)?.unwrap_or(default.tolerance);
+    Ok(Terms { metrics, window, tolerance })
+}
+
+fn metrics(section: &Section<'_>) -> Result<Option<Vec<Metric>>, FileError> {
+    if !section.has("metrics") {
+        return Ok(None);
+    }
+    let mut metrics = Vec::new();
+    for value in section.list("metrics") {
+        let Data::Text(name) = &value.data else {
+            return Err(section.error("metrics", "must be names of metrics in quotes"));
+        };
+        let Some(metric) = Metric::named(name) else {
+            let error = section.error("metrics", format!("there is no metric `{name}`"));
+            return Err(error.with_hint(hint(name, Metric::NAMES)));
+        };
+        metrics.push(metric);
+    }
+    if metrics.is_empty() {
+        return Err(section.error("metrics", "is an empty list").with_hint("leave it out for the four of the core"));
+    }
+    Ok(Some(metrics))
+}
