@@ -124,7 +124,10 @@ fn streams_leave_a_failed_link_at_once() {
     assert_eq!((down.len(), up.len()), (20, 20));
     for fault in &down {
         // Two streams, of a thousand packets a second each.
-        assert!((1..=2 * 200).contains(&number(&fault["lost"])), "no stream was on it, or it did not leave it: {fault}");
+        assert!(
+            (1..=2 * 200).contains(&number(&fault["lost"])),
+            "no stream was on it, or it did not leave it: {fault}"
+        );
         assert!(gap(fault) <= 200.0, "{fault}");
     }
     assert_eq!(lost(&up), 0, "{up:?}");
