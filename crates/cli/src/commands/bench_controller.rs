@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use comfy_table::Table;
 use ofload::process::{self, Peer, Placed};
 use ofload::{Answer, Attack, Load, Options, Report, Schedule, Shape, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
@@ -306,16 +306,25 @@ fn options(args: &Args, controller: SocketAddr, load: Load, answer: AnswerArg) -
     Ok(Options { shape, load, answer: answer.answer(), quiet, keeps_rules, ..Options::new(controller) })
 }
 
+/// Writes what was measured, and where, if that was asked for; whether to standard output, which is then taken.
+fn write_json(args: &Args, placement: &Placement, mut value: Value) -> Result<bool, Failure> {
+    let Some(path) = args.json.as_deref() else { return Ok(false) };
+    value["placement"] =
+        json!({"pinned": placement.is_pinned, "real_time": placement.is_realtime, "notes": placement.notes});
+    if path == Path::new("-") {
+        writeln!(std::io::stdout(), "{value:#}")?;
+        return Ok(true);
+    }
+    fs::write(path, format!("{value:#}\n")).map_err(|error| {
+        Failure::new(format!("cannot write {}", path.display())).caused_by(error).with_hint("see --json")
+    })?;
+    Ok(false)
+}
+
 fn show(args: &Args, all: &[Vec<Report>], placement: &Placement) -> Result<(), Failure> {
-    let place = json!({"pinned": placement.is_pinned, "real_time": placement.is_realtime, "notes": placement.notes});
     let ratios: Vec<Option<f64>> = all.iter().map(|reports| ratio(reports)).collect();
-    let value = json!({"placement": place, "measurements": all, "ratios_to_peer": ratios});
-    match args.json.as_deref() {
-        Some(path) if path == Path::new("-") => return Ok(writeln!(std::io::stdout(), "{value:#}")?),
-        Some(path) => fs::write(path, format!("{value:#}\n")).map_err(|error| {
-            Failure::new(format!("cannot write {}", path.display())).caused_by(error).with_hint("see --json")
-        })?,
-        None => {}
+    if write_json(args, placement, json!({"measurements": all, "ratios_to_peer": ratios}))? {
+        return Ok(());
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", table(all))?;

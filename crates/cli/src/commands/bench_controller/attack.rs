@@ -1,15 +1,13 @@
 //! `anabranch bench controller --attack`: those who behave, with and without others who do not.
 
-use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::Table;
 use ofload::{Attack, Column, Deeds, Force, Load, Ordeal, Schedule};
 use serde_json::json;
 
-use super::{Args, Placement, RATE_UNDER_ATTACK, failure, place, serve, target};
+use super::{Args, Placement, RATE_UNDER_ATTACK, failure, place, serve, target, write_json};
 use crate::failure::Failure;
 
 /// Runs the command.
@@ -29,14 +27,8 @@ pub(super) fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 fn show(args: &Args, ordeals: &[Ordeal], placement: &Placement) -> Result<(), Failure> {
-    let place = json!({"pinned": placement.is_pinned, "real_time": placement.is_realtime, "notes": placement.notes});
-    let value = json!({"placement": place, "ordeals": ordeals});
-    match args.json.as_deref() {
-        Some(path) if path == Path::new("-") => return Ok(writeln!(std::io::stdout(), "{value:#}")?),
-        Some(path) => fs::write(path, format!("{value:#}\n")).map_err(|error| {
-            Failure::new(format!("cannot write {}", path.display())).caused_by(error).with_hint("see --json")
-        })?,
-        None => {}
+    if write_json(args, placement, json!({"ordeals": ordeals}))? {
+        return Ok(());
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", table(ordeals))?;
