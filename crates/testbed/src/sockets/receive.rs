@@ -47,7 +47,7 @@ pub struct Received {
     pub last_ns: u64,
     /// Longest time between two consecutive arrivals before the end, nanoseconds.
     pub longest_gap_ns: u64,
-    /// Breaks but those that are short and skip nothing, in order of time; see [`Received::finish`].
+    /// Breaks but those that are short and skip nothing, in order of time.
     pub breaks: Vec<Break>,
     /// The sequence after the highest seen.
     next: u64,
