@@ -103,12 +103,8 @@ fn ofpt_fills_the_bisection() {
     let ofpt = share(&["--balancers", "ofpt"]);
     let ecmp = share(&["--balancers", "sdn-ecmp", "--set", "stop.until=20s"]);
     println!("OFPT {ofpt:.4}, ECMP {ecmp:.4} of the bisection");
-    // The file claims 0.90 of the links' rates, which real runs lie at the edge of (0.892 to 0.903). What is asked here is 0.90 of what
-    // TCP can carry at all: 1,448 of 1,514 bytes of a packet are payload, and each link also carries an acknowledgement of 66
-    // bytes for every other packet of the flow that goes the other way.
-    let payload = 1448.0 / (1514.0 + 66.0 / 2.0);
-    assert!(ofpt >= 0.9 * payload, "OFPT {ofpt} of {payload}");
-    assert!(ecmp > 0.0 && ofpt >= 2.0 * ecmp, "OFPT {ofpt}, ECMP {ecmp}");
+    assert!(ofpt >= 0.9, "OFPT {ofpt}");
+    assert!(ecmp > 0.0 && ofpt > ecmp, "OFPT {ofpt}, ECMP {ecmp}");
 }
 
 #[test]
@@ -127,11 +123,8 @@ fn streams_leave_a_failed_link_at_once() {
     println!("{} failures: {} packets lost, longest silence {longest:.1} ms", down.len(), lost(&down));
     assert_eq!((down.len(), up.len()), (20, 20));
     for fault in &down {
-        // Two streams, of a thousand packets a second each.
-        assert!(
-            (1..=2 * 200).contains(&number(&fault["lost"])),
-            "no stream was on it, or it did not leave it: {fault}"
-        );
+        // A thousand packets a second each way: both streams together lost no more than one of them sends in 200 ms.
+        assert!((1..=200).contains(&number(&fault["lost"])), "no stream was on it, or it did not leave it: {fault}");
         assert!(gap(fault) <= 200.0, "{fault}");
     }
     assert_eq!(lost(&up), 0, "{up:?}");
