@@ -61,15 +61,13 @@ impl Means {
 
     /// What these buckets of a select group become.
     pub(crate) fn divide(self, buckets: &Arc<[Bucket]>) -> Division {
-        let bundle = match self {
-            Means::Group => return Division::Group(buckets.clone()),
-            Means::Bundle(datapath) => bundle(datapath, buckets),
-            Means::Shuffled(_) => None,
-        };
-        match (bundle, self) {
-            (Some(bundle), _) => Division::Action(Action::Bundle(bundle)),
-            (None, Means::Bundle(datapath) | Means::Shuffled(datapath)) => Division::Group(shuffled(datapath, buckets)),
-            (None, Means::Group) => Division::Group(buckets.clone()),
+        match self {
+            Means::Group => Division::Group(buckets.clone()),
+            Means::Shuffled(datapath) => Division::Group(shuffled(datapath, buckets)),
+            Means::Bundle(datapath) => match bundle(datapath, buckets) {
+                Some(bundle) => Division::Action(Action::Bundle(bundle)),
+                None => Division::Group(shuffled(datapath, buckets)),
+            },
         }
     }
 }
