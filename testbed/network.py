@@ -110,6 +110,7 @@ class Network:
             ports.update({end["interface"]: end["port"] for end in (link["a"], link["b"]) if end["node"] in names})
         self.ovs.verify(ports)
         self.ovs.check()
+        self.ovs.make_room()
 
     def send_first_packet(self):
         """Makes the userspace datapath send: only then does it make the socket for all its sending, which has to have the large

@@ -14,14 +14,9 @@ BUFFERS = (("net.core.rmem_default", str(4 << 20)), ("net.core.wmem_default", st
 
 
 
-def prefer(thread):
-    """Lets a thread run before all ordinary work. All switches share the one thread that forwards: whatever else the machine does
-    would be measured as loss and as unfairness (a thread that comes late finds many packets at each port, and the port it looks
-    at first gets all the room there is in a full queue). Real-time scheduling where it is allowed, else the least niceness."""
-    try:
-        os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(1))
-    except OSError:
-        os.setpriority(os.PRIO_PROCESS, thread, -20)
+def threads(process):
+    """Of a process."""
+    return [int(thread) for thread in os.listdir(f"/proc/{process}/task")]
 
 
 def run(*command, text=None):
@@ -78,8 +73,26 @@ class OpenVSwitch:
         for name, value in BUFFERS:
             self.journal.sysctl(name, value)
         self.spawn("ovs-vswitchd", f"unix:{socket}")
-        prefer(self.processes[-1][1].pid)
         run("ovs-vsctl", "--timeout=30", "show")
+
+    def make_room(self):
+        """Gives the thread that forwards a processor of its own, where there is more than one, and lets it run before other work
+        there. All switches of the userspace datapath share that thread: whatever else ran in its stead would be measured as loss and
+        as unfairness (one that comes late finds many packets at each port, and the port it looks at first gets all the room there is
+        in a full queue). Real-time scheduling is no remedy: the kernel stops such a thread for 50 ms when it has run for 950 ms, and
+        the daemon's other threads, which have to put changed rules into effect, would wait behind it.
+
+        To be called when the daemon has its threads: those it makes later would share the processor."""
+        forwarder = self.processes[-1][1].pid
+        os.setpriority(os.PRIO_PROCESS, forwarder, -20)
+        processors = sorted(os.sched_getaffinity(0))
+        if len(processors) < 2:
+            return
+        # We ourselves, whatever we start, and whoever drives us and measures.
+        for process in (os.getpid(), os.getppid(), *(process.pid for _, process in self.processes)):
+            for thread in threads(process):
+                os.sched_setaffinity(thread, processors[:-1])
+        os.sched_setaffinity(forwarder, processors[-1:])
 
     def spawn(self, program, *arguments):
         """A daemon of ours, which is our child."""
