@@ -5,7 +5,7 @@ mod world;
 use std::collections::BTreeSet;
 
 use anabranch_control::Event;
-use balance::central::FlowSource;
+use balance::central::{AgentReport, FlowSource};
 use net::{Bandwidth, FiveTuple, NodeIx, Time, Topology, TopologyBuilder};
 use openflow::Message;
 use world::{World, fat_tree, needs, udp};
@@ -202,6 +202,52 @@ fn a_pin_over_a_dead_link_is_removed_and_the_balancer_asked() {
     assert!(world.controller.placements().pins().is_empty());
     world.assert_exact();
     assert!(world.unreached().is_empty());
+}
+
+#[test]
+fn acknowledgements_go_back_along_the_path_of_their_flow() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut world = World::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    world.want(|script| script.are_acks_along = true);
+    let flow = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
+    let acks = flow.reverse();
+    world.start(flow);
+    for through in [2, 3, 2] {
+        world.want(|script| drop(script.pins.insert(flow, vec![1, through, 4])));
+        let packets = send_while_moving(&mut world, acks, Time::from_us(300));
+        assert_clean(&world, packets, "the other way, while the flow moves");
+        assert_eq!(last_path(&world), [4, through, 1]);
+    }
+    assert_eq!(world.controller.tally().moves, 3, "moves are those of flows");
+    world.report(AgentReport::Ended { tuple: flow, bytes: 7 });
+    world.settle();
+    world.assert_exact();
+    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
+    assert!(!world.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)), "nothing is left");
+}
+
+#[test]
+fn the_other_way_of_a_connection_that_is_a_flow_itself_has_its_own_path() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut world = World::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    world.want(|script| script.are_acks_along = true);
+    let there = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
+    let back = there.reverse();
+    world.want(|script| drop(script.pins.insert(there, vec![1, 2, 4])));
+    world.want(|script| drop(script.pins.insert(back, vec![4, 3, 1])));
+    world.start(there);
+    world.run(Time::from_ms(100));
+    world.start(back);
+    let packets = send_while_moving(&mut world, back, Time::from_us(300));
+    assert_clean(&world, packets, "back");
+    assert_eq!(last_path(&world), [4, 3, 1]);
+    for tuple in [there, back] {
+        world.report(AgentReport::Ended { tuple, bytes: 7 });
+    }
+    world.settle();
+    world.assert_exact();
+    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
+    assert!(!world.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)), "nothing is left");
 }
 
 /// Flows between two edges divided 1:3 among two paths, then otherwise, then not at all.

@@ -59,6 +59,7 @@ pub struct Placements {
     pairs: BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>>,
     pins: Pins,
     report_above: u64,
+    are_acks_along: bool,
     changes: Changes,
 }
 
@@ -133,6 +134,15 @@ impl Placements {
     /// Changes that.
     pub fn set_report_above(&mut self, bytes: u64) {
         self.report_above = bytes;
+    }
+    /// Whether what a TCP connection sends the other way, acknowledgements above all, goes back along the pinned path. Otherwise it
+    /// goes like any flow; so does the other way of a connection that is a known flow itself.
+    pub fn are_acks_along(&self) -> bool {
+        self.are_acks_along
+    }
+    /// Changes that, for flows pinned from now on.
+    pub fn set_acks_along(&mut self, are_along: bool) {
+        self.are_acks_along = are_along;
     }
     /// What was edited since the last call.
     pub fn take_changes(&mut self) -> Changes {

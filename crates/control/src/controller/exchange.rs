@@ -44,6 +44,7 @@ impl Controller {
         divided.into_iter().for_each(|(from, to)| self.placements.divide(from, to, Arc::new([])));
         self.follow_placements();
         self.placements.set_report_above(0);
+        self.placements.set_acks_along(false);
     }
 
     fn exchange_flows(&mut self) {
@@ -51,7 +52,7 @@ impl Controller {
         let (source, is_counted) = (self.needs.flows, self.needs.counters);
         for facts in self.flows.set_source(self.compiler, source, is_counted, network, fabric) {
             self.paced.remove(&facts.tuple);
-            self.pins.want(facts.tuple, None, None, false);
+            self.unpin(facts.tuple);
         }
     }
 }

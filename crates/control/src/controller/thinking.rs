@@ -1,9 +1,10 @@
 //! What follows from what happened: facts → balancer → whole desired state → rules → messages.
 
 use balance::central::{
-    AgentOrder, Base as Wanted, CentralCx, FlowId, FlowSource, LinkLoad, NetworkView, WeightedPath, Why,
+    AgentOrder, Base as Wanted, CentralCx, FlowId, FlowSource, LinkLoad, NetworkView, Path, WeightedPath, Why,
 };
-use net::{LinkIx, NodeIx, Time};
+use net::{FiveTuple, LinkIx, NodeIx, Time};
+use openflow::headers::protocol;
 use openflow::{ConnectionId, DatapathId, FromController, Message};
 
 use super::Controller;
@@ -68,7 +69,8 @@ impl Controller {
 
     fn drop_dead_placements(&mut self) {
         let is_dead = |path: &[LinkIx]| !self.network.is_path_alive(path);
-        let pins = self.placements.pins().iter().filter(|(_, pin)| is_dead(&pin.path));
+        let is_cut = |path: &Path| is_dead(path) || (self.placements.are_acks_along() && is_dead(&reverse(path)));
+        let pins = self.placements.pins().iter().filter(|(_, pin)| is_cut(&pin.path));
         let pins: Vec<FlowId> = pins.map(|(flow, _)| *flow).collect();
         let divided = self.placements.pairs().iter().filter(|(_, paths)| paths.iter().any(|path| is_dead(&path.path)));
         let alive =
@@ -109,7 +111,7 @@ impl Controller {
             if let Some(facts) = self.flows.forget(self.compiler, flow, &mut self.fabric) {
                 self.placements.release(flow);
                 self.paced.remove(&facts.tuple);
-                self.pins.want(facts.tuple, None, None, false);
+                self.unpin(facts.tuple);
             }
         }
     }
@@ -124,12 +126,13 @@ impl Controller {
         }
         self.pairs.mark(changes.pairs);
         for flow in changes.pins {
-            let Some(facts) = self.flows.table.get(flow) else { continue };
-            let pin = self.placements.pin_of(flow);
+            let Some(facts) = self.flows.table.get(flow).copied() else { continue };
+            let pin = self.placements.pin_of(flow).cloned();
             let ends = self.network.host(facts.src).zip(self.network.host(facts.dst));
             let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
-            let path = pin.map(|pin| pin.path.clone());
-            self.pins.want(facts.tuple, path, ends, true);
+            let path = pin.as_ref().map(|pin| pin.path.clone());
+            self.pins.want(facts.tuple, path.clone(), ends, true);
+            self.want_acks(facts.tuple, path.as_ref(), ends);
             let rate = pin.and_then(|pin| pin.rate);
             if self.needs.flows == FlowSource::Agents && self.paced.get(&facts.tuple).copied() != rate {
                 match rate {
@@ -145,6 +148,26 @@ impl Controller {
             self.told_above = above;
             self.outputs.extend(above.map(AgentOrder::ReportAbove).map(Output::Agents));
         }
+    }
+
+    /// A flow is not known any more: nothing leads it.
+    pub(super) fn unpin(&mut self, tuple: FiveTuple) {
+        self.pins.want(tuple, None, None, false);
+        self.want_acks(tuple, None, None);
+    }
+
+    /// Leads the other way of a flow's connection back along its path, where the balancer wants that. The way back may be dead where
+    /// the way there is not.
+    fn want_acks(&mut self, tuple: FiveTuple, path: Option<&Path>, ends: Option<(NodeIx, NodeIx)>) {
+        let back = tuple.reverse();
+        if !self.placements.are_acks_along()
+            || tuple.protocol != protocol::TCP
+            || self.flows.table.find(&back).is_some()
+        {
+            return;
+        }
+        let path = path.map(reverse).filter(|path| self.network.is_path_alive(path));
+        self.pins.want(back, path, ends.map(|(src, dst)| (dst, src)), false);
     }
 
     /// Goes on with everything that takes several steps.
@@ -249,4 +272,9 @@ impl Controller {
             }
         }
     }
+}
+
+/// A path the other way.
+fn reverse(path: &Path) -> Path {
+    path.iter().rev().map(|link| link.reverse()).collect()
 }

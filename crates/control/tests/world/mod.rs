@@ -24,6 +24,8 @@ pub type Division = Vec<(Vec<u64>, u16)>;
 pub struct Script {
     /// Paths of flows by datapath ids; those not named are released.
     pub pins: BTreeMap<FiveTuple, Vec<u64>>,
+    /// Whether the other way of TCP connections goes along.
+    pub are_acks_along: bool,
     /// Divisions by datapath ids.
     pub divisions: BTreeMap<(u64, u64), Division>,
     /// Why it was asked.
@@ -57,6 +59,7 @@ impl CentralBalancer for Scripted {
         if why == Why::Network {
             placements.set_base(equal_cost(view));
         }
+        placements.set_acks_along(script.are_acks_along);
         for (flow, facts) in view.flows.iter() {
             match script.pins.get(&facts.tuple).and_then(|names| path(view, names)) {
                 Some(path) => placements.pin(flow, Pin { path, rate: None }),

@@ -15,6 +15,9 @@
 //! - Short flows of a pair of edge switches (s, d) take path (s + d) mod |P|.
 //! - Rates are told to hosts only with `provision`: `fair` shares of the path, or `fractional`: the pair's part in an almost
 //!   maximum flow (`fptas.rs`).
+//! - The paper does not speak of acknowledgements. They go back along the path of their flow, so that every link has as many of them as
+//!   of data. By the short flows' paths (`acks=short`) those of a pair of edge switches share one path: full links that have twice their
+//!   part lose packets, and what F2 measured where links are just full (E2.1 with 8 paths, E2.2) does not come out.
 //! - Background traffic is what counters show beyond the placed flows.
 //!
 //! Pitfall: the number of paths considered matters as much as the algorithm. F2 says 8 of a tree with 16.
@@ -110,6 +113,13 @@ pub static ENTRY: Entry = Entry {
             doc: "Whether a recomputation replaces the present routes only if less exceeds capacities.",
         },
         Param {
+            name: "acks",
+            kind: ParamKind::Choice(&["short", "along"]),
+            default: "along",
+            unit: "",
+            doc: "Whether acknowledgements of a long TCP flow go by the short flows' path or back along the flow's own.",
+        },
+        Param {
             name: "provision",
             kind: ParamKind::Choice(&["none", "fair", "fractional"]),
             default: "none",
@@ -138,6 +148,7 @@ struct Ofpt {
     short_bytes: u64,
     period: Time,
     is_always_adopted: bool,
+    are_acks_along: bool,
     provision: Provision,
     book: Book,
 }
@@ -163,6 +174,7 @@ impl Ofpt {
             short_bytes: params.count("short"),
             period: params.duration("period").max(Time::from_ms(1)),
             is_always_adopted: params.text("adopt") == "always",
+            are_acks_along: params.text("acks") == "along",
             provision: match params.text("provision") {
                 "fair" => Provision::Fair,
                 "fractional" => Provision::Fractional,
@@ -176,6 +188,7 @@ impl Ofpt {
     fn install_short(&self, view: &NetworkView<'_>, placements: &mut Placements) {
         placements.set_base(base::equal_cost(view));
         placements.set_report_above(self.short_bytes);
+        placements.set_acks_along(self.are_acks_along);
         let dag = Dag::new(view);
         for (from, own) in edges(view) {
             for (to_node, to) in edges(view).filter(|(_, to)| *to != own) {
