@@ -20,6 +20,7 @@ use crate::network::{End, Network};
 use crate::pairs::Pairs;
 use crate::pins::Pins;
 use crate::ports::Ports;
+use crate::room::Room;
 use crate::session::{Reaction, Session};
 use crate::spread::Means;
 use crate::stats::Sample;
@@ -50,6 +51,7 @@ pub struct Controller {
     /// Switches from which rules are known to lead to an address, as long as nothing is sent to any switch.
     pub(crate) led: BTreeSet<(NodeIx, Ipv4Addr)>,
     pub(crate) claims: Claims,
+    pub(crate) room: Room,
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
     pub(crate) flows: Flows,
@@ -88,10 +90,7 @@ impl Controller {
     /// One that knows nothing but its configuration.
     pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
         let needs = balancer.needs();
-        let mut network = Network::new();
-        for host in &config.hosts {
-            network.add_host(&config, *host);
-        }
+        let mut network = Network::new(&config);
         for (_, end) in network.host_ends() {
             network.set_hosts_alive(end, false); // Until their switches are there.
         }
@@ -110,6 +109,7 @@ impl Controller {
             held_answers: HeldAnswers::default(),
             led: BTreeSet::new(),
             claims: Claims::default(),
+            room: Room::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
             port_samples: BTreeMap::new(),
@@ -238,7 +238,11 @@ impl Controller {
     }
     /// What it has cost.
     pub fn tally(&self) -> Tally {
-        Tally { stale_samples: self.tally.stale_samples + self.flows.stale, ..self.tally }
+        Tally {
+            stale_samples: self.tally.stale_samples + self.flows.stale,
+            questions_dropped: self.arp.not_asked,
+            ..self.tally
+        }
     }
 
     fn wake(&mut self, now: Time) {
