@@ -59,6 +59,8 @@ pub struct Config {
     pub default_capacity: Bandwidth,
     /// Hosts known beforehand, besides those that are seen to speak.
     pub hosts: Vec<KnownHost>,
+    /// Hosts that were learnt in an earlier life: known beforehand, too, but bounded as those learnt now.
+    pub remembered: Vec<KnownHost>,
     /// Time between two echo requests to a switch.
     pub echo_interval: Time,
     /// A switch that has not answered for this long is disconnected.
@@ -104,6 +106,7 @@ impl Default for Config {
             capacities: BTreeMap::new(),
             default_capacity: Bandwidth::from_gbps(10),
             hosts: Vec::new(),
+            remembered: Vec::new(),
             echo_interval: Time::from_s(5),
             echo_timeout: Time::from_s(15),
             discovery_interval: Time::from_s(15),

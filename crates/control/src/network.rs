@@ -96,12 +96,23 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Nothing but the hosts of a configuration.
+    /// Nothing but the hosts of a configuration, and of those remembered as many as there is room for.
     pub(crate) fn new(config: &Config) -> Network {
         let mut network = Network::empty();
         for host in &config.hosts {
             network.configured.insert(host.ipv4);
             network.add_host(config, *host, Time::ZERO);
+        }
+        let mut learnt = 0;
+        for host in &config.remembered {
+            let end = (host.datapath, host.port);
+            let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
+            let is_known = network.by_ipv4.contains_key(&host.ipv4);
+            let has_room = network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
+            if !is_known && has_room && learnt < config.hosts_max {
+                network.add_host(config, *host, Time::ZERO);
+                learnt += 1;
+            }
         }
         network
     }

@@ -39,6 +39,8 @@ const LIMITS: &[&str] = &[
     "messages_per_s",
     "accepts_per_s",
     "flows",
+    "hosts",
+    "hosts_per_port",
     "output_bytes",
     "write_timeout",
 ];
@@ -93,7 +95,10 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     read_control(&top, &mut settings.control)?;
     let limits = top.section("limits", LIMITS)?;
     read_limits(&limits, &mut settings.limits)?;
-    set(&mut settings.control.flows_max, limits.count("flows", 1..=100_000_000)?.map(|count| count as usize));
+    let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));
+    set(&mut settings.control.flows_max, most("flows", 100_000_000)?);
+    set(&mut settings.control.hosts_max, most("hosts", 1_000_000)?);
+    set(&mut settings.control.hosts_per_port, most("hosts_per_port", 1_000_000)?);
     Ok(settings)
 }
 

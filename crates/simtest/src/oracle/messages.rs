@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use openflow::{ConnectionId, Envelope, ErrorKind, FlowModFailed, GroupModFailed, Message, Xid};
+use openflow::{BadAction, BadRequest, ConnectionId, Envelope, ErrorKind, FlowModFailed, GroupModFailed, Message, Xid};
 
 use crate::report::Oracle;
 use crate::world::World;
@@ -89,6 +89,16 @@ impl World {
             );
             if is_full {
                 self.switches[switch].full_at = Some(self.now);
+            }
+            // Ports come and go with a switch's power only, so that whoever is connected knows them.
+            let is_about_port = matches!(
+                kind,
+                ErrorKind::BadAction(BadAction::BadOutPort)
+                    | ErrorKind::BadRequest(BadRequest::BadPort)
+                    | ErrorKind::GroupModFailed(GroupModFailed::BadWatch)
+            );
+            if is_about_port && self.connections.contains_key(&connection) {
+                self.fail(Oracle::Messages, || format!("s{switch} is told of a port it does not have: {kind:?}"));
             }
         }
         if is_answer(&envelope.message) {
