@@ -101,8 +101,9 @@ impl Base {
         let place = |(host, facts): (HostIx, &crate::network::HostFacts)| {
             (host, Place { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
-        let has_port =
-            |(_, facts): &(HostIx, &crate::network::HostFacts)| ports.may_exist((facts.known.datapath, facts.known.port));
+        let has_port = |(_, facts): &(HostIx, &crate::network::HostFacts)| {
+            ports.may_exist((facts.known.datapath, facts.known.port))
+        };
         let wanted: BTreeMap<HostIx, Place> = network.current_hosts().filter(has_port).map(place).collect();
         let is_gone = |(host, place): &(&HostIx, &Place)| wanted.get(host) != Some(*place);
         let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();

@@ -15,6 +15,7 @@ use crate::compile::{Compiler, Purpose, tuple_of};
 use crate::discovery::{Discovery, Status};
 use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
+use crate::hints::Hints;
 use crate::hosts::{Arp, Claims, HeldAnswers};
 use crate::network::{End, Network};
 use crate::pairs::Pairs;
@@ -52,6 +53,7 @@ pub struct Controller {
     pub(crate) led: BTreeSet<(NodeIx, Ipv4Addr)>,
     pub(crate) claims: Claims,
     pub(crate) room: Room,
+    pub(crate) hints: Hints,
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
     pub(crate) flows: Flows,
@@ -110,6 +112,7 @@ impl Controller {
             led: BTreeSet::new(),
             claims: Claims::default(),
             room: Room::default(),
+            hints: Hints::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
             port_samples: BTreeMap::new(),
@@ -342,6 +345,7 @@ impl Controller {
         if is_unknown && has_leftovers {
             self.fabric.switch(node).is_held = true;
             self.held.insert(datapath, self.now.saturating_add(GET_TO_KNOW));
+            self.note_hints(datapath, &rules);
         }
         self.event(Event::SwitchUp(datapath));
         self.echo(connection); // Before probes go out: their loop is measured against this round trip.

@@ -13,8 +13,8 @@
 //!
 //! Whoever gets an answer sends at once: answers wait until rules lead both ways, or the first packets would be lost.
 
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use core::net::Ipv4Addr;
 use net::Time;
@@ -74,7 +74,8 @@ impl HeldAnswers {
     /// Keeps an answer; the oldest question counts where it was asked more than once.
     pub(crate) fn hold(&mut self, now: Time, held: Held) {
         let to = held.to;
-        let at_port = (to, Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)..=(to, Ipv4Addr::BROADCAST, Ipv4Addr::BROADCAST);
+        let at_port =
+            (to, Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)..=(to, Ipv4Addr::BROADCAST, Ipv4Addr::BROADCAST);
         if self.0.len() < ASKED_MAX && self.0.range(at_port).count() < HELD_PER_PORT {
             let until = now.saturating_add(HELD);
             self.0.entry((held.to, held.asker, held.target)).or_insert((held.frame, until));

@@ -16,6 +16,7 @@ mod controller;
 mod discovery;
 mod fabric;
 mod flows;
+mod hints;
 mod hosts;
 mod inspect;
 mod install;

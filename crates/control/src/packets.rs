@@ -30,13 +30,11 @@ impl Controller {
             // A port that is dead or not there shows nobody: the packet is late, or made up.
             _ if !self.ports.is_live(at) => {}
             ether::ARP if !self.host_spoke(at, &headers) => {} // It cannot be reached: an answer would be no use.
-            ether::ARP => {
-                match self.arp.packet(self.now, at, &headers, &self.network) {
-                    Answer::Nothing => {}
-                    Answer::Send(held) => self.answer(held),
-                    Answer::AskEdges(data) => self.ask_edges(at, &data),
-                }
-            }
+            ether::ARP => match self.arp.packet(self.now, at, &headers, &self.network) {
+                Answer::Nothing => {}
+                Answer::Send(held) => self.answer(held),
+                Answer::AskEdges(data) => self.ask_edges(at, &data),
+            },
             ether::IPV4 => {
                 self.host_seen(at, &headers);
                 if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {

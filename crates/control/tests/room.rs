@@ -264,3 +264,42 @@ fn a_switch_that_comes_back_with_fewer_ports_gets_no_rules_for_their_hosts() {
     world.run(Time::from_ms(5));
     assert!(world.packets[packet as usize].delivered.is_some());
 }
+
+/// A controller that remembers nothing takes over a network with traffic; hosts answer questions and say nothing else.
+#[test]
+fn hosts_that_rules_lead_to_are_asked_for_before_anything_is_removed() {
+    let mut before = up(Config::default());
+    (0..16).for_each(|host| announce(&mut before, host));
+    before.settle();
+    before.run(Time::from_s(1));
+    let nodes: Vec<net::NodeIx> = before.switches.keys().copied().collect();
+    nodes.iter().for_each(|node| before.disconnect(*node));
+    let mut world = World::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    (world.now, world.switches) = (before.now, before.switches);
+    for node in nodes {
+        world.connect(node);
+        world.run(Time::from_ms(10)); // Not all come at once.
+    }
+    let (gone, mut about_others) = (7, Vec::new());
+    for turn in 0..2_000u16 {
+        let (from, to) = (u32::from(turn) % 16, (u32::from(turn) + 5) % 16);
+        let is_about = [from, to].contains(&gone);
+        let packet = world.send(udp(from, to, turn));
+        about_others.extend((!is_about).then_some(packet));
+        world.run(Time::from_ms(2));
+        world.to_hosts.retain(|(host, _)| *host != HostIx(gone));
+        answer_questions(&mut world);
+    }
+    world.settle();
+    let ips: Vec<Ipv4Addr> = world.controller.hosts().map(|at| at.known.ipv4).collect();
+    assert_eq!(ips.len(), 15, "all but the one that does not answer: {ips:?}");
+    let to_others = world.sent.iter().filter(|(_, _, message)| match message {
+        openflow::Message::FlowMod(change) => !change.match_.ipv4_dst.is_some_and(|to| to.value == ip(gone)),
+        _ => false,
+    });
+    assert_eq!(to_others.count(), 2, "only what is about the port of the host that is gone");
+    assert!(world.controller.find_host(ip(gone)).is_none());
+    let is_lost = |packet: &&u32| world.packets[**packet as usize].delivered.is_none();
+    assert_eq!(about_others.iter().filter(is_lost).count(), 0);
+    world.assert_exact();
+}
