@@ -135,7 +135,7 @@ fn streams_leave_a_failed_link_at_once() {
 #[ignore = "needs root and Open vSwitch: scripts/test long"]
 fn a_killed_controller_costs_nothing() {
     let summary = run("testbed/controller-killed.toml");
-    assert_eq!(runs(&summary).len(), 2, "with and without a file of the hosts");
+    assert_eq!(runs(&summary).len(), 3, "hosts configured, in a file of those seen, and only seen");
     for run in runs(&summary) {
         let faults = run["testbed"]["faults"].as_array().expect("faults");
         let what: Vec<&str> = faults.iter().filter_map(|fault| fault["what"].as_str()).collect();

@@ -12,6 +12,7 @@ use crate::compile::{Compiler, base_key, last_hop_key};
 use crate::fabric::Fabric;
 use crate::moves::Moves;
 use crate::network::{Beyond, Network};
+use crate::ports::Ports;
 use crate::sequence::{Sequence, Slot};
 use crate::stage::{self, Graph};
 use crate::unsure::{self, Hops};
@@ -88,13 +89,24 @@ impl Base {
         }
     }
 
-    /// Hosts came or went. Answers the addresses that have left a switch: [`Moves`] are to be begun for them.
-    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> Vec<Ipv4Addr> {
+    /// Hosts or their ports came or went: a switch would refuse rules for ports it does not have. Answers the addresses
+    /// that have left a switch: [`Moves`] are to be begun for them.
+    pub(crate) fn set_hosts(
+        &mut self,
+        compiler: Compiler,
+        network: &Network,
+        ports: &Ports,
+        fabric: &mut Fabric,
+    ) -> Vec<Ipv4Addr> {
         let place = |(host, facts): (HostIx, &crate::network::HostFacts)| {
             (host, Place { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
-        let wanted: BTreeMap<HostIx, Place> = network.current_hosts().map(place).collect();
-        let gone: Vec<HostIx> = self.hosts.keys().filter(|host| !wanted.contains_key(host)).copied().collect();
+        let has_port = |(_, facts): &(HostIx, &crate::network::HostFacts)| {
+            ports.may_exist((facts.known.datapath, facts.known.port))
+        };
+        let wanted: BTreeMap<HostIx, Place> = network.current_hosts().filter(has_port).map(place).collect();
+        let is_gone = |(host, place): &(&HostIx, &Place)| wanted.get(host) != Some(*place);
+        let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();
         let gone: Vec<Ipv4Addr> =
             gone.into_iter().filter_map(|host| self.remove_host(compiler, host, fabric)).collect();
         for address in &gone {

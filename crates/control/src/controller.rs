@@ -15,11 +15,13 @@ use crate::compile::{Compiler, Purpose, tuple_of};
 use crate::discovery::{Discovery, Status};
 use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
+use crate::hints::Hints;
 use crate::hosts::{Arp, Claims, HeldAnswers};
 use crate::network::{End, Network};
 use crate::pairs::Pairs;
 use crate::pins::Pins;
 use crate::ports::Ports;
+use crate::room::Room;
 use crate::session::{Reaction, Session};
 use crate::spread::Means;
 use crate::stats::Sample;
@@ -50,6 +52,8 @@ pub struct Controller {
     /// Switches from which rules are known to lead to an address, as long as nothing is sent to any switch.
     pub(crate) led: BTreeSet<(NodeIx, Ipv4Addr)>,
     pub(crate) claims: Claims,
+    pub(crate) room: Room,
+    pub(crate) hints: Hints,
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
     pub(crate) flows: Flows,
@@ -88,10 +92,7 @@ impl Controller {
     /// One that knows nothing but its configuration.
     pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
         let needs = balancer.needs();
-        let mut network = Network::new();
-        for host in &config.hosts {
-            network.add_host(&config, *host);
-        }
+        let mut network = Network::new(&config);
         for (_, end) in network.host_ends() {
             network.set_hosts_alive(end, false); // Until their switches are there.
         }
@@ -110,6 +111,8 @@ impl Controller {
             held_answers: HeldAnswers::default(),
             led: BTreeSet::new(),
             claims: Claims::default(),
+            room: Room::default(),
+            hints: Hints::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
             port_samples: BTreeMap::new(),
@@ -238,7 +241,11 @@ impl Controller {
     }
     /// What it has cost.
     pub fn tally(&self) -> Tally {
-        Tally { stale_samples: self.tally.stale_samples + self.flows.stale, ..self.tally }
+        Tally {
+            stale_samples: self.tally.stale_samples + self.flows.stale,
+            questions_dropped: self.arp.not_asked,
+            ..self.tally
+        }
     }
 
     fn wake(&mut self, now: Time) {
@@ -338,6 +345,7 @@ impl Controller {
         if is_unknown && has_leftovers {
             self.fabric.switch(node).is_held = true;
             self.held.insert(datapath, self.now.saturating_add(GET_TO_KNOW));
+            self.note_hints(datapath, &rules);
         }
         self.event(Event::SwitchUp(datapath));
         self.echo(connection); // Before probes go out: their loop is measured against this round trip.

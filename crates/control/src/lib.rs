@@ -16,6 +16,7 @@ mod controller;
 mod discovery;
 mod fabric;
 mod flows;
+mod hints;
 mod hosts;
 mod inspect;
 mod install;
@@ -27,6 +28,7 @@ mod packets;
 mod pairs;
 mod pins;
 mod ports;
+mod room;
 mod sequence;
 mod session;
 mod spread;
@@ -58,6 +60,8 @@ pub struct Config {
     pub default_capacity: Bandwidth,
     /// Hosts known beforehand, besides those that are seen to speak.
     pub hosts: Vec<KnownHost>,
+    /// Hosts that were learnt in an earlier life: known beforehand, too, but bounded as those learnt now.
+    pub remembered: Vec<KnownHost>,
     /// Time between two echo requests to a switch.
     pub echo_interval: Time,
     /// A switch that has not answered for this long is disconnected.
@@ -74,6 +78,11 @@ pub struct Config {
     /// the base like flows that were not noticed, and are offered again: by their next packet, since nothing counts them, or
     /// by their agent's next report.
     pub flows_max: usize,
+    /// Most hosts learnt that are known at once. Each costs a rule or two at every switch and some 3 kB here. Hosts of
+    /// [`Config::hosts`] always fit, and do not count.
+    pub hosts_max: usize,
+    /// Most hosts learnt at one port: a switch of virtual machines may be behind it, or somebody who makes up addresses.
+    pub hosts_per_port: usize,
     /// How switches divide flows among several next hops.
     pub spread: Spread,
 }
@@ -98,6 +107,7 @@ impl Default for Config {
             capacities: BTreeMap::new(),
             default_capacity: Bandwidth::from_gbps(10),
             hosts: Vec::new(),
+            remembered: Vec::new(),
             echo_interval: Time::from_s(5),
             echo_timeout: Time::from_s(15),
             discovery_interval: Time::from_s(15),
@@ -105,6 +115,8 @@ impl Default for Config {
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
             flows_max: 100_000,
+            hosts_max: 10_000,
+            hosts_per_port: 256,
             spread: Spread::Switch,
         }
     }
@@ -175,6 +187,13 @@ pub enum Event {
     },
     /// A host was seen for the first time, or elsewhere than before.
     Host(KnownHost),
+    /// There is no room for a host that spoke. Told once for a port (or for the network) until there is room again.
+    HostRefused {
+        /// The first one refused.
+        host: KnownHost,
+        /// What is full.
+        limit: HostLimit,
+    },
     /// A flow has been moved to another path, and its old rules are gone.
     Migrated(net::FiveTuple),
     /// A switch refused something.
@@ -186,6 +205,15 @@ pub enum Event {
         /// What this means for the network, in words.
         words: String,
     },
+}
+
+/// What leaves no room for a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostLimit {
+    /// [`Config::hosts_per_port`].
+    Port,
+    /// [`Config::hosts_max`].
+    Network,
 }
 
 /// What control has cost so far.
@@ -209,4 +237,8 @@ pub struct Tally {
     pub stale_samples: u64,
     /// First packets and reports of flows beyond [`Config::flows_max`]: the balancer was not told.
     pub flows_untold: u64,
+    /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
+    pub hosts_refused: u64,
+    /// Questions for unknown hosts that were not passed on: asked a moment ago, or more than a port may ask.
+    pub questions_dropped: u64,
 }

@@ -1,7 +1,9 @@
 //! What is known of the network: an append-only graph with numbers that never change their meaning.
 //!
 //! Switches, hosts and cables get a number when first seen; what is gone is dead in `alive`. A host seen elsewhere than
-//! before is a new one (its paths, its edge switch and its class are others), and the old one is dead.
+//! before is a new one (its paths, its edge switch and its class are others), and the old one is dead. The number of a host
+//! that has left is given to the next host that comes to the same port, when everyone has followed: to everyone but those
+//! who look at addresses it means the port, and hosts that come and go must not fill memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +25,23 @@ pub(crate) struct HostFacts {
     uplink: LinkIx,
     /// Whether this is where the host is now.
     is_current: bool,
-    name: String,
+    /// When it was seen to speak last.
+    heard: Time,
 }
 
 impl HostFacts {
     /// From the host to its switch.
     pub(crate) fn uplink(&self) -> LinkIx {
         self.uplink
+    }
+    /// When it was seen to speak last.
+    pub(crate) fn heard(&self) -> Time {
+        self.heard
+    }
+    /// One that no other has: an address is at one place only.
+    fn name(&self, host: HostIx) -> String {
+        let address = self.known.ipv4;
+        if self.is_current { address.to_string() } else { format!("{address}, gone, #{}", host.0) }
     }
 }
 
@@ -66,6 +78,16 @@ pub(crate) struct Network {
     switches: BTreeMap<DatapathId, NodeIx>,
     hosts: Vec<HostFacts>,
     by_ipv4: BTreeMap<Ipv4Addr, HostIx>,
+    /// Hosts where they are now, by their ports.
+    at: BTreeMap<End, BTreeSet<HostIx>>,
+    /// Numbers of hosts that have left, by their ports, to be given again.
+    vacant: BTreeMap<End, Vec<HostIx>>,
+    /// Hosts that have left and may not have been forgotten by all.
+    left: Vec<HostIx>,
+    /// Addresses of configured hosts.
+    configured: BTreeSet<Ipv4Addr>,
+    /// Whether a number was given again, so that its name in the topology is another.
+    is_renamed: bool,
     wires: Vec<Wire>,
     links: BTreeMap<(End, End), LinkIx>,
     alive: Vec<bool>,
@@ -74,8 +96,28 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Nothing.
-    pub(crate) fn new() -> Network {
+    /// Nothing but the hosts of a configuration, and of those remembered as many as there is room for.
+    pub(crate) fn new(config: &Config) -> Network {
+        let mut network = Network::empty();
+        for host in &config.hosts {
+            network.configured.insert(host.ipv4);
+            network.add_host(config, *host, Time::ZERO);
+        }
+        let mut learnt = 0;
+        for host in &config.remembered {
+            let end = (host.datapath, host.port);
+            let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
+            let is_known = network.by_ipv4.contains_key(&host.ipv4);
+            let has_room = network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
+            if !is_known && has_room && learnt < config.hosts_max {
+                network.add_host(config, *host, Time::ZERO);
+                learnt += 1;
+            }
+        }
+        network
+    }
+
+    fn empty() -> Network {
         let topology = TopologyBuilder::new("discovered").build_partial().expect("an empty network has no faults");
         let routes = Routes::intact(&topology);
         Network {
@@ -83,6 +125,11 @@ impl Network {
             switches: BTreeMap::new(),
             hosts: Vec::new(),
             by_ipv4: BTreeMap::new(),
+            at: BTreeMap::new(),
+            vacant: BTreeMap::new(),
+            left: Vec::new(),
+            configured: BTreeSet::new(),
+            is_renamed: false,
             wires: Vec::new(),
             links: BTreeMap::new(),
             alive: Vec::new(),
@@ -140,8 +187,7 @@ impl Network {
     pub(crate) fn links_from(&self, from: End) -> impl Iterator<Item = LinkIx> {
         let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
         let switches = self.links.range(range).map(|(_, link)| *link);
-        let at = move |host: &&HostFacts| (host.known.datapath, host.known.port) == from;
-        switches.chain(self.hosts.iter().filter(at).map(|host| host.uplink.reverse()))
+        switches.chain(self.hosts_at(from).map(|host| self.hosts[host.ix()].uplink.reverse()))
     }
     pub(crate) fn host(&self, host: HostIx) -> Option<&HostFacts> {
         self.hosts.get(host.ix())
@@ -182,7 +228,7 @@ impl Network {
     }
     /// Whether a host is known at a port.
     pub(crate) fn has_host_at(&self, end: End) -> bool {
-        self.hosts.iter().any(|host| host.is_current && (host.known.datapath, host.known.port) == end)
+        self.at.contains_key(&end)
     }
 
     /// A switch; its number.
@@ -212,14 +258,39 @@ impl Network {
     }
 
     /// A host was seen at a port; whether this is news.
-    pub(crate) fn add_host(&mut self, config: &Config, known: KnownHost) -> bool {
-        let before = self.find_host(known.ipv4);
-        if let Some(host) = before {
+    pub(crate) fn add_host(&mut self, config: &Config, known: KnownHost, now: Time) -> bool {
+        if let Some(host) = self.find_host(known.ipv4) {
             if self.hosts[host.ix()].known == known {
                 return false;
             }
             self.retire(host);
         }
+        let end = (known.datapath, known.port);
+        let host = match self.take_vacant(end) {
+            Some(host) => host,
+            None => self.new_place(config, known),
+        };
+        let facts = &mut self.hosts[host.ix()];
+        (facts.known, facts.is_current, facts.heard) = (known, true, now);
+        let uplink = facts.uplink;
+        (self.alive[uplink.ix()], self.alive[uplink.reverse().ix()]) = (true, true);
+        self.by_ipv4.insert(known.ipv4, host);
+        self.at.entry(end).or_default().insert(host);
+        true
+    }
+
+    /// The number of a host that was at a port and has been forgotten by all.
+    fn take_vacant(&mut self, end: End) -> Option<HostIx> {
+        let numbers = self.vacant.get_mut(&end)?;
+        let host = numbers.pop();
+        if numbers.is_empty() {
+            self.vacant.remove(&end);
+        }
+        self.is_renamed |= host.is_some();
+        host
+    }
+
+    fn new_place(&mut self, config: &Config, known: KnownHost) -> HostIx {
         let edge = self.add_switch(known.datapath);
         let (host, node) = (HostIx(self.hosts.len() as u32), NodeIx(self.nodes.len() as u32));
         let uplink = LinkIx(self.wires.len() as u32);
@@ -228,17 +299,42 @@ impl Network {
         self.wires.push(Wire { from: node, to: edge, port: None, rate });
         self.wires.push(Wire { from: edge, to: node, port: Some(known.port), rate });
         self.alive.extend([true, true]);
-        let moves = self.hosts.iter().filter(|other| other.known.ipv4 == known.ipv4).count();
-        let name = if moves == 0 { known.ipv4.to_string() } else { format!("{}#{}", known.ipv4, moves + 1) };
-        self.hosts.push(HostFacts { known, edge, uplink, is_current: true, name });
-        self.by_ipv4.insert(known.ipv4, host);
-        true
+        self.hosts.push(HostFacts { known, edge, uplink, is_current: true, heard: Time::ZERO });
+        host
+    }
+
+    /// Everyone has forgotten the hosts that had left by now: their numbers may be given again.
+    pub(crate) fn vacate(&mut self) {
+        for host in std::mem::take(&mut self.left) {
+            let known = self.hosts[host.ix()].known;
+            self.vacant.entry((known.datapath, known.port)).or_default().push(host);
+        }
+    }
+
+    /// Hosts at a port now.
+    pub(crate) fn hosts_at(&self, end: End) -> impl Iterator<Item = HostIx> {
+        self.at.get(&end).into_iter().flatten().copied()
+    }
+    /// Whether a host of this address always fits.
+    pub(crate) fn is_configured(&self, address: Ipv4Addr) -> bool {
+        self.configured.contains(&address)
+    }
+    /// Hosts there are now, and numbers that were given.
+    pub(crate) fn host_counts(&self) -> (usize, usize) {
+        (self.by_ipv4.len(), self.hosts.len())
+    }
+    /// Whether a host that comes to a port needs no number of its own.
+    pub(crate) fn has_vacancy(&self, end: End) -> bool {
+        self.vacant.contains_key(&end)
+    }
+    /// A host spoke where it is.
+    pub(crate) fn heard(&mut self, host: HostIx, now: Time) {
+        self.hosts[host.ix()].heard = now;
     }
 
     /// The hosts at a port are not there: it leads to a switch. Whether there were any.
     pub(crate) fn retire_at(&mut self, end: End) -> bool {
-        let at = |(_, host): &(HostIx, &HostFacts)| (host.known.datapath, host.known.port) == end;
-        let hosts: Vec<HostIx> = self.current_hosts().filter(at).map(|(host, _)| host).collect();
+        let hosts: Vec<HostIx> = self.hosts_at(end).collect();
         hosts.iter().for_each(|host| self.retire(*host));
         !hosts.is_empty()
     }
@@ -262,7 +358,17 @@ impl Network {
     /// The host is not there any more.
     pub(crate) fn retire(&mut self, host: HostIx) {
         let facts = &mut self.hosts[host.ix()];
-        facts.is_current = false;
+        if !std::mem::take(&mut facts.is_current) {
+            return;
+        }
+        self.left.push(host);
+        let end = (facts.known.datapath, facts.known.port);
+        if let Some(hosts) = self.at.get_mut(&end) {
+            hosts.remove(&host);
+            if hosts.is_empty() {
+                self.at.remove(&end);
+            }
+        }
         self.alive[facts.uplink.ix()] = false;
         self.alive[facts.uplink.reverse().ix()] = false;
         if self.by_ipv4.get(&facts.known.ipv4) == Some(&host) {
@@ -280,8 +386,7 @@ impl Network {
     }
     /// Marks the links of hosts at a port; whether any of that is news.
     pub(crate) fn set_hosts_alive(&mut self, end: End, is_alive: bool) -> bool {
-        let at = |host: &&HostFacts| host.is_current && (host.known.datapath, host.known.port) == end;
-        let uplinks: Vec<LinkIx> = self.hosts.iter().filter(at).map(|host| host.uplink).collect();
+        let uplinks: Vec<LinkIx> = self.hosts_at(end).map(|host| self.hosts[host.ix()].uplink).collect();
         let mut is_news = false;
         for link in uplinks {
             is_news |= self.set_alive(link, is_alive);
@@ -292,7 +397,10 @@ impl Network {
 
     /// Brings topology and routes up to date with what was added, marked and measured.
     pub(crate) fn refresh(&mut self, latency: impl Fn(LinkIx) -> Time) {
-        if self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len() {
+        let is_larger =
+            self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len();
+        if is_larger || self.is_renamed {
+            self.is_renamed = false;
             self.rebuild(latency);
         }
         self.routes = Routes::new(&self.topology, &self.alive);
@@ -312,7 +420,7 @@ impl Network {
                     rack: None,
                 },
                 Kind::Host(host) => Node {
-                    name: self.hosts[host.ix()].name.clone(),
+                    name: self.hosts[host.ix()].name(*host),
                     kind: NodeKind::Host,
                     tier: Tier(0),
                     forwards: false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use core::net::Ipv4Addr;
-use net::{LinkIx, NodeIx, Time};
+use net::{HostIx, LinkIx, NodeIx, Time};
 use openflow::headers::{ether, protocol};
 use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
 
@@ -27,14 +27,14 @@ impl Controller {
             ether::LLDP => self.probe_heard(at, &packet.data),
             // Tagged ones are not from hosts, and ports with links show packets of hosts elsewhere.
             _ if headers.vlan.is_some() || self.discovery.is_link(at) => {}
-            ether::ARP => {
-                self.host_spoke(at, &headers);
-                match self.arp.packet(self.now, at, &headers, &self.network) {
-                    Answer::Nothing => {}
-                    Answer::Send(held) => self.answer(held),
-                    Answer::AskEdges(data) => self.ask_edges(at, &data),
-                }
-            }
+            // A port that is dead or not there shows nobody: the packet is late, or made up.
+            _ if !self.ports.is_live(at) => {}
+            ether::ARP if !self.host_spoke(at, &headers) => {} // It cannot be reached: an answer would be no use.
+            ether::ARP => match self.arp.packet(self.now, at, &headers, &self.network) {
+                Answer::Nothing => {}
+                Answer::Send(held) => self.answer(held),
+                Answer::AskEdges(data) => self.ask_edges(at, &data),
+            },
             ether::IPV4 => {
                 self.host_seen(at, &headers);
                 if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
@@ -64,8 +64,11 @@ impl Controller {
 
     /// Whether a host is known, just so. Nearly all that speak are, and the list of hosts need not be walked for them.
     fn is_where_it_was(&self, known: &KnownHost) -> bool {
-        let is_same = |host| self.network.host(host).is_some_and(|facts| facts.known == *known);
-        self.network.find_host(known.ipv4).is_some_and(is_same)
+        self.host_known(known).is_some()
+    }
+    fn host_known(&self, known: &KnownHost) -> Option<HostIx> {
+        let is_same = |host: &HostIx| self.network.host(*host).is_some_and(|facts| facts.known == *known);
+        self.network.find_host(known.ipv4).filter(is_same)
     }
 
     /// An IPv4 packet came from a port that may have no switch behind it.
@@ -74,31 +77,34 @@ impl Controller {
             return;
         }
         if self.network.has_host_at(at) {
-            return self.host_spoke(at, headers);
+            self.host_spoke(at, headers);
+            return;
         }
         let Some(seen) = hosts::speaker(at, headers) else { return };
-        if self.ports.is_live(at)
-            && self.discovery.is_edge(self.now, at)
+        if self.discovery.is_edge(self.now, at)
             && let Some(question) = self.arp.seek(self.now, &seen)
         {
             self.packet_out(at, question);
         }
     }
 
-    /// Somebody spoke at a port without a switch behind it.
-    fn host_spoke(&mut self, at: End, headers: &openflow::Headers) {
-        let Some(known) = hosts::speaker(at, headers) else { return };
-        if !self.ports.is_live(at) || self.is_where_it_was(&known) {
-            return;
-        }
-        if self.network.has_host_at(at) {
-            self.host_found(known);
+    /// Somebody spoke at a port without a switch behind it; whether there is room for him.
+    fn host_spoke(&mut self, at: End, headers: &openflow::Headers) -> bool {
+        let Some(known) = hosts::speaker(at, headers) else { return true };
+        if let Some(host) = self.host_known(&known) {
+            self.network.heard(host, self.now);
+        } else if self.network.has_host_at(at) {
+            return self.host_found(known);
         } else if self.discovery.is_edge(self.now, at) {
             let due = self.now.saturating_add(self.probe_time());
-            if self.claims.claim(known, due) {
+            if !self.has_room(&known) {
+                return false;
+            }
+            if self.claims.claim(known, due, self.config.hosts_per_port) {
                 self.probe_edges(at);
             }
         } // Else a switch may yet turn out to be behind it.
+        true
     }
 
     /// How long a probe may be under way from here to here.
@@ -126,13 +132,6 @@ impl Controller {
             if self.ports.is_live(at) && self.discovery.is_edge(self.now, at) {
                 self.host_found(known);
             }
-        }
-    }
-
-    fn host_found(&mut self, known: KnownHost) {
-        if self.network.add_host(&self.config, known) {
-            self.are_hosts_new = true;
-            self.event(Event::Host(known));
         }
     }
 
@@ -187,7 +186,7 @@ impl Controller {
         }
     }
 
-    fn packet_out(&mut self, (datapath, port): End, data: Vec<u8>) {
+    pub(crate) fn packet_out(&mut self, (datapath, port): End, data: Vec<u8>) {
         let Some(connection) = self.connections.get(&datapath).copied() else { return };
         let actions = vec![Action::output(port)];
         let packet = PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data };
@@ -247,6 +246,7 @@ impl Controller {
         let is_up = |port: &&PortDesc| port.is_live() && is_physical(port.port);
         let up: Vec<End> = ports.values().filter(is_up).map(|port| (datapath, port.port)).collect();
         let before: Vec<End> = self.ports.live().filter(|end| end.0 == datapath).collect();
+        self.note_gone_ports(datapath, &ports);
         self.ports.of.insert(datapath, ports);
         for end in before.iter().filter(|end| !up.contains(end)) {
             let gone = self.discovery.port_down(*end);
@@ -261,6 +261,22 @@ impl Controller {
                 self.are_ports_new = true;
                 self.probe(end);
             }
+        }
+    }
+
+    /// Rules for hosts are there as long as their ports are: a switch may come back without some, or get them again.
+    fn note_gone_ports(&mut self, datapath: DatapathId, ports: &BTreeMap<PortNo, PortDesc>) {
+        let before = self.ports.of.get(&datapath);
+        if before.is_some_and(|before| before.keys().eq(ports.keys())) {
+            return;
+        }
+        let is_other = |end: &End| before.is_none_or(|ports| ports.contains_key(&end.1)) != ports.contains_key(&end.1);
+        self.are_hosts_new |= self.network.host_ends().iter().any(|(_, end)| end.0 == datapath && is_other(end));
+        let gone = before.into_iter().flat_map(|ports| ports.keys()).filter(|port| !ports.contains_key(port));
+        for port in gone {
+            self.arp.forget_port((datapath, *port));
+            self.room.forget_port((datapath, *port));
+            self.port_samples.remove(&(datapath, *port));
         }
     }
 

@@ -43,6 +43,11 @@ impl Ports {
         self.of.get(&end.0).and_then(|ports| ports.get(&end.1)).is_some_and(PortDesc::is_live)
     }
 
+    /// Whether a port is there, live or not. Those of a switch that has never been seen are.
+    pub(crate) fn may_exist(&self, end: End) -> bool {
+        self.of.get(&end.0).is_none_or(|ports| ports.contains_key(&end.1))
+    }
+
     /// Switches with a live port of which nothing is known.
     pub(crate) fn strangers(&self, network: &Network, discovery: &Discovery) -> BTreeSet<NodeIx> {
         let is_unknown = |end: &End| !discovery.is_link(*end) && !network.has_host_at(*end);
@@ -62,7 +67,7 @@ impl Ports {
         let mut wanted: BTreeMap<End, Behind> = BTreeMap::new();
         for (_, host) in network.current_hosts() {
             let end = (host.known.datapath, host.known.port);
-            if !discovery.is_link(end) {
+            if !discovery.is_link(end) && self.may_exist(end) {
                 wanted.insert(end, Behind::Host);
             }
         }

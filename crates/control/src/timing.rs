@@ -21,6 +21,7 @@ impl Controller {
             self.next_period,
             self.held.values().copied().min(),
             self.claims.next_due(),
+            self.hints.next_due(),
             self.held_answers.next_due(),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
@@ -33,6 +34,7 @@ impl Controller {
         self.find_gone();
         self.believe_claims();
         self.probe_all();
+        self.ask_hinted();
         // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.
         self.are_ports_new = true;
         self.poll_counters();

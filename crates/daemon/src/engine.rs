@@ -20,7 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
-use crate::events::{Happening, dpid};
+use crate::events::{Happening, dpid, limit_name};
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::settings::Settings;
@@ -227,6 +227,10 @@ impl Engine {
             Event::LinkDown { from, to } => tracing::warn!(from = end(from), to = end(to), "link is down"),
             Event::Host(host) => {
                 tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
+            }
+            Event::HostRefused { host, limit } => {
+                let (limit, at) = (limit_name(*limit), (host.datapath, host.port));
+                tracing::warn!(ipv4 = %host.ipv4, at = end(&at), "no room for a host: [limits] {limit} is reached");
             }
             Event::Migrated(tuple) => tracing::debug!(?tuple, "flow moved"),
         }

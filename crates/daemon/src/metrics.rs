@@ -51,6 +51,8 @@ struct ControlCounters {
     polls: Counter,
     stale_samples: Counter,
     flows_untold: Counter,
+    hosts_refused: Counter,
+    questions_dropped: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -120,6 +122,8 @@ impl Metrics {
             polls,
             stale_samples,
             flows_untold,
+            hosts_refused,
+            questions_dropped,
         } = &self.control;
         let counters = [
             ("connections_refused", "Connections refused for want of room", &self.refused_connections),
@@ -136,6 +140,8 @@ impl Metrics {
             ("polls", "Statistics requests sent", polls),
             ("stale_samples", "Counter samples that were not refreshed, and not used", stale_samples),
             ("flows_untold", "First packets and reports of flows beyond the limit", flows_untold),
+            ("hosts_refused", "Packets from hosts beyond the limits of hosts", hosts_refused),
+            ("questions_dropped", "ARP questions for unknown hosts that were not passed on", questions_dropped),
         ];
         for (name, help, counter) in counters {
             self.registry.register(name, help, counter.clone());
@@ -176,6 +182,8 @@ impl Metrics {
         set(&control.polls, tally.polls);
         set(&control.stale_samples, tally.stale_samples);
         set(&control.flows_untold, tally.flows_untold);
+        set(&control.hosts_refused, tally.hosts_refused);
+        set(&control.questions_dropped, tally.questions_dropped);
     }
 
     /// All of it in the text form of OpenMetrics.

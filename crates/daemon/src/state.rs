@@ -56,29 +56,26 @@ struct Host {
     port: u32,
 }
 
-/// Adds remembered hosts to those that are configured, which count where both name an address. A file that is not there
-/// remembers none.
+/// The hosts of a file; one that is not there remembers none.
 ///
 /// # Errors
 /// If the file is there but cannot be used: writing over it might destroy something.
-pub(crate) fn recall(file: &Path, hosts: &mut Vec<KnownHost>) -> Result<(), StateError> {
+fn recall(file: &Path) -> Result<Vec<KnownHost>, StateError> {
     let name = || file.display().to_string();
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(StateError::Read { file: name(), source }),
     };
     let content = |words: String| StateError::Content { file: name(), words };
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| content(error.to_string()))?;
-    for host in remembered.hosts {
+    let host = |host: Host| {
         let mac = config::mac_address(&host.mac).ok_or_else(|| content(format!("`{}` is no address", host.mac)))?;
         let datapath =
             config::datapath(&host.switch).ok_or_else(|| content(format!("`{}` is no switch", host.switch)))?;
-        if !hosts.iter().any(|other| other.ipv4 == host.ipv4) {
-            hosts.push(KnownHost { mac, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) });
-        }
-    }
-    Ok(())
+        Ok(KnownHost { mac, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) })
+    };
+    remembered.hosts.into_iter().map(host).collect()
 }
 
 /// Writes hosts so that the file is whole at every moment.
@@ -132,7 +129,7 @@ async fn next(events: &mut broadcast::Receiver<Happening>) -> bool {
 pub(crate) fn with_remembered(settings: &settings::Settings) -> Result<settings::Settings, StateError> {
     let mut settings = settings.clone();
     if let Some(file) = &settings.state {
-        recall(file, &mut settings.control.hosts)?;
+        settings.control.remembered = recall(file)?;
     }
     Ok(settings)
 }
@@ -147,17 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_come_back_and_configured_ones_count() {
+    fn hosts_come_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("hosts.json");
-        let mut known = vec![host(1, 7)];
-        recall(&file, &mut known).expect("a file that is not there remembers none");
+        assert_eq!(recall(&file).expect("a file that is not there remembers none"), []);
         write(&file, &[host(1, 1), host(2, 2)]).expect("a file");
-        recall(&file, &mut known).expect("hosts");
-        assert_eq!(known, [host(1, 7), host(2, 2)]);
+        assert_eq!(recall(&file).expect("hosts"), [host(1, 1), host(2, 2)]);
         for (text, words) in [("{", "EOF"), ("{\"hosts\": [{}]}", "missing field"), ("[]", "")] {
             fs::write(&file, text).expect("a file");
-            let error = recall(&file, &mut known).unwrap_err().to_string();
+            let error = recall(&file).unwrap_err().to_string();
             assert!(error.contains("does not hold remembered hosts") && error.contains(words), "{error}");
         }
     }

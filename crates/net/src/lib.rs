@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod bisection;
+pub mod document;
 pub mod export;
 pub mod families;
 pub mod import;
@@ -11,6 +12,7 @@ pub mod mistake;
 pub mod paths;
 pub mod random;
 pub mod routes;
+pub mod section;
 pub mod spec;
 pub mod topology;
 pub mod units;

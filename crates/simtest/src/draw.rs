@@ -13,7 +13,9 @@ use crate::plan::{Action, Cable, ControlTraits, CutKind, End, Plan, SwitchTraits
 pub fn draw(seed: u64) -> Plan {
     let topology = topology(&mut Stream::new(seed, "storm.network"));
     let wiring = wiring(&topology, &mut Stream::new(seed, "storm.wiring"));
-    let control = control(&mut Stream::new(seed, "storm.control"));
+    let mut control = control(&mut Stream::new(seed, "storm.control"));
+    // No port has more than one host: the tightest limit there is leaves room for all.
+    control.hosts_per_port = 1 + Stream::new(seed, "storm.room").below(2) as usize;
     let switches = switches(wiring.ports.len(), &mut Stream::new(seed, "storm.switches"));
     let mut rng = Stream::new(seed, "storm.plan");
     let calm_at = between(&mut rng, Time::from_s(15), Time::from_s(50));
@@ -169,6 +171,7 @@ fn control(rng: &mut Stream) -> ControlTraits {
         poll_interval: between(rng, Time::from_ms(300), Time::from_ms(1_500)),
         flow_idle_timeout_s: 1 + rng.below(3) as u16,
         knows_hosts: chance(rng, 50),
+        hosts_per_port: 1,
     }
 }
 
@@ -271,13 +274,16 @@ fn flows(plan: &Plan, rng: &mut Stream) -> Vec<Action> {
 struct Faults<'a> {
     plan: &'a Plan,
     rng: Stream,
+    /// Ports that are lost with tables.
+    ports: Stream,
     moved: BTreeSet<usize>,
     taken: BTreeSet<(usize, PortNo)>,
 }
 
 impl<'a> Faults<'a> {
     fn new(plan: &'a Plan, rng: Stream) -> Faults<'a> {
-        Faults { plan, rng, moved: BTreeSet::new(), taken: BTreeSet::new() }
+        let ports = Stream::new(plan.seed, "storm.ports");
+        Faults { plan, rng, ports, moved: BTreeSet::new(), taken: BTreeSet::new() }
     }
 
     /// Bursts of faults with quiet between them, in which everything has to be served again. Some storms have few kinds.
@@ -338,7 +344,12 @@ impl<'a> Faults<'a> {
                 let is_for_ever = cable >= hosts && chance(&mut self.rng, 8);
                 return Some((What::Cut { cable, kind }, if is_for_ever { Time::MAX } else { lasts }));
             }
-            2 => What::SwitchOff { switch: self.switch(), is_keeping_tables: chance(&mut self.rng, 50) },
+            2 => {
+                let (switch, is_keeping_tables) = (self.switch(), chance(&mut self.rng, 50));
+                let is_losing = chance(&mut self.ports, 40) && !is_keeping_tables;
+                let port = 1 + self.ports.below(u64::from(self.plan.wiring.ports[switch].max(1))) as u32;
+                What::SwitchOff { switch, is_keeping_tables, without: is_losing.then_some(PortNo(port)) }
+            }
             3 => What::Stall { switch: self.switch() },
             4 => {
                 let unnoticed = magnitude(&mut self.rng, Time::from_us(10), Time::from_s(6));

@@ -44,7 +44,12 @@ impl World {
                 self.disturb_cable(cable, self.bounds.healed + self.bounds.react);
                 self.disturb_host_of(cable);
             }
-            What::SwitchOff { switch, is_keeping_tables } => self.power_on(switch, is_keeping_tables),
+            What::SwitchOff { switch, is_keeping_tables, without } => {
+                if !is_keeping_tables {
+                    self.lose_tables(switch, without);
+                }
+                self.power_on(switch);
+            }
             What::Stall { switch } => {
                 self.switches[switch].channel.stalls -= 1;
                 if self.switches[switch].channel.stalls == 0 {
@@ -107,13 +112,29 @@ impl World {
         self.trouble(switch, self.bounds.silence + self.bounds.react);
     }
 
-    fn power_on(&mut self, switch: usize, is_keeping_tables: bool) {
-        let now = self.now;
+    /// A switch forgets everything, and has all its ports but one at most.
+    fn lose_tables(&mut self, switch: usize, without: Option<PortNo>) {
         let state = &mut self.switches[switch];
-        if !is_keeping_tables {
-            state.switch = Switch::new(state.config.clone());
-            self.oracles.foreign.forget(switch);
+        let mut config = state.config.clone();
+        config.ports.retain(|port| Some(port.port) != without);
+        state.switch = Switch::new(config);
+        self.oracles.foreign.forget(switch);
+        let plug = without.and_then(|port| state.plugs[port.0 as usize - 1]);
+        let before = std::mem::replace(&mut state.missing, without.map(|port| (port, plug)));
+        for (plug, is_back) in [(before.and_then(|(_, plug)| plug), true), (plug, false)] {
+            let Some((cable, side)) = plug else { continue };
+            let mut is_dark = [false; 2];
+            is_dark[1 - side] = true;
+            match is_back {
+                true => self.lighten(cable, [true; 2], is_dark),
+                false => self.darken(cable, [true; 2], is_dark),
+            }
+            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
         }
+    }
+
+    fn power_on(&mut self, switch: usize) {
+        let now = self.now;
         let state = &mut self.switches[switch];
         state.off_count -= 1;
         if state.off_count > 0 {
@@ -177,8 +198,12 @@ impl World {
 
     fn move_host(&mut self, host: usize, switch: usize, port: PortNo) {
         let End::Switch(before, old_port) = self.cables[host].ends[1] else { return };
-        // Nothing is plugged into switches without power here: whose port would notice?
+        // Nothing is plugged into switches without power here: whose port would notice? Nor into ports that are not there.
+        let is_missing = |switch: usize, port: PortNo| self.switches[switch].missing.is_some_and(|(at, _)| at == port);
         if !self.switches[switch].is_on || !self.switches[before].is_on {
+            return;
+        }
+        if is_missing(switch, port) || is_missing(before, old_port) {
             return;
         }
         self.switches[before].plugs[old_port.0 as usize - 1] = None;

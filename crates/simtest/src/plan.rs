@@ -78,6 +78,8 @@ pub struct ControlTraits {
     pub flow_idle_timeout_s: u16,
     /// Whether hosts are configured, or learnt when they speak.
     pub knows_hosts: bool,
+    /// Most hosts learnt at one port: no port has more than one, but some make others up.
+    pub hosts_per_port: usize,
 }
 
 /// Which directions of a cable are cut, and who sees it.
@@ -147,6 +149,8 @@ pub enum What {
         switch: usize,
         /// Whether its tables are as before when it is back.
         is_keeping_tables: bool,
+        /// A port it no longer has when it is back without its tables, until it is back without them once more.
+        without: Option<PortNo>,
     },
     /// Nothing passes on a control channel.
     Stall {
@@ -312,13 +316,14 @@ impl Plan {
         let mut lines = vec![
             format!("{} with {} hosts; balancer {}", self.wiring.name, self.wiring.hosts, self.balancer),
             format!(
-                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}; calm at {}",
+                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port; calm at {}",
                 control.echo_interval,
                 control.echo_timeout,
                 control.discovery_interval,
                 control.link_timeout,
                 control.poll_interval,
                 if control.knows_hosts { "configured" } else { "learnt" },
+                control.hosts_per_port,
                 self.calm_at
             ),
         ];
@@ -336,8 +341,9 @@ impl Plan {
                 let [a, b] = self.wiring.cables[*cable].ends;
                 format!("cable {a} - {b} is cut ({kind:?})")
             }
-            What::SwitchOff { switch, is_keeping_tables } => {
-                format!("s{switch} is off, its tables {}", if *is_keeping_tables { "kept" } else { "lost" })
+            What::SwitchOff { switch, is_keeping_tables, without } => {
+                let port = without.map_or_else(String::new, |port| format!(", and port {} with them", port.0));
+                format!("s{switch} is off, its tables {}{port}", if *is_keeping_tables { "kept" } else { "lost" })
             }
             What::Stall { switch } => format!("the channel of s{switch} stalls"),
             What::Break { switch, unnoticed } => {

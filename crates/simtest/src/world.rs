@@ -182,6 +182,8 @@ pub(crate) struct SwitchState {
     /// Whether it has power.
     pub(crate) is_on: bool,
     pub(crate) off_count: u32,
+    /// A port it does not have at the moment, and what is plugged in there.
+    pub(crate) missing: Option<(PortNo, Option<(usize, usize)>)>,
     pub(crate) channel: Channel,
     /// Cable and side of each port, by number less one.
     pub(crate) plugs: Vec<Option<(usize, usize)>>,
@@ -344,6 +346,9 @@ impl World {
             poll_interval: traits.poll_interval,
             flow_idle_timeout_s: traits.flow_idle_timeout_s,
             flows_max: usize::MAX,
+            remembered: Vec::new(),
+            hosts_max: self.hosts.len() * 2,
+            hosts_per_port: traits.hosts_per_port,
             // Another life of the controller may divide flows in another way than the one before.
             spread: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
                 3 => control::Spread::Shuffled,
@@ -511,6 +516,7 @@ impl SwitchState {
             config,
             is_on: true,
             off_count: 0,
+            missing: None,
             channel: Channel::default(),
             plugs: vec![None; plan.wiring.ports[switch] as usize],
             timer: Time::MAX,

@@ -23,6 +23,7 @@ impl Controller {
         while let Some(why) = self.questions.pop_front() {
             self.ask(why);
         }
+        self.network.vacate();
         self.follow_placements();
         self.advance();
         self.dispatch();
@@ -43,7 +44,7 @@ impl Controller {
         if std::mem::take(&mut self.are_hosts_new) {
             self.are_ports_new = true;
             let before = self.fabric.tickets();
-            let left = self.base.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            let left = self.base.set_hosts(self.compiler, &self.network, &self.ports, &mut self.fabric);
             left.iter().for_each(|address| self.pairs.close(*address, &mut self.fabric));
             let waiting = self.fabric.tickets_since(&before);
             left.into_iter().for_each(|address| self.base.moves.wait(self.now, address, waiting.clone()));

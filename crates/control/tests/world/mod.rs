@@ -479,7 +479,17 @@ pub fn fat_tree() -> Topology {
     net::spec::parse("fat-tree:k=4").expect("a fat-tree")
 }
 
-fn make_switch(topology: &Topology, node: NodeIx, (max_entries, max_groups): (u32, u32)) -> Switch {
+fn make_switch(topology: &Topology, node: NodeIx, limits: (u32, u32)) -> Switch {
+    make_switch_without(topology, node, limits, None)
+}
+
+/// A switch that may lack one of its ports.
+pub fn make_switch_without(
+    topology: &Topology,
+    node: NodeIx,
+    (max_entries, max_groups): (u32, u32),
+    without: Option<PortNo>,
+) -> Switch {
     let datapath = DatapathId(address::datapath_of(node));
     let port = |number: usize| PortDesc {
         port: PortNo(number as u32 + 1),
@@ -491,7 +501,7 @@ fn make_switch(topology: &Topology, node: NodeIx, (max_entries, max_groups): (u3
     };
     Switch::new(switch::Config {
         datapath,
-        ports: (0..topology.out_links(node).len()).map(port).collect(),
+        ports: (0..topology.out_links(node).len()).map(port).filter(|port| Some(port.port) != without).collect(),
         tables: 4,
         max_entries,
         max_groups,

@@ -1,18 +1,15 @@
 //! Configuration files.
 
-mod section;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use control::Spread;
+use net::document::{Data, Document, Layout};
 use net::mistake::{FileError, Place};
+use net::section::Section;
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
-use toml::de::DeTable;
-
-use section::{Section, Source};
 
 use crate::balancer;
 use crate::settings::{LogFormat, Settings, Tls};
@@ -39,12 +36,32 @@ const LIMITS: &[&str] = &[
     "messages_per_s",
     "accepts_per_s",
     "flows",
+    "hosts",
+    "hosts_per_port",
     "output_bytes",
     "write_timeout",
 ];
 const LINKS: &[&str] = &["capacity"];
 const LINK: &[&str] = &["switch", "port", "capacity"];
 const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
+
+static LAYOUT: Layout = Layout { keys: known, flat: &[] };
+
+fn known(section: &str) -> Option<Vec<&'static str>> {
+    let keys = match section {
+        "" => TOP,
+        "tls" => TLS,
+        "http" => HTTP,
+        "control" => CONTROL,
+        "limits" => LIMITS,
+        "links" => LINKS,
+        "link" => LINK,
+        "host" => HOST,
+        "log" => LOG,
+        _ => &[],
+    };
+    Some(keys.to_vec())
+}
 
 /// Reads a file; files it names are found from its folder.
 ///
@@ -63,26 +80,21 @@ pub fn load(file: &Path) -> Result<Settings, FileError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileError> {
-    let source = Source { name: name.to_owned(), text: text.into() };
-    let table = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        let place = Place::Text { file: name.to_owned(), text: source.text.clone(), span };
-        FileError::new(place, "", error.message().trim().replace('\n', ", "))
-    })?;
-    let top = Section::top(&source, table.get_ref(), TOP)?;
+    let document = Document::parse(name, text, &LAYOUT)?;
+    let top = Section::top(&document)?;
     let mut settings = Settings::default();
     set(&mut settings.listen, address(&top, "listen")?);
     if let Some(text) = top.text("balancer")? {
         settings.balancer = balancer::parse(text).map_err(|error| top.error("balancer", error.to_string()))?;
     }
     settings.state = top.text("state")?.map(|file| folder.join(file));
-    settings.tls = tls(&top.section("tls", TLS)?, folder)?;
-    let http = top.section("http", HTTP)?;
+    settings.tls = tls(&top.section("tls")?, folder)?;
+    let http = top.section("http")?;
     match http.text("listen")? {
         Some("off") => settings.http = None,
         _ => settings.http = address(&http, "listen")?.or(settings.http),
     }
-    let log = top.section("log", LOG)?;
+    let log = top.section("log")?;
     if let Some(form) = log.choice("format", &["text", "json"])? {
         settings.log.format = [LogFormat::Text, LogFormat::Json][form];
     }
@@ -91,9 +103,12 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
-    let limits = top.section("limits", LIMITS)?;
+    let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
-    set(&mut settings.control.flows_max, limits.count("flows", 1..=100_000_000)?.map(|count| count as usize));
+    let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));
+    set(&mut settings.control.flows_max, most("flows", 100_000_000)?);
+    set(&mut settings.control.hosts_max, most("hosts", 1_000_000)?);
+    set(&mut settings.control.hosts_per_port, most("hosts_per_port", 1_000_000)?);
     Ok(settings)
 }
 
@@ -122,13 +137,13 @@ fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
 fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
     set(&mut config.seed, top.count("seed", 0..=u64::MAX)?);
     set(&mut config.owner, top.count("owner", 1..=0xffff)?.map(|owner| owner as u16));
-    let section = top.section("control", CONTROL)?;
-    set(&mut config.echo_interval, section.quantity("echo_interval")?);
-    set(&mut config.echo_timeout, section.quantity("echo_timeout")?);
-    set(&mut config.discovery_interval, section.quantity("discovery_interval")?);
-    set(&mut config.link_timeout, section.quantity("link_timeout")?);
-    set(&mut config.poll_interval, section.quantity("poll_interval")?);
-    if let Some(timeout) = section.quantity::<Time>("flow_idle_timeout")? {
+    let section = top.section("control")?;
+    set(&mut config.echo_interval, section.above_zero("echo_interval")?);
+    set(&mut config.echo_timeout, section.above_zero("echo_timeout")?);
+    set(&mut config.discovery_interval, section.above_zero("discovery_interval")?);
+    set(&mut config.link_timeout, section.above_zero("link_timeout")?);
+    set(&mut config.poll_interval, section.above_zero("poll_interval")?);
+    if let Some(timeout) = section.above_zero::<Time>("flow_idle_timeout")? {
         let seconds = timeout.as_ps() / Time::from_s(1).as_ps();
         if Time::from_s(seconds) != timeout || !(1..=65_535).contains(&seconds) {
             let error = section.error("flow_idle_timeout", format!("{timeout} is not 1 to 65535 whole seconds"));
@@ -148,15 +163,15 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
     if let Some(spread) = section.choice("spread", &["auto", "switch", "shuffled"])? {
         config.spread = [Spread::Auto, Spread::Switch, Spread::Shuffled][spread];
     }
-    set(&mut config.default_capacity, top.section("links", LINKS)?.quantity("capacity")?);
-    for link in top.sections("link", LINK)? {
-        let capacity: Option<Bandwidth> = link.quantity("capacity")?;
+    set(&mut config.default_capacity, top.section("links")?.above_zero("capacity")?);
+    for link in top.sections("link")? {
+        let capacity: Option<Bandwidth> = link.above_zero("capacity")?;
         let capacity = capacity.ok_or_else(|| link.missing("capacity"))?;
         if config.capacities.insert(end(&link)?, capacity).is_some() {
             return Err(link.error("port", "has a capacity already, earlier in the file"));
         }
     }
-    for host in top.sections("host", HOST)? {
+    for host in top.sections("host")? {
         let (datapath, port) = end(&host)?;
         let mac = host.required::<String>("mac", "text")?;
         let wrong = || host.error("mac", format!("`{mac}` is not an Ethernet address"));
@@ -171,9 +186,20 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
 }
 
 fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), FileError> {
-    let datapath = DatapathId(section.datapath("switch")?);
+    let datapath = DatapathId(switch(section, "switch")?);
     let port = section.count("port", 1..=u64::from(PortNo::MAX.0))?.ok_or_else(|| section.missing("port"))?;
     Ok((datapath, PortNo(port as u32)))
+}
+
+/// The number of a switch: a number, or text of hexadecimal digits, in pairs with colons or not.
+fn switch(section: &Section<'_>, key: &str) -> Result<u64, FileError> {
+    match section.get(key).map(|value| &value.data) {
+        None => Err(section.missing(key)),
+        Some(Data::Text(text)) => datapath(text)
+            .ok_or_else(|| section.error(key, format!("`{text}` is not the number of a switch")))
+            .map_err(|error| error.with_hint("write up to 16 hexadecimal digits, such as \"00000000000000a1\"")),
+        Some(_) => Ok(section.count(key, 0..=u64::MAX)?.unwrap_or_default()),
+    }
 }
 
 /// The number of a switch from hexadecimal digits, in pairs with colons or not, with `0x` or not.
@@ -200,9 +226,9 @@ fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> R
     let rate = |key| Ok::<_, FileError>(section.count(key, 100..=100_000_000)?.map(|count| count as u32));
     set(&mut limits.messages_per_s, rate("messages_per_s")?);
     set(&mut limits.accepts_per_s, rate("accepts_per_s")?);
-    set(&mut limits.handshake_timeout, section.quantity("handshake_timeout")?);
-    set(&mut limits.write_timeout, section.quantity("write_timeout")?);
-    if let Some(bytes) = section.quantity::<Bytes>("output_bytes")? {
+    set(&mut limits.handshake_timeout, section.above_zero("handshake_timeout")?);
+    set(&mut limits.write_timeout, section.above_zero("write_timeout")?);
+    if let Some(bytes) = section.above_zero::<Bytes>("output_bytes")? {
         // One message has to fit, and a daemon's memory is not without end.
         let range = 1 << 20..=1 << 32;
         if !range.contains(&bytes.as_u64()) {

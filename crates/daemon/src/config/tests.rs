@@ -30,6 +30,8 @@ handshake_timeout = "2s"
 messages_per_s = 2000
 accepts_per_s = 500
 flows = 5000
+hosts = 300
+hosts_per_port = 20
 output_bytes = "2MB"
 write_timeout = "3s"
 [links]
@@ -64,7 +66,7 @@ fn every_key_is_read() {
     assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
     assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
-    assert_eq!(config.flows_max, 5000);
+    assert_eq!((config.flows_max, config.hosts_max, config.hosts_per_port), (5000, 300, 20));
     assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
     assert_eq!(settings.log.format, LogFormat::Json);
 }
@@ -89,8 +91,8 @@ fn mistakes_name_line_and_key_and_what_would_do() {
         ),
         (
             "[control]\necho_interval = 5",
-            "a.toml:2: control.echo_interval: must be a quantity with its unit, not a number",
-            "5s",
+            "a.toml:2: control.echo_interval: 5 has no unit",
+            "write the number with its unit, in quotes",
         ),
         ("[control]\necho_interval = \"0s\"", "a.toml:2: control.echo_interval: must be above zero", ""),
         ("[control]\necho_timeout = \"1s\"", "a.toml:2: control.echo_timeout: 1s is not above echo_interval", ""),
@@ -104,7 +106,7 @@ fn mistakes_name_line_and_key_and_what_would_do() {
         ("[[link]]\nswitch = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.switch: ", "hexadecimal"),
         ("[[link]]\nswitch = 1\nport = 0\ncapacity = \"1Gbps\"", "a.toml:3: link.0.port: 0 is not from 1", ""),
         ("link = 3", "a.toml:1: link: must be a list of tables", "[[link]]"),
-        ("seed = -1", "a.toml:1: seed: -1 is not from 0", ""),
+        ("seed = -1", "a.toml:1: seed: -1 is not 0 or more", ""),
         ("a = = 1", "a.toml:1: ", ""),
         ("[limits]\nmessages_per_s = 10", "a.toml:2: limits.messages_per_s: 10 is not from 100 to ", ""),
         ("[limits]\noutput_bytes = \"1B\"", "a.toml:2: limits.output_bytes: ", ""),
@@ -120,6 +122,8 @@ fn numbers_of_switches_are_written_in_many_ways() {
     for text in ["a1", "0xa1", "00000000000000a1", "00:00:00:00:00:00:00:a1"] {
         assert_eq!(datapath(text), Some(0xa1), "{text}");
     }
+    let largest = "[[link]]\nswitch = 18446744073709551615\nport = 1\ncapacity = \"1Gbps\"";
+    assert!(read(largest).unwrap().control.capacities.contains_key(&(DatapathId(u64::MAX), PortNo(1))));
     for text in ["", "0x", "g", "00000000000000000", "-1"] {
         assert_eq!(datapath(text), None, "{text}");
     }

@@ -228,6 +228,10 @@ pub(crate) struct Statistics {
     pub(crate) stale_samples: u64,
     /// First packets and reports of flows beyond the limit of flows: the balancer was not told.
     pub(crate) flows_untold: u64,
+    /// Packets from hosts beyond the limits of hosts.
+    pub(crate) hosts_refused: u64,
+    /// Questions for unknown hosts (ARP) that were not passed on: asked a moment ago, or more than a port may ask.
+    pub(crate) questions_dropped: u64,
 }
 
 /// A balancer with its parameters.
@@ -431,6 +435,8 @@ impl Statistics {
             moves: tally.moves,
             stale_samples: tally.stale_samples,
             flows_untold: tally.flows_untold,
+            hosts_refused: tally.hosts_refused,
+            questions_dropped: tally.questions_dropped,
         }
     }
 }

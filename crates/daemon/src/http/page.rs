@@ -82,6 +82,15 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     for (name, value) in figures {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
+    // What should not happen is shown when it does.
+    let refused = [
+        ("flows not told of", statistics.flows_untold),
+        ("packets of hosts refused", statistics.hosts_refused),
+        ("ARP questions dropped", statistics.questions_dropped),
+    ];
+    for (name, value) in refused.into_iter().filter(|(_, value)| *value > 0) {
+        let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
+    }
     out.push_str("</dl></section>\n");
     table(
         &mut out,

@@ -15,7 +15,7 @@ use tokio_stream::{Stream, StreamExt};
 use utoipa::ToSchema;
 
 use super::model::End;
-use crate::events::{Happening, dpid};
+use crate::events::{Happening, dpid, limit_name};
 use crate::server::Handle;
 
 /// Something is sent this often, so that whoever is in between does not take the stream for dead.
@@ -57,6 +57,17 @@ pub(super) enum EventModel {
         mac: String,
         /// Where it is.
         at: End,
+    },
+    /// There is no room for a host that spoke. Told once for a port, or for the network, until there is room again.
+    HostRefused {
+        /// Its IPv4 address.
+        ipv4: String,
+        /// Its Ethernet address.
+        mac: String,
+        /// Where it is.
+        at: End,
+        /// Which of `[limits]` is reached: `hosts` or `hosts_per_port`.
+        limit: String,
     },
     /// A flow goes by another path now.
     FlowMoved {
@@ -134,6 +145,12 @@ impl EventModel {
                 mac: host.mac.to_string(),
                 at: End::new((host.datapath, host.port)),
             },
+            Happening::Event(Event::HostRefused { host, limit }) => EventModel::HostRefused {
+                ipv4: host.ipv4.to_string(),
+                mac: host.mac.to_string(),
+                at: End::new((host.datapath, host.port)),
+                limit: limit_name(*limit).to_owned(),
+            },
             Happening::Event(Event::Migrated(tuple)) => EventModel::FlowMoved { flow: FlowName::new(tuple) },
             Happening::Event(Event::Refused { datapath, error, words }) => {
                 EventModel::Refused { switch: dpid(*datapath), error: format!("{error:?}"), words: words.clone() }
@@ -151,6 +168,7 @@ impl EventModel {
             EventModel::LinkUp { .. } => "link_up",
             EventModel::LinkDown { .. } => "link_down",
             EventModel::Host { .. } => "host",
+            EventModel::HostRefused { .. } => "host_refused",
             EventModel::FlowMoved { .. } => "flow_moved",
             EventModel::Refused { .. } => "refused",
             EventModel::ReportAbove { .. } => "report_above",

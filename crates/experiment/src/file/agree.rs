@@ -5,10 +5,10 @@ use net::mistake::FileError;
 use net::words::hint;
 
 use super::Experiment;
-use super::document::Data;
-use super::section::Section;
 use crate::agreement::Terms;
 use crate::claims::{Metric, Window};
+use net::document::Data;
+use net::section::Section;
 
 /// Reads the section; what it does not say is as in [`Terms::default`].
 pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Terms, FileError> {

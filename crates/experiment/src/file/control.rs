@@ -3,8 +3,8 @@
 use net::{Bandwidth, Time};
 use sim::{Boot, ControlConfig, HashSeeds};
 
-use super::section::Section;
 use net::mistake::FileError;
+use net::section::Section;
 
 /// Reads the section.
 pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError> {

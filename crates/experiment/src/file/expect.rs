@@ -4,10 +4,10 @@ use net::Time;
 use net::words::hint;
 
 use super::Experiment;
-use super::document::{At, Data};
-use super::section::{Section, number};
 use crate::claims::{Claim, Comparison, Metric, Selection, Window};
+use net::document::{At, Data};
 use net::mistake::FileError;
+use net::section::{Section, number};
 
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
 

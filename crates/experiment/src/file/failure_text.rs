@@ -1,6 +1,6 @@
 //! Failures on one line: `link-rate:20%,fraction=0.2`, as `--failure` and lists of texts write them.
 
-use super::document::{At, Data, Document, Entry, Table, Value};
+use net::document::{At, Data, Document, Entry, Table, Value};
 use net::mistake::FileError;
 
 /// Turns every text among the failures of a document into the table it stands for.
@@ -69,7 +69,7 @@ fn data(key: &str, value: &str) -> Data {
         return Data::Text(value.to_owned());
     }
     match (value.parse::<i64>(), value.parse::<f64>()) {
-        (Ok(number), _) => Data::Integer(number),
+        (Ok(number), _) => Data::Integer(number.into()),
         (_, Ok(number)) if number.is_finite() => Data::Real(number),
         _ => Data::Text(value.to_owned()),
     }

@@ -3,8 +3,8 @@
 use net::{LinkIx, NodeIx, NodeKind, Stream, Tier, Time, Topology, words};
 use sim::{Failure, FailureKind};
 
-use super::section::Section;
 use net::mistake::FileError;
+use net::section::Section;
 
 const KINDS: [&str; 8] = [
     "link-down",

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::document::Document;
-use super::section::Section;
+use net::document::Document;
 use net::mistake::{FileError, Place};
+use net::section::Section;
 
 /// The words of an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Headline {
         let text = std::fs::read_to_string(path).map_err(|error| {
             FileError::new(Place::File(name.clone()), "", "cannot read the experiment file").with_cause(error)
         })?;
-        let document = Document::parse(&name, &text)?;
+        let document = Document::parse(&name, &text, &super::keys::LAYOUT)?;
         let top = Section::top(&document)?;
         let words = match (top.text("title")?, top.text("question")?) {
             (Some(words), _) | (None, Some(words)) => words,

@@ -1,5 +1,7 @@
 //! Every key an experiment file can have, with its meaning: checked against, suggested from, and printed.
 
+use net::document::Layout;
+
 /// One key of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -191,8 +193,19 @@ pub const KEYS: &[Key] = &[
     key("expect", "reason", "text", "none", "shown if the claim is not reproduced: what was found by looking at the packets"),
 ];
 
+/// What experiment files look like.
+pub(crate) static LAYOUT: Layout = Layout { keys: known, flat: &["sweep", "table.variants"] };
+
+fn known(section: &str) -> Option<Vec<&'static str>> {
+    match section {
+        "" => Some(names("").into_iter().chain(sections()).collect()),
+        "sweep" => None,
+        _ => Some(names(section)),
+    }
+}
+
 /// Names of the keys of a section.
-pub(crate) fn names(section: &str) -> Vec<&'static str> {
+fn names(section: &str) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect()
 }
 

@@ -25,7 +25,6 @@
 mod agree;
 mod control;
 mod describe;
-mod document;
 mod expect;
 mod failure_text;
 mod failures;
@@ -33,7 +32,6 @@ mod headline;
 mod inputs;
 mod keys;
 mod network;
-mod section;
 mod settings;
 mod sweep;
 mod table;
@@ -60,9 +58,9 @@ use crate::agreement::Terms;
 use crate::claims::Claim;
 use crate::summary::Measure;
 
-use document::{At, Data, Document, Value};
 use inputs::Inputs;
-use section::Section;
+use net::document::{At, Data, Document, Value};
+use net::section::Section;
 
 /// A checked experiment.
 #[derive(Clone, Debug)]
@@ -207,7 +205,7 @@ impl Experiment {
         overrides: &[Override],
         extent: Extent,
     ) -> Result<Experiment, FileError> {
-        let mut document = Document::parse(file, text)?;
+        let mut document = Document::parse(file, text, &keys::LAYOUT)?;
         let is_reduced = extent == Extent::Representative && document.root.contains_key("table");
         match extent {
             Extent::Whole => table::check(&document)?,

@@ -6,8 +6,8 @@ use net::Topology;
 use net::import::{self, Coordinates, ImportOptions};
 
 use super::inputs::Inputs;
-use super::section::Section;
 use net::mistake::FileError;
+use net::section::Section;
 
 const IMPORT_KEYS: [&str; 6] = ["rate", "delay", "coordinates", "hosts_per_node", "host_rate", "host_delay"];
 

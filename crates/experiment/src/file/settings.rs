@@ -7,11 +7,11 @@ use sim::{
 };
 
 use super::control::control;
-use super::document::Data;
 use super::failures;
-use super::section::Section;
 use super::transport::transport;
+use net::document::Data;
 use net::mistake::FileError;
+use net::section::Section;
 
 /// Reads everything of a run that is neither network nor traffic.
 pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
@@ -127,7 +127,7 @@ fn priority_sizes(section: &Section<'_>) -> Result<Vec<u64>, FileError> {
     if items.len() > 7 {
         return Err(section.error("priority_sizes", "there are 8 traffic classes: 7 sizes at most"));
     }
-    let size = |item: &crate::file::document::Value| match &item.data {
+    let size = |item: &net::document::Value| match &item.data {
         Data::Text(text) => text.parse::<Bytes>().map(Bytes::as_u64).ok(),
         _ => None,
     };

@@ -1,8 +1,8 @@
 //! The `[sweep]` section: further axes, each a key of the rest of the file with a list of values.
 
-use super::document::{Data, Document, Value};
-use super::section::Section;
+use net::document::{Data, Document, Value};
 use net::mistake::FileError;
+use net::section::Section;
 
 /// Axes an experiment has anyway.
 const OWN_AXES: [&str; 11] = [

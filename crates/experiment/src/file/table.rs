@@ -3,9 +3,9 @@
 //! A matrix needs one or a few points of each experiment, with fewer flows and seeds than the experiment itself. The
 //! section is turned into values of the rest of the file, so that what was run is an ordinary experiment again.
 
-use super::document::{Data, Document, Entry, Value};
-use super::section::Section;
+use net::document::{Data, Document, Entry, Value};
 use net::mistake::FileError;
+use net::section::Section;
 
 /// Keys of the section and what they stand for.
 const STANDS_FOR: [(&str, &str); 3] = [("loads", "traffic.load"), ("flows", "traffic.flows"), ("seeds", "seeds")];

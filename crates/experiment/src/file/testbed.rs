@@ -2,8 +2,8 @@
 
 use net::Time;
 
-use super::section::Section;
 use net::mistake::FileError;
+use net::section::Section;
 
 /// How a run is made on an emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use traffic::{
 };
 
 use super::inputs::Inputs;
-use super::section::{Section, number};
 use super::traffic_sources;
 use net::mistake::FileError;
+use net::section::{Section, number};
 
 /// What is sent in one variant of an experiment.
 #[derive(Clone, Debug)]

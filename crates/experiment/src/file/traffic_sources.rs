@@ -8,11 +8,11 @@ use traffic::{
     TrainingOptions,
 };
 
-use super::document::Data;
 use super::inputs::Inputs;
-use super::section::Section;
 use super::traffic_plan::{ReadTraffic, TrafficPlan};
+use net::document::Data;
 use net::mistake::FileError;
+use net::section::Section;
 
 /// A source of traffic: the key that chooses it, and the other keys it takes.
 pub(crate) struct Source {
@@ -80,7 +80,7 @@ pub(crate) fn read(
 }
 
 fn texts<'a>(section: &Section<'a>, key: &str) -> Result<Vec<&'a str>, FileError> {
-    let text = |value: &'a super::document::Value| match &value.data {
+    let text = |value: &'a net::document::Value| match &value.data {
         Data::Text(text) => Ok(text.as_str()),
         _ => {
             let message = format!("must be text in quotes, not {}", value.kind());

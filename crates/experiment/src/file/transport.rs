@@ -3,9 +3,9 @@
 use net::Bandwidth;
 use sim::{Dcqcn, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
 
-use super::document::Data;
-use super::section::Section;
+use net::document::Data;
 use net::mistake::FileError;
+use net::section::Section;
 
 /// Kinds as files name them.
 const KINDS: [&str; 6] = ["newreno", "dctcp", "cubic", "udp", "spray", "rdma"];

@@ -2,6 +2,7 @@
 
 use super::plot::{self, Axes, BOUND, Curve, GREY, Group, Raster, Scale, Shape, Stroke, Unit, Value};
 use super::stats::{self, pooled_cdf};
+use super::switches::time_title;
 use super::text::{self, esc, join, put};
 use super::view::{Detail, Entry, Panel, View, ranked_by};
 use crate::statistics::stat;
@@ -244,7 +245,7 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
         }
         let axes = Axes {
             label: format!("Utilisation of {} links over time for {}", tier.name, few_names(panel)),
-            x_title: "Simulated time",
+            x_title: time_title(view),
             y_title: "Utilisation",
             y: Scale::linear(0.0, 1.0, Unit::Share),
         };
@@ -292,7 +293,7 @@ pub(super) fn heat_maps(panel: &Panel<'_>, view: &View<'_>) -> String {
         let strips: Vec<Raster> = strips.iter().map(|strip| padded(strip, end_us / own_end_us)).collect();
         let label = format!("Load of each link over time under {}", entry.balancer);
         let x = Scale::exact(0.0, end_us, Unit::Micros);
-        let picture = plot::heat(&label, &x, "Simulated time", &strips, top);
+        let picture = plot::heat(&label, &x, time_title(view), &strips, top);
         let caption = format!("{}{}", swatch(entry.colour), esc(entry.balancer));
         out.push_str(&figure(&picture, "", &caption));
     }

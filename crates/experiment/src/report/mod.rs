@@ -11,6 +11,7 @@ mod figures;
 mod matrix;
 mod plot;
 mod stats;
+mod switches;
 mod tables;
 pub(crate) mod text;
 mod verdict;
@@ -132,6 +133,7 @@ fn sweep(out: &mut String, view: &View<'_>, variant: &str) {
 fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
     put!(out, "<section class=\"panel\" id=\"{}\">\n<h2>{}</h2>\n", panel.id, esc(&panel.title()));
     out.push_str(&tables::results(panel));
+    out.push_str(&switches::faults(panel));
     block(out, "Completion times", "", &figures::distributions(panel, view));
     block(out, "By flow size", "", &figures::by_size(panel));
     let seed = panel.entries.iter().find_map(|entry| entry.details.first()).map(|(run, _)| run.seed);

@@ -2,6 +2,7 @@
 
 use super::figures::swatch;
 use super::plot::base64;
+use super::switches;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
 use crate::statistics;
@@ -255,13 +256,15 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
     let has_controller = panel.entries.iter().flat_map(|entry| &entry.runs).any(|run| run.packets.to_controller > 0);
     headings.extend(has_controller.then(|| "+\u{a0}to\u{a0}controller".into()));
     headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
+    // Where nothing was lost there is no cause to name.
+    headings.extend(causes.is_empty().then(|| "+\u{a0}dropped".into()));
     headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
     let packets = panel.rivals().into_iter().map(|entry| {
         let sum = |of: &dyn Fn(&PacketCounts) -> u64| entry.runs.iter().map(|run| of(&run.packets)).sum::<u64>();
         let lost = causes.iter().map(|cause| sum(&|p| p.dropped.get(*cause).copied().unwrap_or(0)));
         let taken = has_controller.then(|| sum(&|p| p.to_controller));
         let arrived = [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(taken);
-        arrived.chain(lost).chain([sum(&|p| p.in_flight)]).collect()
+        arrived.chain(lost).chain(causes.is_empty().then_some(0)).chain([sum(&|p| p.in_flight)]).collect()
     });
     out.push_str(&ledger("Packets", &headings, panel, packets));
     out.push_str("</div>\n");
@@ -271,8 +274,8 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
 fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
     let mut causes: Vec<&str> = Vec::new();
     for run in panel.entries.iter().flat_map(|entry| &entry.runs) {
-        for cause in run.packets.dropped.keys() {
-            if !causes.contains(&cause.as_str()) {
+        for (cause, lost) in &run.packets.dropped {
+            if *lost > 0 && !causes.contains(&cause.as_str()) {
                 causes.push(cause);
             }
         }
@@ -310,6 +313,7 @@ pub(super) fn setting(view: &View<'_>) -> String {
     let stated = |key: &str| matches!(key, "title" | "question");
     let rows: Vec<(String, String)> = view.summary.setting.iter().filter(|(key, _)| !stated(key)).cloned().collect();
     out.push_str(&pairs("Common to all runs", &rows));
+    out.push_str(&switches::machine(view));
     out.push_str("</div>\n</section>\n");
     out
 }
@@ -335,18 +339,22 @@ pub(super) fn repeat(view: &View<'_>) -> String {
     seeds.dedup();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
     let name = file_name(&summary.experiment);
+    let is_real = switches::is_real(view);
+    let run = if is_real { "testbed run" } else { "run" };
     let mut out = String::from("<section id=\"repeat\"><h2>How to repeat this</h2>\n");
     put!(
         out,
-        "<ol><li>Take anabranch <b>{}</b>.</li>\n<li>Save the experiment file: <a download=\"{name}\" href=\"data:text/plain;base64,{}\">{name}</a>.</li>\n<li>Run it: <code>anabranch run {name}</code></li></ol>\n",
+        "<ol><li>Take anabranch <b>{}</b>.</li>\n<li>Save the experiment file: <a download=\"{name}\" href=\"data:text/plain;base64,{}\">{name}</a>.</li>\n<li>Run it: <code>anabranch {run} {name}</code></li></ol>\n",
         esc(&summary.anabranch),
         base64(summary.file.as_bytes())
     );
-    put!(
-        out,
-        "<p>Seeds: {}. The same file and seeds give the same numbers, to the last digit, on any number of cores.</p>\n",
-        esc(&seeds.join(", "))
-    );
+    let same = match is_real {
+        true => {
+            "The same file and seeds give the same flows and failures. Real switches on a real machine take their own time: the numbers differ a little from run to run."
+        }
+        false => "The same file and seeds give the same numbers, to the last digit, on any number of cores.",
+    };
+    put!(out, "<p>Seeds: {}. {same}</p>\n", esc(&seeds.join(", ")));
     put!(
         out,
         "<details class=\"file\"><summary>The experiment file, in full</summary><pre>{}</pre></details>\n",

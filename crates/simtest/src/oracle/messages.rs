@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use openflow::{ConnectionId, Envelope, ErrorKind, FlowModFailed, GroupModFailed, Message, Xid};
+use openflow::{
+    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, Xid,
+};
 
 use crate::report::Oracle;
 use crate::world::World;
@@ -113,6 +115,7 @@ impl World {
     pub(crate) fn switch_handles(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
         let number = envelope.xid;
         let is_asking = is_request(&envelope.message);
+        self.oracle_missing_port(switch, &envelope.message);
         self.oracles.messages.asked = Some((connection, number, false));
         self.switches[switch].switch.handle(self.now, connection, envelope);
         self.after_switch(switch, None);
@@ -120,6 +123,21 @@ impl World {
             self.fail(Oracle::Messages, || format!("s{switch} does not answer number {}", number.0));
         }
         self.oracles.messages.asked = None;
+    }
+
+    /// No rule is written for a host at a port that a switch does not have. Ports come and go with a switch's power only, so
+    /// that whoever is connected knows them.
+    fn oracle_missing_port(&mut self, switch: usize, message: &Message) {
+        let Message::FlowMod(change) = message else { return };
+        let is_written =
+            matches!(change.command, FlowModCommand::Add | FlowModCommand::Modify | FlowModCommand::ModifyStrict);
+        let Some((port, Some((cable, _)))) = self.switches[switch].missing.filter(|_| is_written) else { return };
+        let leaves = |action: &Action| matches!(action, Action::Output { port: to, .. } if *to == port);
+        let is_named = change.match_.in_port == Some(port) || change.instructions.apply.iter().any(leaves);
+        if is_named && cable < self.hosts.len() {
+            let words = crate::words::flow_mod(change);
+            self.fail(Oracle::Messages, || format!("s{switch} is to have a rule for a port it does not have: {words}"));
+        }
     }
 
     /// Whether one event made the controller send too much: then it is not asked further.

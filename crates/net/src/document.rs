@@ -1,4 +1,5 @@
-//! An experiment file as a tree of values that know where they were written: parsed, overridden, rendered.
+//! A file a user wrote in TOML (an experiment, a configuration) as a tree of values that know where they were written: parsed,
+//! overridden, rendered. [`crate::section`] reads typed values from it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,11 +8,11 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use net::mistake::{FileError, Place};
+use crate::mistake::{FileError, Place};
 
 /// Where a key or value was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum At {
+pub enum At {
     /// These bytes of the file.
     Span(Range<usize>),
     /// This argument, such as `--set seeds=3`.
@@ -20,43 +21,71 @@ pub(crate) enum At {
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub struct Value {
+    /// The value.
     pub data: Data,
+    /// Where it was written.
     pub at: At,
 }
 
 /// The values TOML has, dates left out: no key takes one.
 #[derive(Clone, Debug)]
-pub(crate) enum Data {
+pub enum Data {
+    /// Text.
     Text(String),
-    Integer(i64),
+    /// A whole number. TOML has 64 bits and a sign; numbers of switches are unsigned ones.
+    Integer(i128),
+    /// A number that is finite.
     Real(f64),
+    /// `true` or `false`.
     Flag(bool),
+    /// A list.
     List(Vec<Value>),
+    /// A table.
     Table(Table),
 }
 
 /// A table by key, in the order of its keys.
-pub(crate) type Table = BTreeMap<String, Entry>;
+pub type Table = BTreeMap<String, Entry>;
 
 /// What stands at a key.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
+    /// Where the key was written.
     pub key_at: At,
+    /// The value.
     pub value: Value,
+}
+
+/// What files of a kind look like.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The keys of a section, and of the top of the file (an empty name) with its sections; `None` for a section that may
+    /// have any.
+    pub keys: fn(&str) -> Option<Vec<&'static str>>,
+    /// Tables whose keys are dotted keys of the rest of the file.
+    pub flat: &'static [&'static str],
 }
 
 /// The file: its name and text, for messages, and the tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub struct Document {
+    /// Name of the file.
     pub name: String,
+    /// All of it.
     pub text: Arc<str>,
+    /// What files of its kind look like.
+    pub layout: &'static Layout,
+    /// The top of the file.
     pub root: Table,
 }
 
 impl Document {
     /// Reads the text of a file.
-    pub fn parse(name: &str, text: &str) -> Result<Document, FileError> {
+    ///
+    /// # Errors
+    /// It is no TOML, or has a value that no key takes.
+    pub fn parse(name: &str, text: &str, layout: &'static Layout) -> Result<Document, FileError> {
         let text: Arc<str> = text.into();
         let table = DeTable::parse(&text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
@@ -64,7 +93,7 @@ impl Document {
             let message = error.message().trim().replace('\n', ", ");
             FileError::new(place, "", message)
         })?;
-        let mut document = Document { name: name.to_owned(), text: text.clone(), root: Table::new() };
+        let mut document = Document { name: name.to_owned(), text: text.clone(), layout, root: Table::new() };
         document.root = convert_table(&document, table.get_ref(), "", &At::Span)?;
         Ok(document)
     }
@@ -83,6 +112,9 @@ impl Document {
     }
 
     /// Applies one override written as `key=value`; `argument` is how the user wrote the whole option.
+    ///
+    /// # Errors
+    /// As [`Document::put`], and a value that no key takes.
     pub fn set(&mut self, key: &str, value: &str, argument: &str) -> Result<(), FileError> {
         let argument: Arc<str> = argument.into();
         let at = At::Argument(argument.clone());
@@ -97,14 +129,17 @@ impl Document {
     }
 
     /// Puts a value at a dotted key; tables on the way are made, lists of tables are entered by position.
+    ///
+    /// # Errors
+    /// The key is none, or leads through something that is no table.
     pub fn put(&mut self, key: &str, value: Value) -> Result<(), FileError> {
         let at = value.at.clone();
         if key.split('.').any(|part| part.trim().is_empty()) {
             return Err(self.error(&at, key, "is not a key").with_hint("write `key=value`, such as `seeds=3`"));
         }
-        // The sweep is kept flat: its keys are dotted keys of the rest of the file.
-        let parts: Vec<&str> = match key.strip_prefix("sweep.") {
-            Some(axis) => vec!["sweep", axis],
+        let axis = |flat: &&'static str| Some((*flat, key.strip_prefix(*flat)?.strip_prefix('.')?));
+        let parts: Vec<&str> = match self.layout.flat.iter().find_map(axis) {
+            Some((flat, axis)) => flat.split('.').chain([axis]).collect(),
             None => key.split('.').map(str::trim).collect(),
         };
         let wrong = self.error(&at, key, "goes through something that is not a table");
@@ -112,6 +147,9 @@ impl Document {
     }
 
     /// Adds a value to the list at a key of the top, which is made where there is none.
+    ///
+    /// # Errors
+    /// There is something else at the key.
     pub fn append(&mut self, key: &str, value: Value) -> Result<(), FileError> {
         let at = value.at.clone();
         let entry = self.root.entry(key.to_owned()).or_insert_with(|| Entry {
@@ -167,11 +205,9 @@ fn convert_table(
         let name = key.get_ref().to_string();
         let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let value = convert(document, value.get_ref(), &inner, at(value.span()), at)?;
-        if SETS_OF_AXES
-            .iter()
-            .any(|axes| path == *axes || path.strip_prefix(axes).is_some_and(|rest| rest.starts_with('.')))
-        {
-            flatten_sweep(&mut out, name, at(key.span()), value);
+        let is_in = |flat: &&str| path == *flat || path.strip_prefix(flat).is_some_and(|rest| rest.starts_with('.'));
+        if document.layout.flat.iter().any(is_in) {
+            flatten(&mut out, name, at(key.span()), value);
         } else {
             out.insert(name, Entry { key_at: at(key.span()), value });
         }
@@ -179,11 +215,8 @@ fn convert_table(
     Ok(out)
 }
 
-/// Tables whose keys are dotted keys of the rest of the file.
-const SETS_OF_AXES: [&str; 2] = ["sweep", "table.variants"];
-
 /// `[sweep.transport] min_rto = […]` is kept as `"transport.min_rto" = […]`.
-fn flatten_sweep(out: &mut Table, name: String, key_at: At, value: Value) {
+fn flatten(out: &mut Table, name: String, key_at: At, value: Value) {
     match value.data {
         Data::Table(inner) => {
             for (key, entry) in inner {
@@ -206,9 +239,9 @@ fn convert(
     let data = match value {
         DeValue::String(text) => Data::Text(text.to_string()),
         DeValue::Boolean(flag) => Data::Flag(*flag),
-        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => Data::Integer(number),
-            Err(_) => return Err(document.error(&here, path, "the number is too large")),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&number) => Data::Integer(number),
+            _ => return Err(document.error(&here, path, "the number is too large")),
         },
         DeValue::Float(number) => match number.as_str().parse::<f64>() {
             Ok(number) if number.is_finite() => Data::Real(number),
@@ -330,21 +363,23 @@ mod tests {
     const TEXT: &str = "name = \"a \\\"b\\\"\"\nseeds = [1, 2]\n[traffic]\nload = 0.5\n[[failure]]\nat = \"1ms\"\n\
                         [sweep]\ntransport.min_rto = [\"5ms\"]\n\"host.resequencing\" = [\"on\"]\n";
 
+    const LAYOUT: Layout = Layout { keys: |_| None, flat: &["sweep"] };
+
     fn rendered(document: &Document) -> String {
         document.render(&|_, _| 0)
     }
 
     #[test]
     fn rendering_is_a_fixed_point() {
-        let once = rendered(&Document::parse("t", TEXT).unwrap());
-        assert_eq!(rendered(&Document::parse("t", &once).unwrap()), once);
+        let once = rendered(&Document::parse("t", TEXT, &LAYOUT).unwrap());
+        assert_eq!(rendered(&Document::parse("t", &once, &LAYOUT).unwrap()), once);
         assert!(once.contains("\"transport.min_rto\" = [\"5ms\"]"), "{once}");
         assert!(once.contains("[[failure]]\nat = \"1ms\""), "{once}");
     }
 
     #[test]
     fn overrides_reach_every_depth() {
-        let mut document = Document::parse("t", TEXT).unwrap();
+        let mut document = Document::parse("t", TEXT, &LAYOUT).unwrap();
         for (key, value) in [
             ("traffic.load", "[0.1, 0.2]"),
             ("stop.until", "10s"),
@@ -363,14 +398,14 @@ mod tests {
 
     #[test]
     fn syntax_errors_name_the_line() {
-        let error = Document::parse("bad.toml", "a = 1\nb = = 2\n").unwrap_err();
+        let error = Document::parse("bad.toml", "a = 1\nb = = 2\n", &LAYOUT).unwrap_err();
         assert_eq!(error.place.to_string(), "bad.toml:2");
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_is_quoted_so_that_it_comes_back(text in ".{0,30}") {
-            let document = Document::parse("t", &format!("a = {}", quote(&text))).unwrap();
+            let document = Document::parse("t", &format!("a = {}", quote(&text)), &LAYOUT).unwrap();
             let Data::Text(back) = &document.root["a"].value.data else { panic!("not text") };
             proptest::prop_assert_eq!(back, &text);
         }

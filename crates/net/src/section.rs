@@ -1,16 +1,15 @@
-//! Reading one table of an experiment file: typed values, each mistake with its place and key.
+//! Reading one table of a [`Document`]: typed values, each mistake with its place and key.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use net::{Bytes, UnitError, words::hint};
-
-use super::document::{At, Data, Document, Table, Value};
-use super::keys;
-use net::mistake::FileError;
+use crate::document::{At, Data, Document, Table, Value};
+use crate::mistake::FileError;
+use crate::{Bytes, UnitError, words::hint};
 
 /// A table being read; a table that is not there reads as empty.
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
+    /// The file.
     pub document: &'a Document,
     /// Dotted path, such as `failure.0`; empty for the top of the file.
     path: String,
@@ -20,27 +19,32 @@ pub(crate) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// The top of the file; unknown sections and keys are refused.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn top(document: &'a Document) -> Result<Section<'a>, FileError> {
         let top = Section { document, path: String::new(), table: Some(&document.root), at: At::Span(0..0) };
-        let mut known = keys::names("");
-        known.extend(keys::sections());
-        top.check_keys(&known)?;
+        top.check_as("")?;
         Ok(top)
     }
 
     /// A table of the top; its keys are checked.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn section(&self, name: &'static str) -> Result<Section<'a>, FileError> {
         let section = match self.get(name) {
             None => Section { document: self.document, path: name.to_owned(), table: None, at: self.at.clone() },
             Some(value) => self.table(name.to_owned(), value)?,
         };
-        if name != "sweep" {
-            section.check_keys(&keys::names(name))?;
-        }
+        section.check_as(name)?;
         Ok(section)
     }
 
     /// A list of tables of the top, each checked as `name`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn sections(&self, name: &'static str) -> Result<Vec<Section<'a>>, FileError> {
         let Some(value) = self.get(name) else { return Ok(Vec::new()) };
         let Data::List(items) = &value.data else {
@@ -49,13 +53,16 @@ impl<'a> Section<'a> {
         let mut sections = Vec::new();
         for (ix, item) in items.iter().enumerate() {
             let section = self.table(format!("{name}.{ix}"), item)?;
-            section.check_keys(&keys::names(name))?;
+            section.check_as(name)?;
             sections.push(section);
         }
         Ok(sections)
     }
 
     /// A value that must be a table, such as a ramp of `switch.ecn`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn table(&self, path: String, value: &'a Value) -> Result<Section<'a>, FileError> {
         match &value.data {
             Data::Table(table) => {
@@ -65,7 +72,14 @@ impl<'a> Section<'a> {
         }
     }
 
+    fn check_as(&self, name: &str) -> Result<(), FileError> {
+        (self.document.layout.keys)(name).map_or(Ok(()), |known| self.check_keys(&known))
+    }
+
     /// Refuses keys that are not `known`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), FileError> {
         for (key, entry) in self.table.into_iter().flatten() {
             if !known.contains(&key.as_str()) {
@@ -79,6 +93,10 @@ impl<'a> Section<'a> {
     /// The value at a key, if it is there.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.table?.get(key).map(|entry| &entry.value)
+    }
+    /// Whether the table is there.
+    pub fn is_there(&self) -> bool {
+        self.table.is_some()
     }
     /// Whether the key is there.
     pub fn has(&self, key: &str) -> bool {
@@ -112,6 +130,9 @@ impl<'a> Section<'a> {
     }
 
     /// Text.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -119,7 +140,25 @@ impl<'a> Section<'a> {
             Some(value) => Err(self.kind_error(key, value, "text in quotes")),
         }
     }
+    /// Text that stands for something.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
+    pub fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, FileError> {
+        let parse = |text: &str| text.parse().map_err(|_| self.error(key, format!("`{text}` is not {what}")));
+        self.text(key)?.map(parse).transpose()
+    }
+    /// The same where it must be there.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
+    pub fn required<T: FromStr>(&self, key: &str, what: &str) -> Result<T, FileError> {
+        self.parsed(key, what)?.ok_or_else(|| self.missing(key))
+    }
     /// `true` or `false`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -128,6 +167,9 @@ impl<'a> Section<'a> {
         }
     }
     /// A whole number in a range.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, FileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let Data::Integer(number) = value.data else {
@@ -139,11 +181,17 @@ impl<'a> Section<'a> {
         }
     }
     /// The same, of 32 bits.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn count32(&self, key: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, FileError> {
         let range = u64::from(*range.start())..=u64::from(*range.end());
         Ok(self.count(key, range)?.map(|count| count as u32))
     }
     /// A number above 0, up to `max`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn positive(&self, key: &str, max: f64) -> Result<Option<f64>, FileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = number(value).ok_or_else(|| self.kind_error(key, value, "a number"))?;
@@ -154,6 +202,9 @@ impl<'a> Section<'a> {
         Err(self.error(key, format!("{number} is not {wanted}")))
     }
     /// A quantity with its unit, such as a time or a bandwidth.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn quantity<T: FromStr<Err = UnitError>>(&self, key: &str) -> Result<Option<T>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -169,6 +220,9 @@ impl<'a> Section<'a> {
         }
     }
     /// A quantity above zero.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn above_zero<T>(&self, key: &str) -> Result<Option<T>, FileError>
     where
         T: FromStr<Err = UnitError> + Default + PartialEq,
@@ -179,6 +233,9 @@ impl<'a> Section<'a> {
         }
     }
     /// A size in bytes in a range.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn size(&self, key: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, FileError> {
         let Some(bytes) = self.quantity::<Bytes>(key)? else { return Ok(None) };
         match u32::try_from(bytes.as_u64()) {
@@ -187,6 +244,9 @@ impl<'a> Section<'a> {
         }
     }
     /// The position of a word in `words`.
+    ///
+    /// # Errors
+    /// What is there is something else, with its place and what would do.
     pub fn choice(&self, key: &str, words: &[&str]) -> Result<Option<usize>, FileError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().position(|word| *word == text) {
@@ -207,7 +267,7 @@ impl<'a> Section<'a> {
 }
 
 /// A value as a real number.
-pub(crate) fn number(value: &Value) -> Option<f64> {
+pub fn number(value: &Value) -> Option<f64> {
     match value.data {
         Data::Integer(number) => Some(number as f64),
         Data::Real(number) => Some(number),

@@ -1,0 +1,72 @@
+//! What only runs on real switches tell: what was done to the network, and what it lost by that.
+
+use super::figures::swatch;
+use super::tables::pairs;
+use super::text::{esc, put};
+use super::view::{Entry, Panel, View};
+use crate::summary::{Fault, Testbed};
+
+/// Whether runs were made on real switches: their time is real, and no two are the same.
+pub(super) fn is_real(view: &View<'_>) -> bool {
+    view.summary.runs.iter().any(|run| run.testbed.is_some())
+}
+
+/// What an axis of time shows.
+pub(super) fn time_title(view: &View<'_>) -> &'static str {
+    if is_real(view) { "Time" } else { "Simulated time" }
+}
+
+/// Every failure of a panel's runs, with its losses.
+pub(super) fn faults(panel: &Panel<'_>) -> String {
+    let of = |entry: &Entry<'_>, run: &crate::summary::RunSummary, fault: &Fault| {
+        let gap = if fault.longest_gap_us > 0.0 {
+            format!("{:.0}\u{a0}ms", fault.longest_gap_us / 1e3)
+        } else {
+            "–".into()
+        };
+        format!(
+            "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{:.2}\u{a0}s</td><td>{}</td><td>{}</td><td>{gap}</td></tr>\n",
+            swatch(entry.colour),
+            esc(entry.balancer),
+            run.seed,
+            fault.at_us / 1e6,
+            esc(&fault.what),
+            fault.lost
+        )
+    };
+    let mut rows = String::new();
+    for entry in &panel.entries {
+        for run in &entry.runs {
+            let faults = run.testbed.iter().flat_map(|testbed| &testbed.faults);
+            faults.for_each(|fault| rows.push_str(&of(entry, run, fault)));
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<h3>What was done to the network</h3>\n<p>UDP packets lost, and the longest silence of a flow, from then until what is in the \
+         next row. A silence is told from 10 ms on.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What was done\">",
+    );
+    out.push_str("<table>\n<thead><tr><th scope=\"col\">Balancer</th>");
+    for heading in ["Seed", "At", "What", "Packets lost", "Longest silence"] {
+        put!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    put!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n");
+    out
+}
+
+/// The machine and its programs, and the proof that they lose nothing by themselves.
+pub(super) fn machine(view: &View<'_>) -> String {
+    let Some(testbed) = view.summary.runs.iter().find_map(|run| run.testbed.as_ref()) else { return String::new() };
+    let Testbed { versions, datapath, source, proof_sent, proof_packets_per_s, .. } = testbed;
+    let mut rows: Vec<(String, String)> =
+        versions.iter().map(|(name, version)| (name.clone(), version.clone())).collect();
+    rows.push(("datapath".into(), format!("Open vSwitch, {datapath}")));
+    rows.push(("traffic source".into(), source.clone()));
+    if *proof_sent > 0 {
+        let proof = format!("{proof_sent} packets at {proof_packets_per_s:.0}/s beforehand, none lost");
+        rows.push(("proof".into(), proof));
+    }
+    pairs("Real switches (first run)", &rows)
+}
