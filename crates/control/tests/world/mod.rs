@@ -12,7 +12,8 @@ use balance::central::{
 };
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::{
-    ConnectionId, DatapathId, Description, FromController, Headers, MacAddr, PortDesc, PortNo, ToController, frame,
+    ConnectionId, DatapathId, Description, FlowStats, FromController, Headers, MacAddr, PortDesc, PortNo, ToController,
+    frame,
 };
 use switch::{HashFields, Select, Switch};
 
@@ -437,7 +438,8 @@ impl World {
             for entry in &mut entries {
                 (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0);
             }
-            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab);
+            let is_left = |entry: &FlowStats| self.controller.is_counting_rule(switch.datapath(), entry);
+            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_left(entry));
             let desired = self.controller.desired_entries(switch.datapath());
             let surplus = entries.iter().find(|entry| !desired.contains(entry));
             let missing = desired.iter().find(|entry| !entries.contains(entry));
@@ -445,6 +447,18 @@ impl World {
             assert!(entries == desired, "{:?}: the order differs", switch.datapath());
             let groups: Vec<_> = switch.groups().into_iter().filter(|group| group.group.0 >> 16 == 0xa7ab).collect();
             assert_eq!(groups, self.controller.desired_groups(switch.datapath()), "{:?}", switch.datapath());
+        }
+        for (tuple, datapath) in self.controller.counted_flows() {
+            let is_of = |entry: &FlowStats| {
+                let match_ = &entry.match_;
+                (match_.ipv4_src.map(|src| src.value), match_.ipv4_dst.map(|dst| dst.value))
+                    == (Some(tuple.src), Some(tuple.dst))
+                    && (match_.tcp_src.or(match_.udp_src), match_.tcp_dst.or(match_.udp_dst))
+                        == (Some(tuple.src_port), Some(tuple.dst_port))
+                    && self.controller.is_counting_rule(datapath, entry)
+            };
+            let switch = self.switches.values().find(|switch| switch.datapath() == datapath).expect("its switch");
+            assert!(switch.entries().iter().any(is_of), "{tuple:?} is not counted on {datapath:?}");
         }
     }
 
