@@ -32,6 +32,9 @@ use crate::{Config, Event, Output, Spread, Tally};
 /// them.
 const GET_TO_KNOW: Time = Time::from_ms(1000);
 
+/// Outputs whose memory is kept when there are none: a network that starts makes many at once, and no more later.
+const OUTPUTS_KEPT: usize = 2_048;
+
 /// The controller.
 pub struct Controller {
     pub(crate) config: Config,
@@ -188,7 +191,11 @@ impl Controller {
         if self.outputs.is_empty() && self.is_stirred {
             self.think();
         }
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() && self.outputs.capacity() > OUTPUTS_KEPT {
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// When [`Controller::handle_timeout`] wants to be called.

@@ -75,7 +75,7 @@ pub struct Config {
     pub poll_interval: Time,
     /// Idle timeout of rules that count flows (first packets), s.
     pub flow_idle_timeout_s: u16,
-    /// Most flows the balancer is told of at once, where first packets or agents tell of them. Others go by the base like flows
+    /// Most flows the balancer is told of at once, where first packets or agents tell of them; some 200 bytes each. Others go by the base like flows
     /// that were not noticed. Switches count them all the same, and when there is room again the balancer is told of those
     /// that a poll finds; agents report theirs again.
     pub flows_max: usize,
@@ -115,7 +115,7 @@ impl Default for Config {
             link_timeout: Time::from_s(35),
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
-            flows_max: 100_000,
+            flows_max: 32_768,
             hosts_max: 10_000,
             hosts_per_port: 256,
             spread: Spread::Switch,

@@ -149,10 +149,9 @@ impl Controller {
         self.event(Event::LinkUp { from, to });
         // Whatever seemed to be a host there was seen through the link.
         for end in [from, to] {
-            if self.network.retire_at(end) {
-                self.are_hosts_new = true;
-            }
-            self.drop_counters_of(end);
+            let had_hosts = self.network.retire_at(end);
+            self.are_hosts_new |= had_hosts;
+            self.drop_counters_of(end, had_hosts);
         }
         self.are_ports_new = true;
         // The way back may have been probed before this side listened.

@@ -113,6 +113,9 @@ pub(crate) struct Counted {
     /// By number of the flow.
     marks: Vec<Mark>,
     uncountable: Uncountable,
+    /// Ports that rules of an earlier life were found for. Hosts are behind them, unless these were seen through a switch that
+    /// was not known.
+    found: BTreeSet<End>,
 }
 
 impl Counted {
@@ -314,6 +317,8 @@ impl Controller {
             return;
         }
         let counters: Vec<FlowStats> = rules.extract_if(.., |rule| self.is_counting_rule(datapath, rule)).collect();
+        let ports = counters.iter().filter_map(|rule| Some((datapath, rule.match_.in_port?)));
+        self.flows.soft.found.extend(ports);
         let is_here = |rule: &&FlowStats| {
             let at = rule.match_.in_port.map(|port| (datapath, port));
             at.zip(tuple_of(&rule.match_)).is_some_and(|(at, tuple)| self.ends_at(&tuple, at).is_some())
@@ -352,8 +357,8 @@ impl Controller {
         self.delete_counters(None);
     }
     /// A port turned out to lead to a switch: what comes from there is not from a host.
-    pub(crate) fn drop_counters_of(&mut self, at: End) {
-        if self.is_by_first_packets() {
+    pub(crate) fn drop_counters_of(&mut self, at: End, had_hosts: bool) {
+        if self.is_by_first_packets() && (self.flows.soft.found.remove(&at) || had_hosts) {
             self.delete_counters(Some(at));
         }
     }

@@ -144,6 +144,8 @@ pub struct World {
     pub to_hosts: Vec<(HostIx, Vec<u8>)>,
     /// Every message to a switch, in order.
     pub sent: Vec<(Time, NodeIx, openflow::Message)>,
+    /// Number of the latest message to each switch.
+    pub last_xid: BTreeMap<NodeIx, openflow::Xid>,
     pub connections: BTreeMap<NodeIx, ConnectionId>,
     pub link_down: BTreeSet<LinkIx>,
     /// Extra delay of the channel of a switch.
@@ -183,6 +185,7 @@ impl World {
             packets: Vec::new(),
             to_hosts: Vec::new(),
             sent: Vec::new(),
+            last_xid: BTreeMap::new(),
             connections: BTreeMap::new(),
             link_down: BTreeSet::new(),
             stall: BTreeMap::new(),
@@ -346,6 +349,7 @@ impl World {
             }
             Happening::ToSwitch(node, connection, envelope) => {
                 self.sent.push((self.now, node, envelope.message.clone()));
+                self.last_xid.insert(node, envelope.xid);
                 self.switches.get_mut(&node).expect("a switch").handle(self.now, connection, envelope);
                 self.drain_switch(node, None);
             }
