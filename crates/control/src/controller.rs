@@ -392,11 +392,8 @@ impl Controller {
             // What shows probes to the controller is there only now.
             Message::BarrierReply if self.fabric.switch(node).barrier(xid) => self.probe_soon(),
             Message::Error { kind, .. } => self.refused(connection, datapath, node, xid, kind),
-            Message::FlowRemoved(removed) => {
-                if !self.counter_removed(datapath, &removed) {
-                    self.fabric.switch(node).removed(&removed);
-                }
-            }
+            Message::FlowRemoved(removed) if self.counter_removed(datapath, &removed) => {}
+            Message::FlowRemoved(removed) => self.fabric.switch(node).removed(&removed),
             Message::MultipartReply { reply, has_more } => self.counters(datapath, xid, reply, has_more),
             _ => {}
         }

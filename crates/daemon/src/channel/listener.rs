@@ -54,7 +54,7 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// The span is for what is logged here: entering it whenever something comes would cost a tenth of handling a message.
+/// The span is for what is logged here: entered whenever the task runs it would cost a hundredth of handling a message.
 async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>, span: Span) {
     span.in_scope(|| tracing::debug!("connected"));
     let why = converse(&hub, &peer, stream, tls).await;
