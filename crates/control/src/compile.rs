@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | 65000 | LLDP | to the controller, nowhere else |
 //! | 64900 | ARP | to the controller, which answers; nothing is ever flooded |
-//! | 300 | a flow that is counted (addresses, or the five-tuple) | counts; as from a host; table 1 |
+//! | 300 | a flow that is counted (addresses, or the five-tuple; its port, if known by its first packet) | counts; as from a host; table 1 |
 //! | 200 | TCP or UDP from a port with a host, where first packets are wanted | a copy to the controller; as from a host; table 1 |
 //! | 100 | IPv4 from a port with a host | as from a host; table 1 |
 //! | 20 | IPv4 from a port with nothing known behind it | a copy to the controller; as from a host; table 1 |
@@ -126,6 +126,13 @@ impl Compiler {
     pub(crate) fn counter(self, tuple: &FiveTuple, idle_timeout_s: u16) -> Entry {
         let (key, wanted) = self.classify(300, tuple_match(tuple), from_host(Vec::new()));
         (key, Wanted { cookie: self.cookie(Purpose::Count), idle_timeout_s, ..wanted })
+    }
+
+    /// Counts a flow known by its first packet, where its source is ([`crate::soft`]).
+    pub(crate) fn counter_at(self, tuple: &FiveTuple, port: PortNo, idle_timeout_s: u16) -> Entry {
+        let (key, wanted) = self.counter(tuple, idle_timeout_s);
+        let match_ = Match { in_port: Some(port), ..key.match_ };
+        (RuleKey { match_, ..key }, wanted)
     }
 
     fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource, LinkLoad, Placements, Why};
 use core::net::Ipv4Addr;
 use net::{Bandwidth, FiveTuple, NodeIx, Stream, Time, Topology};
-use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController};
+use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController, Xid};
 
 use crate::base::Base;
-use crate::compile::{Compiler, Purpose, tuple_of};
+use crate::compile::Compiler;
 use crate::discovery::{Discovery, Status};
 use crate::fabric::Fabric;
 use crate::flows::{Flows, News};
@@ -23,6 +23,7 @@ use crate::pins::Pins;
 use crate::ports::Ports;
 use crate::room::Room;
 use crate::session::{Reaction, Session};
+use crate::soft::PollOut;
 use crate::spread::Means;
 use crate::stats::Sample;
 use crate::{Config, Event, Output, Spread, Tally};
@@ -30,6 +31,9 @@ use crate::{Config, Event, Output, Spread, Tally};
 /// How long a controller that meets a switch with rules of an earlier life waits to know the network before it judges
 /// them.
 const GET_TO_KNOW: Time = Time::from_ms(1000);
+
+/// Outputs whose memory is kept when there are none: a network that starts makes many at once, and no more later.
+const OUTPUTS_KEPT: usize = 2_048;
 
 /// The controller.
 pub struct Controller {
@@ -59,7 +63,8 @@ pub struct Controller {
     pub(crate) flows: Flows,
     pub(crate) port_samples: BTreeMap<End, [Sample; 2]>,
     pub(crate) load: Vec<LinkLoad>,
-    pub(crate) polls_out: BTreeSet<DatapathId>,
+    pub(crate) polls_out: BTreeMap<DatapathId, PollOut>,
+    pub(crate) next_poll_number: u32,
     pub(crate) fabric: Fabric,
     pub(crate) base: Base,
     pairs: Pairs,
@@ -117,7 +122,8 @@ impl Controller {
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
             port_samples: BTreeMap::new(),
             load: Vec::new(),
-            polls_out: BTreeSet::new(),
+            polls_out: BTreeMap::new(),
+            next_poll_number: 0,
             fabric: Fabric::new(config.owner),
             base: Base::default(),
             pairs: Pairs::default(),
@@ -185,7 +191,11 @@ impl Controller {
         if self.outputs.is_empty() && self.is_stirred {
             self.think();
         }
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() && self.outputs.capacity() > OUTPUTS_KEPT {
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// When [`Controller::handle_timeout`] wants to be called.
@@ -253,12 +263,16 @@ impl Controller {
         self.is_stirred = true;
     }
 
-    /// Puts a message on a connection.
-    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) {
-        if let Some(session) = self.sessions.get_mut(&connection) {
-            let envelope = session.seal(message);
-            self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
-        }
+    /// Puts a message on a connection; its number, if the connection is there.
+    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) -> Option<Xid> {
+        let envelope = self.sessions.get_mut(&connection)?.seal(message);
+        let xid = envelope.xid;
+        self.push(connection, envelope);
+        Some(xid)
+    }
+    /// Puts a message that has its number on a connection.
+    pub(crate) fn push(&mut self, connection: ConnectionId, envelope: Envelope) {
+        self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
     }
     pub(crate) fn event(&mut self, event: Event) {
         self.outputs.push_back(Output::Event(event));
@@ -271,13 +285,19 @@ impl Controller {
         let Envelope { xid, message } = envelope;
         match session.receive(self.now, xid, &message) {
             Reaction::Nothing => {}
-            Reaction::Send(messages) => messages.into_iter().for_each(|message| self.send(connection, message)),
+            Reaction::Send(messages) => {
+                for message in messages {
+                    self.send(connection, message);
+                }
+            }
             Reaction::Answer(message) => {
                 let envelope = Envelope { xid, message };
                 self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
             }
             Reaction::Close(last_words) => {
-                last_words.into_iter().for_each(|message| self.send(connection, message));
+                if let Some(message) = last_words {
+                    self.send(connection, message);
+                }
                 self.close(connection);
             }
             Reaction::Ready => self.ready(connection),
@@ -314,7 +334,7 @@ impl Controller {
     fn ready(&mut self, connection: ConnectionId) {
         let session = self.sessions.get_mut(&connection).expect("the session that got ready");
         let datapath = session.features.expect("a ready session has features").datapath;
-        let (rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
+        let (mut rules, groups) = (std::mem::take(&mut session.rules), std::mem::take(&mut session.groups));
         let (ports, is_partial) = (session.ports.clone(), session.is_partial);
         let manufacturer = session.manufacturer.clone();
         if self.connections.is_empty() {
@@ -335,8 +355,7 @@ impl Controller {
         for (key, wanted) in self.compiler.always() {
             self.fabric.set((node, key, Some(wanted)));
         }
-        let present = rules.iter().filter_map(|rule| tuple_of(&rule.match_)).collect();
-        self.questions.extend(self.flows.missing(node, &present).into_iter().map(Why::FlowEnded));
+        self.survey_counters(datapath, node, &mut rules);
         let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
         self.fabric.switch(node).set_means(means);
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
@@ -372,17 +391,10 @@ impl Controller {
             }
             // What shows probes to the controller is there only now.
             Message::BarrierReply if self.fabric.switch(node).barrier(xid) => self.probe_soon(),
-            Message::Error { kind, .. } => self.refused(datapath, node, xid, kind),
-            Message::FlowRemoved(removed) => {
-                self.fabric.switch(node).removed(&removed);
-                if removed.cookie & crate::compile::PURPOSE_MASK == self.compiler.cookie(Purpose::Count)
-                    && let Some(tuple) = tuple_of(&removed.match_)
-                {
-                    let ended = self.flows.idled(&tuple, removed.bytes);
-                    self.questions.extend(ended.map(Why::FlowEnded));
-                }
-            }
-            Message::MultipartReply { reply, has_more } => self.counters(datapath, reply, has_more),
+            Message::Error { kind, .. } => self.refused(connection, datapath, node, xid, kind),
+            Message::FlowRemoved(removed) if self.counter_removed(datapath, &removed) => {}
+            Message::FlowRemoved(removed) => self.fabric.switch(node).removed(&removed),
+            Message::MultipartReply { reply, has_more } => self.counters(datapath, xid, reply, has_more),
             _ => {}
         }
     }
@@ -393,12 +405,20 @@ impl Controller {
         self.discovery.want_round(self.now.saturating_add(soon));
     }
 
-    fn refused(&mut self, datapath: DatapathId, node: NodeIx, xid: openflow::Xid, error: ErrorKind) {
+    fn refused(
+        &mut self,
+        connection: ConnectionId,
+        datapath: DatapathId,
+        node: NodeIx,
+        xid: openflow::Xid,
+        error: ErrorKind,
+    ) {
+        if self.counter_refused(connection, xid) {
+            let words = "a flow is not counted; it is tried again after its idle timeout".to_owned();
+            return self.event(Event::Refused { datapath, error, words });
+        }
         let words = match self.fabric.switch(node).refused(xid) {
             Some(refusal) => {
-                let counted = refusal.key.filter(|key| key.table == crate::compile::CLASSIFY);
-                let uncounted = counted.and_then(|key| self.flows.refused(self.now, &tuple_of(&key.match_)?));
-                self.questions.extend(uncounted.map(Why::FlowEnded));
                 let is_taken = error == ErrorKind::GroupModFailed(openflow::GroupModFailed::GroupExists);
                 if let Some(group) = refusal.group.filter(|_| is_taken) {
                     self.fabric.switch(node).taken(group);

@@ -1,6 +1,6 @@
 //! The flows the balancer is told of, and the counters behind them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use balance::central::{FlowFacts, FlowId, FlowSource, FlowTable};
 use net::{FiveTuple, NodeIx, Time};
@@ -8,6 +8,7 @@ use net::{FiveTuple, NodeIx, Time};
 use crate::compile::Compiler;
 use crate::fabric::Fabric;
 use crate::network::Network;
+use crate::soft::Counted;
 use crate::stats::{Reading, Sample};
 
 /// What counting has shown.
@@ -26,10 +27,10 @@ pub(crate) struct Flows {
     samples: BTreeMap<FiveTuple, Sample>,
     /// Bytes a flow had sent before it was counted.
     before: BTreeMap<FiveTuple, u64>,
-    /// Rules that count, with their switches.
+    /// Rules that count and are the controller's, with their switches.
     counters: BTreeMap<FiveTuple, NodeIx>,
-    /// Flows a switch would not count, and until when that is not tried again.
-    uncountable: BTreeMap<FiveTuple, Time>,
+    /// Of flows known by their first packets.
+    pub(crate) soft: Counted,
     pub(crate) stale: u64,
 }
 
@@ -42,7 +43,7 @@ impl Flows {
             samples: BTreeMap::new(),
             before: BTreeMap::new(),
             counters: BTreeMap::new(),
-            uncountable: BTreeMap::new(),
+            soft: Counted::default(),
             stale: 0,
         }
     }
@@ -89,28 +90,6 @@ impl Flows {
         if let Some(node) = self.counters.remove(tuple) {
             fabric.set((node, compiler.counter(tuple, 0).0, None));
         }
-    }
-
-    /// The first packet of a flow, where the balancer wants those.
-    pub(crate) fn first_packet(
-        &mut self,
-        now: Time,
-        compiler: Compiler,
-        tuple: FiveTuple,
-        network: &Network,
-        fabric: &mut Fabric,
-    ) -> Option<FlowId> {
-        if self.source != FlowSource::FirstPackets || self.table.find(&tuple).is_some() {
-            return None;
-        }
-        self.uncountable.retain(|_, until| now < *until);
-        if self.uncountable.contains_key(&tuple) {
-            return None; // Without a rule that idles out nobody would tell when it is over.
-        }
-        let facts = facts(now, tuple, 0, None, network)?;
-        let edge = network.host(facts.src)?.edge;
-        self.count(compiler, tuple, edge, self.idle_timeout_s, fabric);
-        Some(self.table.insert(facts))
     }
 
     /// An agent reports a flow; it is counted from now on if counters are wanted.
@@ -170,30 +149,6 @@ impl Flows {
         is_over.then_some(News::Ended(flow))
     }
 
-    /// A counting rule of a flow idled out.
-    pub(crate) fn idled(&mut self, tuple: &FiveTuple, bytes: u64) -> Option<FlowId> {
-        let flow = self.table.find(tuple).filter(|_| self.source == FlowSource::FirstPackets)?;
-        self.table.get_mut(flow)?.bytes = bytes;
-        Some(flow)
-    }
-
-    /// The switch would not count a flow. One known by its first packet is as good as over: its end would not be noticed.
-    pub(crate) fn refused(&mut self, now: Time, tuple: &FiveTuple) -> Option<FlowId> {
-        let flow = self.table.find(tuple).filter(|_| self.source == FlowSource::FirstPackets)?;
-        let pause = Time::from_s(u64::from(self.idle_timeout_s.max(1)));
-        self.uncountable.insert(*tuple, now.saturating_add(pause));
-        Some(flow)
-    }
-
-    /// Flows counted at a switch by rules that idle out, and are not in `present`: they idled out unnoticed.
-    pub(crate) fn missing(&self, node: NodeIx, present: &BTreeSet<FiveTuple>) -> Vec<FlowId> {
-        if self.source != FlowSource::FirstPackets {
-            return Vec::new();
-        }
-        let here = self.counters.iter().filter(|(tuple, at)| **at == node && !present.contains(tuple));
-        here.filter_map(|(tuple, _)| self.table.find(tuple)).collect()
-    }
-
     /// Another balancer wants flows from this source. Those known stay where the source does; otherwise they are
     /// forgotten, and these are those that were.
     pub(crate) fn set_source(
@@ -237,6 +192,7 @@ impl Flows {
     pub(crate) fn forget(&mut self, compiler: Compiler, flow: FlowId, fabric: &mut Fabric) -> Option<FlowFacts> {
         let facts = self.table.remove(flow)?;
         self.before.remove(&facts.tuple);
+        self.soft.forget(flow);
         if self.source != FlowSource::Pairs {
             self.uncount(compiler, &facts.tuple, fabric);
         }

@@ -549,6 +549,11 @@ impl Installer {
         self.foreign.contains(key)
     }
 
+    /// Whether there are rules of others.
+    pub(crate) fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
+    }
+
     /// Notes what is on the switch, as far as we know.
     pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Rule>) {
         if let Some(group) = rule.as_ref().and_then(|rule| rule.group) {

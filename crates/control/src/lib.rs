@@ -31,6 +31,7 @@ mod ports;
 mod room;
 mod sequence;
 mod session;
+mod soft;
 mod spread;
 mod stage;
 mod stats;
@@ -74,9 +75,9 @@ pub struct Config {
     pub poll_interval: Time,
     /// Idle timeout of rules that count flows (first packets), s.
     pub flow_idle_timeout_s: u16,
-    /// Most flows the balancer is told of at once, where first packets or agents tell of them: some 1.1 kB each. Others go by
-    /// the base like flows that were not noticed, and are offered again: by their next packet, since nothing counts them, or
-    /// by their agent's next report.
+    /// Most flows the balancer is told of at once, where first packets or agents tell of them; some 200 bytes each. Others go by the base like flows
+    /// that were not noticed. Switches count them all the same, and when there is room again the balancer is told of those
+    /// that a poll finds; agents report theirs again.
     pub flows_max: usize,
     /// Most hosts learnt that are known at once. Each costs a rule or two at every switch and some 3 kB here. Hosts of
     /// [`Config::hosts`] always fit, and do not count.
@@ -114,7 +115,7 @@ impl Default for Config {
             link_timeout: Time::from_s(35),
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
-            flows_max: 100_000,
+            flows_max: 32_768,
             hosts_max: 10_000,
             hosts_per_port: 256,
             spread: Spread::Switch,
@@ -235,7 +236,7 @@ pub struct Tally {
     pub moves: u64,
     /// Counter samples that were the same as the one before, and not used.
     pub stale_samples: u64,
-    /// First packets and reports of flows beyond [`Config::flows_max`]: the balancer was not told.
+    /// First packets and reports of flows beyond [`Config::flows_max`]: the balancer was not told, or not then.
     pub flows_untold: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,

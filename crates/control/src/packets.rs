@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use balance::central::FlowSource;
 use core::net::Ipv4Addr;
 use net::{HostIx, LinkIx, NodeIx, Time};
 use openflow::headers::{ether, protocol};
-use openflow::{Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, frame};
+use openflow::{
+    Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, Xid, frame,
+};
 
 use crate::compile::{CLASSIFY, tuple_of};
-use crate::controller::{Controller, question, tuple_of_packet};
+use crate::controller::{Controller, question};
 use crate::discovery::{EDGE_AFTER, Found, is_physical};
 use crate::hosts::{self, Answer, Held};
 use crate::network::End;
@@ -38,21 +41,11 @@ impl Controller {
             ether::IPV4 => {
                 self.host_seen(at, &headers);
                 if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
-                    self.first_packet(&headers);
+                    self.first_packet(at, &headers);
                 }
             }
             _ => {}
         }
-    }
-
-    fn first_packet(&mut self, headers: &openflow::Headers) {
-        let tuple = tuple_of_packet(headers);
-        if self.is_full(&tuple) {
-            return;
-        }
-        let (network, fabric) = (&self.network, &mut self.fabric);
-        let flow = self.flows.first_packet(self.now, self.compiler, tuple, network, fabric);
-        self.questions.extend(flow.map(balance::central::Why::FlowStarted));
     }
 
     /// Whether a flow that is not known cannot be taken in.
@@ -156,9 +149,9 @@ impl Controller {
         self.event(Event::LinkUp { from, to });
         // Whatever seemed to be a host there was seen through the link.
         for end in [from, to] {
-            if self.network.retire_at(end) {
-                self.are_hosts_new = true;
-            }
+            let had_hosts = self.network.retire_at(end);
+            self.are_hosts_new |= had_hosts;
+            self.drop_counters_of(end, had_hosts);
         }
         self.are_ports_new = true;
         // The way back may have been probed before this side listened.
@@ -281,8 +274,15 @@ impl Controller {
     }
 
     /// Counters came.
-    pub(crate) fn counters(&mut self, datapath: DatapathId, reply: MultipartReply, has_more: bool) {
+    pub(crate) fn counters(&mut self, datapath: DatapathId, xid: Xid, reply: MultipartReply, has_more: bool) {
         match reply {
+            MultipartReply::Flow(entries) if self.needs.flows == FlowSource::FirstPackets => {
+                let Some(poll) = self.polls_out.get(&datapath).map(|poll| poll.number) else { return };
+                entries.iter().for_each(|entry| self.counter_found(datapath, entry, poll));
+                if !has_more {
+                    self.poll_answered(datapath, xid);
+                }
+            }
             MultipartReply::Flow(entries) => {
                 for entry in entries {
                     let Some(tuple) = tuple_of(&entry.match_) else { continue };
@@ -297,6 +297,12 @@ impl Controller {
                 }
                 if !has_more {
                     self.polls_out.remove(&datapath);
+                }
+            }
+            // A part that cannot be read: what it would have told is not missing.
+            MultipartReply::Other { .. } => {
+                if let Some(poll) = self.polls_out.get_mut(&datapath) {
+                    poll.xid = None;
                 }
             }
             _ => {}

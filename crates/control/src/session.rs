@@ -12,6 +12,8 @@ use openflow::{
     MultipartReply, MultipartRequest, PortDesc, PortNo, PortReason, SwitchConfig, Xid,
 };
 
+use crate::soft::Recent;
+
 /// Bitmap of versions with OpenFlow 1.3 alone.
 const VERSION_1_3: u32 = 1 << 4;
 
@@ -71,6 +73,8 @@ pub(crate) struct Session {
     pub(crate) manufacturer: Option<String>,
     /// Round trip of the latest echo.
     pub(crate) rtt: Option<Time>,
+    /// Counting rules sent of late.
+    pub(crate) recent: Recent,
     next_xid: u32,
     /// Number of the request the state waits for an answer to.
     awaited: Xid,
@@ -96,6 +100,7 @@ impl Session {
             rules: Vec::new(),
             groups: Vec::new(),
             rtt: None,
+            recent: Recent::default(),
             next_xid: 1,
             awaited: Xid(0),
             echo: None,

@@ -7,6 +7,7 @@ use openflow::{ConnectionId, DatapathId, FlowSelection, Message, MultipartReques
 use crate::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 use crate::controller::Controller;
 use crate::discovery::next_after;
+use crate::soft::PollOut;
 
 impl Controller {
     /// When something here is due.
@@ -115,18 +116,21 @@ impl Controller {
     fn poll_counters(&mut self) {
         let Some(due) = self.next_poll.filter(|due| *due <= self.now) else { return };
         self.next_poll = Some(next_after(self.now, due, self.config.poll_interval));
+        self.next_poll_number = self.next_poll_number.wrapping_add(1).max(1);
         let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
         for (datapath, connection) in connected {
-            if !self.polls_out.insert(datapath) {
+            if self.polls_out.contains_key(&datapath) {
                 continue; // Still answering the last one.
             }
+            let mut poll = PollOut { xid: None, number: self.next_poll_number, sent: self.now };
             if self.needs.flows != FlowSource::None {
                 let cookie = self.compiler.cookie(Purpose::Count);
                 let selection =
                     FlowSelection { table: CLASSIFY, cookie, cookie_mask: PURPOSE_MASK, ..FlowSelection::all() };
-                self.send(connection, Message::MultipartRequest(MultipartRequest::Flow(selection)));
+                poll.xid = self.send(connection, Message::MultipartRequest(MultipartRequest::Flow(selection)));
                 self.tally.polls += 1;
             }
+            self.polls_out.insert(datapath, poll);
             // The answer to this one ends the poll.
             self.send(connection, Message::MultipartRequest(MultipartRequest::Port(PortNo::ANY)));
             self.tally.polls += 1;

@@ -1,10 +1,13 @@
 //! A daemon that runs: one thread for switches, one for HTTP, so that nobody who looks disturbs those who work.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -191,10 +194,20 @@ fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<Tc
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // A daemon that starts again takes its port although connections of the one before are still remembered.
         socket.set_reuseaddr(true)?;
+        send_at_once(&socket);
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
     listen().map_err(|source| StartError::Listen { what, address, source })
+}
+
+/// Connections accepted send what they have, as far as the window goes: some congestion controls (BBR, for one) pace every
+/// write by a timer, which costs more than the messages of a control channel do. Reno is in every kernel; where it may not
+/// be chosen, the system's stays.
+fn send_at_once(socket: &TcpSocket) {
+    if let Err(error) = setsockopt(socket, TcpCongestion, &OsString::from("reno")) {
+        tracing::debug!("the system's congestion control stays in use: {error}");
+    }
 }
 
 fn address(listener: &TcpListener, wanted: SocketAddr) -> SocketAddr {

@@ -6,8 +6,9 @@ use mio::net::TcpStream;
 
 /// Room for what is read at once; a message is 64 KiB at most.
 const INBOX: usize = 256 * 1024;
-/// A controller that does not read is not written to beyond this.
-const OUTBOX_MAX: usize = 16 * 1024 * 1024;
+/// A controller that does not read is not written to beyond this. One answer about rules it has asked for may be long: after
+/// a second of load a switch that keeps rules has tens of thousands, at some 150 bytes each.
+const OUTBOX_MAX: usize = 128 * 1024 * 1024;
 
 /// Whether bytes can be exchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -58,11 +58,13 @@ pub enum Sabotage {
     Copies,
     /// The controller writes the same rule over and over.
     Chatters,
+    /// Rules that count flows never idle out.
+    KeepsCounters,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Sabotage; 21] = [
+    pub const ALL: [Sabotage; 22] = [
         Sabotage::EarlyBarrier,
         Sabotage::RulesBeforeGroups,
         Sabotage::OldPathFirst,
@@ -84,6 +86,7 @@ impl Sabotage {
         Sabotage::SendsBack,
         Sabotage::Copies,
         Sabotage::Chatters,
+        Sabotage::KeepsCounters,
     ];
 
     /// Oracles that may be the first to see it.
@@ -106,7 +109,7 @@ impl Sabotage {
             Sabotage::StopsAfterChange => &[Service, Loss, Installed, Settled, Topology, Loop],
             Sabotage::HidesRefusals => &[Installed, Service, Loss, Settled],
             Sabotage::BlindLink => &[Topology, Service, Loss],
-            Sabotage::LeaksGroups => &[Installed],
+            Sabotage::LeaksGroups | Sabotage::KeepsCounters => &[Installed],
             Sabotage::SameNumber => &[Messages],
             Sabotage::NoBarrier => &[Settled, Service, Loss],
             Sabotage::SendsBack => &[Delivery, Loop, Loss, Service],
@@ -235,6 +238,10 @@ impl World {
             }
             (Sabotage::Copies, Message::FlowMod(flow_mod)) if is_forwarding(flow_mod) => {
                 rewrite(flow_mod, |actions| actions.push(Action::output(PortNo(1))));
+                on_time(message)
+            }
+            (Sabotage::KeepsCounters, Message::FlowMod(flow_mod)) => {
+                flow_mod.idle_timeout_s = 0;
                 on_time(message)
             }
             (Sabotage::Chatters, Message::EchoRequest(_)) => {

@@ -18,6 +18,9 @@ impl Controller {
         self.release_placements();
         let before = std::mem::replace(&mut self.needs, balancer.needs());
         self.balancer = balancer;
+        if before.flows == FlowSource::FirstPackets && self.needs.flows != before.flows {
+            self.drop_counters();
+        }
         self.rng = Stream::new(self.config.seed, "central balancer");
         self.exchange_flows();
         let wants_first = self.needs.flows == FlowSource::FirstPackets;
@@ -34,6 +37,7 @@ impl Controller {
         (self.is_network_new, self.are_hosts_new) = (true, true);
         self.questions.clear();
         self.questions.extend(self.flows.table.iter().map(|(flow, _)| Why::FlowStarted(flow)));
+        self.questions.extend(self.flows.soft.over().map(Why::FlowEnded));
     }
 
     /// Paths and limits of flows and divisions of pairs are not wanted any more; how traffic goes by default still is.

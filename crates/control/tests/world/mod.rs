@@ -12,7 +12,8 @@ use balance::central::{
 };
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::{
-    ConnectionId, DatapathId, Description, FromController, Headers, MacAddr, PortDesc, PortNo, ToController, frame,
+    ConnectionId, DatapathId, Description, FlowStats, FromController, Headers, MacAddr, PortDesc, PortNo, ToController,
+    frame,
 };
 use switch::{HashFields, Select, Switch};
 
@@ -143,6 +144,8 @@ pub struct World {
     pub to_hosts: Vec<(HostIx, Vec<u8>)>,
     /// Every message to a switch, in order.
     pub sent: Vec<(Time, NodeIx, openflow::Message)>,
+    /// Number of the latest message to each switch.
+    pub last_xid: BTreeMap<NodeIx, openflow::Xid>,
     pub connections: BTreeMap<NodeIx, ConnectionId>,
     pub link_down: BTreeSet<LinkIx>,
     /// Extra delay of the channel of a switch.
@@ -182,6 +185,7 @@ impl World {
             packets: Vec::new(),
             to_hosts: Vec::new(),
             sent: Vec::new(),
+            last_xid: BTreeMap::new(),
             connections: BTreeMap::new(),
             link_down: BTreeSet::new(),
             stall: BTreeMap::new(),
@@ -345,6 +349,7 @@ impl World {
             }
             Happening::ToSwitch(node, connection, envelope) => {
                 self.sent.push((self.now, node, envelope.message.clone()));
+                self.last_xid.insert(node, envelope.xid);
                 self.switches.get_mut(&node).expect("a switch").handle(self.now, connection, envelope);
                 self.drain_switch(node, None);
             }
@@ -437,7 +442,8 @@ impl World {
             for entry in &mut entries {
                 (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0);
             }
-            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab);
+            let is_left = |entry: &FlowStats| self.controller.is_counting_rule(switch.datapath(), entry);
+            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_left(entry));
             let desired = self.controller.desired_entries(switch.datapath());
             let surplus = entries.iter().find(|entry| !desired.contains(entry));
             let missing = desired.iter().find(|entry| !entries.contains(entry));
@@ -445,6 +451,18 @@ impl World {
             assert!(entries == desired, "{:?}: the order differs", switch.datapath());
             let groups: Vec<_> = switch.groups().into_iter().filter(|group| group.group.0 >> 16 == 0xa7ab).collect();
             assert_eq!(groups, self.controller.desired_groups(switch.datapath()), "{:?}", switch.datapath());
+        }
+        for (tuple, datapath) in self.controller.counted_flows() {
+            let is_of = |entry: &FlowStats| {
+                let match_ = &entry.match_;
+                (match_.ipv4_src.map(|src| src.value), match_.ipv4_dst.map(|dst| dst.value))
+                    == (Some(tuple.src), Some(tuple.dst))
+                    && (match_.tcp_src.or(match_.udp_src), match_.tcp_dst.or(match_.udp_dst))
+                        == (Some(tuple.src_port), Some(tuple.dst_port))
+                    && self.controller.is_counting_rule(datapath, entry)
+            };
+            let switch = self.switches.values().find(|switch| switch.datapath() == datapath).expect("its switch");
+            assert!(switch.entries().iter().any(is_of), "{tuple:?} is not counted on {datapath:?}");
         }
     }
 

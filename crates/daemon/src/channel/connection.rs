@@ -171,7 +171,10 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
                 hub.metrics.decode_errors.inc();
                 refuse(peer, &error, &bytes[used..]);
                 let Some(length) = error.skip else { return Err(Closing::Malformed(error.words)) };
-                hub.complain(format_args!("a message was refused at offset {}: {}", error.offset, error.words));
+                hub.complain(format_args!(
+                    "connection {} of {}: a message was refused at offset {}: {}",
+                    peer.id.0, peer.address, error.offset, error.words
+                ));
                 used += length;
             }
         }

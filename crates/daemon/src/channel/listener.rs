@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tracing::Instrument;
+use tracing::Span;
 
 use super::allowance::Allowance;
 use super::connection::serve;
@@ -36,7 +36,7 @@ pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<Tls
                     continue;
                 };
                 let span = tracing::info_span!("connection", id = peer.id.0, peer = %address);
-                tokio::spawn(attend(hub.clone(), peer, stream, tls.clone()).instrument(span));
+                tokio::spawn(attend(hub.clone(), peer, stream, tls.clone(), span));
             }
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
@@ -54,10 +54,12 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>) {
-    tracing::debug!("connected");
+/// The span is for what is logged here: entered whenever the task runs it would cost a hundredth of handling a message.
+async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>, span: Span) {
+    span.in_scope(|| tracing::debug!("connected"));
     let why = converse(&hub, &peer, stream, tls).await;
     hub.metrics.closed(&why);
+    let _inside = span.enter(); // Nothing is awaited from here on.
     match (peer.phase(), &why) {
         (Phase::Ready(_), Closing::ByPeer | Closing::ByController) => tracing::info!("closed: {why}"),
         (Phase::Ready(_), _) => tracing::warn!("closed: {why}"),

@@ -1,11 +1,17 @@
 //! After the storm: everything is as it should be within a bound, and stays so without a word.
 
 use net::Time;
-use openflow::{FlowStats, Message, MultipartReply, PacketIn, frame, headers::ether};
+use openflow::{
+    FlowStats, Instructions, MacAddr, Masked, Message, MultipartReply, PacketIn, TableId, frame, headers::ether,
+};
 
+use crate::hosts::headers_of;
 use crate::plan::Plan;
 use crate::report::Oracle;
 use crate::world::{OWNER, World, datapath_of};
+
+/// What counting rules have in their cookies after the owner.
+const COUNTS: u64 = 2;
 
 /// How far the calm has come.
 #[derive(Debug)]
@@ -58,7 +64,55 @@ impl World {
         if let Some(words) = self.wrong_topology() {
             return Some((Oracle::Topology, words));
         }
-        (0..self.switches.len()).find_map(|switch| self.wrong_rules(switch)).map(|words| (Oracle::Installed, words))
+        let wrong = (0..self.switches.len()).find_map(|switch| self.wrong_rules(switch));
+        wrong.or_else(|| self.wrong_counters()).map(|words| (Oracle::Installed, words))
+    }
+
+    /// A flow that is believed to be counted by a rule of a switch, and is not, in words.
+    fn wrong_counters(&self) -> Option<String> {
+        let controller = self.controller.as_ref()?;
+        controller.counted_flows().find_map(|(tuple, datapath)| {
+            let switch = self.switches.iter().position(|state| state.config.datapath == datapath)?;
+            let state = &self.switches[switch];
+            if !state.is_on || !state.channel.is_good() {
+                return None;
+            }
+            let is_of = |entry: &FlowStats| {
+                let headers = headers_of(&tuple, MacAddr::default(), MacAddr::default());
+                controller.is_counting_rule(datapath, entry)
+                    && entry.match_.ipv4_src.is_some_and(|src| src.value == headers.ipv4_src)
+                    && entry.match_.ipv4_dst.is_some_and(|dst| dst.value == headers.ipv4_dst)
+                    && entry.match_.tcp_src.or(entry.match_.udp_src) == Some(headers.l4_src)
+                    && entry.match_.tcp_dst.or(entry.match_.udp_dst) == Some(headers.l4_dst)
+            };
+            let is_there = state.switch.entries().iter().any(is_of);
+            (!is_there).then(|| format!("s{switch} does not count {tuple:?}, which is believed to be under way"))
+        })
+    }
+
+    /// Rules that count flows are left to the switches, and so do nothing but count, at any time: what is below them does the
+    /// rest alike. Counters that name no port are wanted like other rules, and compared in the calm.
+    pub(crate) fn check_counters(&mut self) {
+        let is_ours = |entry: &FlowStats| entry.cookie >> 40 == u64::from(OWNER) << 8 | COUNTS;
+        let only_counts = Instructions {
+            metadata: Some(Masked { value: 1, mask: 1 }),
+            goto: Some(TableId(1)),
+            ..Instructions::default()
+        };
+        let timeouts = (self.plan.control.flow_idle_timeout_s, 0);
+        let is_wrong = |entry: &FlowStats| {
+            entry.match_.in_port.is_some()
+                && ((entry.table, entry.priority) != (TableId(0), 300)
+                    || (entry.idle_timeout_s, entry.hard_timeout_s) != timeouts
+                    || entry.instructions != only_counts)
+        };
+        let wrong = self.switches.iter().enumerate().find_map(|(switch, state)| {
+            let found = state.switch.entries().into_iter().find(|entry| is_ours(entry) && is_wrong(entry))?;
+            Some(format!("s{switch} counts a flow by {}", crate::words::entry(&found)))
+        });
+        if let Some(words) = wrong {
+            self.fail(Oracle::Installed, || words);
+        }
     }
 
     /// The difference between what the controller wants on a switch and what is there, in words.
@@ -71,6 +125,9 @@ impl World {
         let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
         let there: Vec<FlowStats> = state.switch.entries().into_iter().filter(is_ours).map(bare).collect();
         let controller = self.controller.as_ref()?;
+        // Rules that count are left to the switch.
+        let is_left = |entry: &FlowStats| controller.is_counting_rule(datapath_of(switch), entry);
+        let there: Vec<FlowStats> = there.into_iter().filter(|entry| !is_left(entry)).collect();
         let wanted = controller.desired_entries(datapath_of(switch));
         let extra = there.iter().find(|entry| !wanted.contains(entry));
         let missing = wanted.iter().find(|entry| !there.contains(entry));

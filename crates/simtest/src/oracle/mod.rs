@@ -40,6 +40,7 @@ impl World {
     /// A look at everything, every so often.
     pub(crate) fn check(&mut self) {
         self.check_foreign();
+        self.check_counters();
         if self.now > self.disturbed {
             self.check_service();
             self.check_questions();
