@@ -1,15 +1,12 @@
 //! All fake switches of one controller, driven by one thread.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::TcpCongestion;
 use openflow::{PortNo, wire};
 use switch::Switch;
 
@@ -69,13 +66,6 @@ pub(crate) struct Fleet {
     pub(crate) frames_dropped: u64,
 }
 
-/// The generator's connections are the same whatever the system's congestion control: one that paces writes by timers would
-/// be measured, too, as BBR on loopback. What controllers choose on their side is theirs.
-fn send_at_once(stream: &TcpStream) {
-    // Where it may not be chosen, the system's stays: for all controllers alike.
-    let _ = setsockopt(stream, TcpCongestion, &OsString::from("reno"));
-}
-
 impl Fleet {
     /// Begins to connect all switches.
     pub(crate) fn connect(options: &Options) -> Result<Fleet, Error> {
@@ -85,7 +75,6 @@ impl Fleet {
         for (at, node) in fabric.nodes.iter().enumerate() {
             let mut stream = TcpStream::connect(options.controller)
                 .map_err(|error| Error::Connect { controller: options.controller, words: error.to_string() })?;
-            send_at_once(&stream);
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry().register(&mut stream, Token(at), interest).map_err(Error::Poll)?;
             switches.push(FakeSwitch {
