@@ -244,3 +244,6 @@ impl ServerBalancer for Lobus {
         self.service.retain(|member, _| pool.get(*member).is_some());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,7 +195,7 @@ mod tests {
         let requests: Vec<_> = (0..5).map(|_| bench.request()).collect();
         let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
         assert_eq!(picked, [1, 1, 1, 2, 2]);
-        // 3, 2, 0: a slot is free at the second and one at the first, which is now as full: the first has 2.
+        // Of 3, 2 and 0 connections 1, 2 and 0 are left.
         bench.end(&requests[0], 1, 1);
         bench.end(&requests[1], 1, 1);
         assert_eq!(bench.picks(4), [2, 1, 1, 3], "the fullest below saturation first");

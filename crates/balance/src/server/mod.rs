@@ -15,6 +15,8 @@ mod pool;
 mod services;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub mod division_load;
 pub mod division_no;
