@@ -124,7 +124,7 @@ fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
 
 /// The least prime from `from` on.
 fn next_prime(from: u64) -> u64 {
-    let is_prime = |n: &u64| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let is_prime = |n: &u64| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     (from..).find(is_prime).unwrap_or(from)
 }
 

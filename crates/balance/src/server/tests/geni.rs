@@ -3,6 +3,7 @@
 use net::families::geni::CLIENTS;
 use net::{Bandwidth, HostIx, NodeIx, Time, Topology, TopologyBuilder, paths};
 
+use crate::central::LinkLoad;
 use crate::central::testing::World;
 use crate::server::testing::{Bench, server};
 use crate::server::{Choice, Pool};
@@ -129,6 +130,29 @@ fn with_two_servers_latency_and_throughput_disagree() {
         got(&mut Bench::on(spec, world, pool), "Client").0.member.0
     };
     assert_eq!([choice("sl-ps"), choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2, 2]);
+}
+
+#[test]
+fn the_direction_whose_throughput_counts_decides() {
+    // Wide there and narrow back, or even: F1's table does not tell the two apart.
+    let choice = |spec| {
+        let world = sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 5_000, 1), (0, 2, 20_000, 20_000, 1)]);
+        let pool = Pool::new([server(&world, 1, 1), server(&world, 2, 2)]);
+        got(&mut Bench::on(spec, world, pool), "Client").0.member.0
+    };
+    assert_eq!([choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2]);
+}
+
+#[test]
+fn capacity_is_what_f1_measured_and_available_is_what_is_left() {
+    for (spec, expected) in [("ht-ps:htp=capacity", 1), ("ht-ps", 2)] {
+        let world = sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 40_000, 1), (0, 2, 20_000, 20_000, 1)]);
+        let pool = Pool::new([server(&world, 1, 1), server(&world, 2, 2)]);
+        let mut bench = Bench::on(spec, world, pool);
+        let busy = bench.world.topology.out_links(bench.edge)[1];
+        bench.world.load[busy.ix()] = LinkLoad { rate: Some(kbps(25_000)), at: Time::ZERO };
+        assert_eq!(got(&mut bench, "Client").0.member.0, expected, "{spec}");
+    }
 }
 
 #[test]
