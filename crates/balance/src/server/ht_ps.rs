@@ -9,13 +9,14 @@
 use std::cmp::Reverse;
 
 use net::Bandwidth;
+use net::paths::Metric;
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
 use crate::params::Params;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 use crate::server::parts::path::{DIRECTION, HTP, Throughput};
-use crate::server::{Choice, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way};
+use crate::server::{Choice, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -49,15 +50,33 @@ impl ServerBalancer for HtPs {
     }
 
     fn pick(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>) -> Option<Choice> {
-        let mut best: Option<(Reverse<Bandwidth>, usize, Choice)> = None;
-        for member in pool.candidates(request.edge, view) {
-            let Some(way) = Way::to(view, request.edge, member.place) else { continue };
-            let Some((path, width)) = way.widest(|link| self.throughput.of(view, link)) else { continue };
-            let (width, hops) = (Reverse(width), path.len());
-            if best.as_ref().is_none_or(|best| (width, hops) < (best.0, best.1)) {
-                best = Some((width, hops, Choice { member: member.id, path: Some(Path::from(path)) }));
+        let edge = request.edge_in(view)?;
+        let offered = |link| self.throughput.of(view, link);
+        let widths = network::widths(view, edge, offered);
+        // How wide the way to each is, and the greatest of all; then the fewest hops over links as wide as that.
+        let mut ways: Vec<(Reverse<Bandwidth>, Way<'_>, MemberId)> = Vec::new();
+        for member in pool.candidates(edge, view) {
+            let Some(way) = Way::to(view, edge, member.place) else { continue };
+            let width = match way.tail {
+                None => widths.to(way.to),
+                Some(_) => way.widest(offered).map(|(_, width)| Reverse(width)),
+            };
+            ways.extend(width.map(|width| (width, way, member.id)));
+        }
+        let widest = ways.iter().map(|(width, ..)| *width).min()?;
+        let hops = network::hops(view, edge, |link| Reverse(offered(link)) <= widest);
+        let mut best: Option<(usize, Way<'_>, MemberId)> = None;
+        for (_, way, member) in ways.into_iter().filter(|(width, ..)| *width == widest) {
+            let hops = match way.tail {
+                None => hops.to(way.to),
+                Some(_) => way.widest(offered).map(|(path, _)| path.len()),
+            };
+            if let Some(hops) = hops.filter(|hops| best.as_ref().is_none_or(|best| *hops < best.0)) {
+                best = Some((hops, way, member));
             }
         }
-        best.map(|best| best.2)
+        let (_, way, member) = best?;
+        let is_wide = |link| Reverse(offered(link)) <= widest;
+        Some(Choice { member, path: way.shortest(Metric::Hops, is_wide).map(Path::from) })
     }
 }

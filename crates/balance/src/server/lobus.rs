@@ -11,8 +11,9 @@
 //! download, so `direction` is `reply`. `choose=disjoint` takes the server of least wait, then the path of least cost to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use net::{FiveTuple, LinkIx, Time, paths};
+use net::{FiveTuple, LinkIx, NodeIx, Time, paths};
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
@@ -96,6 +97,33 @@ struct Lobus {
     /// Average response time, seconds.
     service: BTreeMap<MemberId, f64>,
     recent: Recent,
+    known: KnownPaths,
+}
+
+/// Shortest paths found before. They hold while no link comes, goes or changes in latency.
+#[derive(Default)]
+struct KnownPaths {
+    alive: Vec<bool>,
+    latencies: Vec<Time>,
+    /// By the client's switch and the member's, or the uplink.
+    found: BTreeMap<(NodeIx, NodeIx, Option<LinkIx>), Arc<[Path]>>,
+}
+
+impl KnownPaths {
+    /// Forgets all if the network has changed.
+    fn refresh(&mut self, view: &NetworkView<'_>) {
+        let latencies = view.topology.links().iter().map(|link| link.delay);
+        if self.alive != view.alive || !self.latencies.iter().copied().eq(latencies.clone()) {
+            self.alive = view.alive.to_vec();
+            self.latencies = latencies.collect();
+            self.found.clear();
+        }
+    }
+
+    fn of(&mut self, way: &Way<'_>, count: usize) -> Arc<[Path]> {
+        let search = || way.k_shortest(count).into_iter().map(Path::from).collect();
+        self.found.entry((way.from, way.to, way.tail)).or_insert_with(search).clone()
+    }
 }
 
 /// Requests on each link whose load its counters do not show yet.
@@ -140,7 +168,7 @@ impl Recent {
 struct Offer {
     cost: f64,
     member: MemberId,
-    path: Vec<LinkIx>,
+    path: Path,
 }
 
 impl Lobus {
@@ -155,6 +183,7 @@ impl Lobus {
             connections: Connections::default(),
             service: BTreeMap::new(),
             recent: Recent::default(),
+            known: KnownPaths::default(),
         }
     }
 
@@ -178,14 +207,15 @@ impl Lobus {
 
     /// The best way to one member.
     fn best_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Offer> {
-        let found = Way::to(view, request.edge, member.place)?.k_shortest(self.path_count);
+        let way = Way::to(view, request.edge, member.place)?;
+        let found = self.known.of(&way, self.path_count);
         let wait = self.wait(member);
         let mut best: Option<Offer> = None;
-        for path in found {
-            let cost = wait + self.on_path(request, &path, view);
+        for path in found.iter() {
+            let cost = wait + self.on_path(request, path, view);
             let is_better = |best: &Offer| (cost, path.len()) < (best.cost, best.path.len());
             if best.as_ref().is_none_or(is_better) {
-                best = Some(Offer { cost, member: member.id, path });
+                best = Some(Offer { cost, member: member.id, path: path.clone() });
             }
         }
         best
@@ -199,6 +229,7 @@ impl ServerBalancer for Lobus {
     }
 
     fn pick(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>) -> Option<Choice> {
+        self.known.refresh(view);
         let mut candidates = pool.candidates(request.edge, view);
         if !self.is_joint && !candidates.is_empty() {
             candidates = vec![candidates[least(&candidates, |member| self.wait(member))]];
@@ -212,7 +243,7 @@ impl ServerBalancer for Lobus {
             }
         }
         let best = best?;
-        let choice = Choice { member: best.member, path: Some(Path::from(best.path)) };
+        let choice = Choice { member: best.member, path: Some(best.path) };
         self.placed(request, &choice);
         Some(choice)
     }

@@ -9,7 +9,7 @@
 //! traffic among links, as in F4.
 
 mod facts;
-mod network;
+pub(crate) mod network;
 pub mod parts;
 mod pool;
 mod services;
@@ -62,6 +62,11 @@ impl Request {
     /// The port of the service asked for.
     pub const fn service_port(&self) -> u16 {
         self.tuple.dst_port
+    }
+
+    /// The switch the client is behind, if it is in the network.
+    pub(crate) fn edge_in(&self, view: &NetworkView<'_>) -> Option<NodeIx> {
+        (self.edge.ix() < view.topology.nodes().len()).then_some(self.edge)
     }
 }
 

@@ -1,7 +1,10 @@
 //! The way from a client's switch to a member, over live links.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use net::paths::{self, Metric};
-use net::{Bandwidth, LinkIx, NodeIx};
+use net::{Bandwidth, LinkIx, NodeIx, Time};
 
 use super::Place;
 use crate::central::NetworkView;
@@ -89,4 +92,60 @@ impl<'a> Way<'a> {
         path.extend(self.tail);
         path
     }
+}
+
+/// What one search from a switch finds about all others, by node: for who compares many members. It keeps clear of no far
+/// ends, so it is not for uplinks.
+pub(crate) struct Reach<C>(Vec<Option<C>>);
+
+impl<C: Copy + Ord> Reach<C> {
+    /// Dijkstra: the least cost to every node, where a cost that is extended by a link never gets less.
+    fn new(view: &NetworkView<'_>, from: NodeIx, start: C, extend: impl Fn(C, LinkIx) -> Option<C>) -> Reach<C> {
+        let topology = view.topology;
+        let mut best: Vec<Option<C>> = vec![None; topology.nodes().len()];
+        best[from.ix()] = Some(start);
+        let mut heap = BinaryHeap::from([Reverse((start, from))]);
+        while let Some(Reverse((cost, node))) = heap.pop() {
+            let is_stale = best[node.ix()].is_some_and(|known| known < cost);
+            if is_stale || (node != from && !topology.node(node).forwards) {
+                continue;
+            }
+            for link in topology.out_links(node).iter().filter(|link| view.alive[link.ix()]) {
+                let (next, Some(cost)) = (topology.link(*link).to, extend(cost, *link)) else { continue };
+                if best[next.ix()].is_none_or(|known| cost < known) {
+                    best[next.ix()] = Some(cost);
+                    heap.push(Reverse((cost, next)));
+                }
+            }
+        }
+        Reach(best)
+    }
+
+    /// The cost to a node; `None` where no path leads.
+    pub(crate) fn to(&self, node: NodeIx) -> Option<C> {
+        self.0.get(node.ix()).copied().flatten()
+    }
+}
+
+/// Least latency, then fewest hops.
+pub(crate) fn latencies(view: &NetworkView<'_>, from: NodeIx) -> Reach<(Time, usize)> {
+    let extend = |(latency, hops): (Time, usize), link: LinkIx| {
+        Some((latency.saturating_add(view.topology.link(link).delay), hops + 1))
+    };
+    Reach::new(view, from, (Time::ZERO, 0), extend)
+}
+
+/// Greatest throughput of the narrowest link.
+pub(crate) fn widths(
+    view: &NetworkView<'_>,
+    from: NodeIx,
+    offered: impl Fn(LinkIx) -> Bandwidth,
+) -> Reach<Reverse<Bandwidth>> {
+    let unlimited = Reverse(Bandwidth::from_bps(u64::MAX));
+    Reach::new(view, from, unlimited, |width, link| Some(width.max(Reverse(offered(link)))))
+}
+
+/// Fewest hops over links that are wanted.
+pub(crate) fn hops(view: &NetworkView<'_>, from: NodeIx, is_wanted: impl Fn(LinkIx) -> bool) -> Reach<usize> {
+    Reach::new(view, from, 0, |hops, link| is_wanted(link).then_some(hops + 1))
 }

@@ -4,12 +4,12 @@
 //! Ties: fewer hops, then the lower number. On F1's main topology it picks what HT-PS picks.
 
 use net::Time;
+use net::paths::{self, Metric};
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::lowest_latency;
-use crate::server::{Choice, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
+use crate::server::{Choice, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -35,14 +35,22 @@ impl ServerBalancer for SlPs {
     }
 
     fn pick(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>) -> Option<Choice> {
-        let mut best: Option<(Time, usize, Choice)> = None;
+        let reach = network::latencies(view, request.edge_in(view)?);
+        let mut best: Option<((Time, usize), Way<'_>, MemberId)> = None;
         for member in pool.candidates(request.edge, view) {
-            let Some((latency, path)) = lowest_latency(view, request, member) else { continue };
-            let hops = path.len();
-            if best.as_ref().is_none_or(|best| (latency, hops) < (best.0, best.1)) {
-                best = Some((latency, hops, Choice { member: member.id, path: Some(Path::from(path)) }));
+            let Some(way) = Way::to(view, request.edge, member.place) else { continue };
+            let cost = if way.tail.is_none() { reach.to(way.to) } else { alone(view, &way) };
+            if let Some(cost) = cost.filter(|cost| best.as_ref().is_none_or(|best| *cost < best.0)) {
+                best = Some((cost, way, member.id));
             }
         }
-        best.map(|best| best.2)
+        let (_, way, member) = best?;
+        Some(Choice { member, path: way.shortest(Metric::Delay, |_| true).map(Path::from) })
     }
+}
+
+/// The cost of an uplink, whose path must keep clear of its far end.
+fn alone(view: &NetworkView<'_>, way: &Way<'_>) -> Option<(Time, usize)> {
+    let path = way.shortest(Metric::Delay, |_| true)?;
+    Some((paths::delay(view.topology, &path), path.len()))
 }

@@ -7,8 +7,8 @@
 //! left of it is known (`available`, the default). F1 chooses by what the request's direction offers; downloads load the
 //! other one (`direction=reply`).
 
-use net::paths::{self, Metric};
-use net::{Bandwidth, LinkIx, Time};
+use net::paths::Metric;
+use net::{Bandwidth, LinkIx};
 
 use crate::central::{NetworkView, Path};
 use crate::params::{Param, ParamKind, Params};
@@ -121,10 +121,4 @@ impl PathPicker {
             Rule::Htp => self.throughput.needs(),
         }
     }
-}
-
-/// Least latency to a member, and its path.
-pub fn lowest_latency(view: &NetworkView<'_>, request: &Request, member: &Member) -> Option<(Time, Vec<LinkIx>)> {
-    let path = Way::to(view, request.edge, member.place)?.shortest(Metric::Delay, |_| true)?;
-    Some((paths::delay(view.topology, &path), path))
 }
