@@ -9,6 +9,8 @@
 //! the counters. `service` is an average, weight `gain`, of the response times that members reported. A link with nothing
 //! left gives a new connection one hundredth of its capacity, as it would get from connections that back off. `size` is a
 //! download, so `direction` is `reply`. `choose=disjoint` takes the server of least wait, then the path of least cost to it.
+//!
+//! Pitfall: with `htp=capacity` there are no counters, and only the ends of connections make room on a path again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,35 +132,52 @@ impl KnownPaths {
 #[derive(Default)]
 struct Recent {
     on: BTreeMap<LinkIx, BTreeSet<(Time, FiveTuple)>>,
-    /// When a request was placed, and the links it loads.
-    paths: BTreeMap<FiveTuple, (Time, Path)>,
+    placed: BTreeMap<FiveTuple, Placed>,
+}
+
+/// A request on at least one link whose counters do not show it yet.
+struct Placed {
+    at: Time,
+    /// The links it loads.
+    links: Path,
+    /// On how many of them it still counts.
+    left: usize,
 }
 
 impl Recent {
     /// How many there are on a link; those the counters show are forgotten.
     fn count(&mut self, link: LinkIx, view: &NetworkView<'_>) -> usize {
         let Some(on) = self.on.get_mut(&link) else { return 0 };
-        if let Some(load) = view.load.get(link.ix()).filter(|load| load.rate.is_some()) {
-            while on.first().is_some_and(|(placed, _)| *placed <= load.at) {
-                on.pop_first();
+        let sampled = view.load.get(link.ix()).filter(|load| load.rate.is_some()).map(|load| load.at);
+        while let Some((_, tuple)) = on.first().copied().filter(|(placed, _)| Some(*placed) <= sampled) {
+            on.pop_first();
+            // An end that is never told must not be remembered for ever.
+            if let Some(placed) = self.placed.get_mut(&tuple) {
+                placed.left -= 1;
+                if placed.left == 0 {
+                    self.placed.remove(&tuple);
+                }
             }
         }
         on.len()
     }
 
-    fn add(&mut self, request: &Request, loaded: Path) {
+    fn add(&mut self, request: &Request, links: Path) {
         self.remove(&request.tuple);
-        for link in loaded.iter() {
+        if links.is_empty() {
+            return;
+        }
+        for link in links.iter() {
             self.on.entry(*link).or_default().insert((request.at, request.tuple));
         }
-        self.paths.insert(request.tuple, (request.at, loaded));
+        self.placed.insert(request.tuple, Placed { at: request.at, left: links.len(), links });
     }
 
     fn remove(&mut self, tuple: &FiveTuple) {
-        let Some((placed, links)) = self.paths.remove(tuple) else { return };
-        for link in links.iter() {
+        let Some(placed) = self.placed.remove(tuple) else { return };
+        for link in placed.links.iter() {
             if let Some(on) = self.on.get_mut(link) {
-                on.remove(&(placed, *tuple));
+                on.remove(&(placed.at, *tuple));
             }
         }
     }

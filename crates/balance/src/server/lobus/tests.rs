@@ -117,3 +117,21 @@ fn a_full_link_still_gives_a_hundredth() {
     // 1 Mb/s each, so that costs stay finite and waiting decides.
     assert_eq!(bench.picks(2), [1, 2]);
 }
+
+#[test]
+fn a_path_given_by_somebody_else_counts_once_however_often_it_is_told() {
+    // Two equal ways to the only server; one connection is told of three times, as after a restart.
+    let cables = [(0, 3, 10, 1), (3, 1, 10, 1), (0, 2, 10, 1), (2, 1, 10, 1)];
+    let mut bench = two_servers("lobus:size=100000", &cables);
+    bench.change(2, |member| member.is_accepting = false);
+    let request = bench.request();
+    let choice = bench.pick_for(&request).expect("a server");
+    (0..3).for_each(|_| bench.balancer.placed(&request, &choice));
+    let first = choice.path.expect("a path")[0];
+    let mut next = || {
+        let request = bench.request();
+        bench.pick_for(&request).and_then(|choice| choice.path).expect("a path")[0]
+    };
+    assert!(next() != first, "the other way is empty");
+    assert_eq!(next(), first, "one on each");
+}
