@@ -1,6 +1,6 @@
 //! The hash of a switch: a good 64-bit mixer, and the flow key it is fed.
 
-use net::HostIx;
+use net::{FiveTuple, HostIx};
 
 /// A bijective 64-bit mixer (the finaliser of SplitMix64, Steele et al. 2014): every output bit depends
 /// on every input bit.
@@ -24,6 +24,13 @@ pub const fn combine(hash: u64, value: u64) -> u64 {
 pub fn flow_key(src: HostIx, dst: HostIx, protocol: u8, src_port: u16, dst_port: u16) -> u64 {
     let addresses = u64::from(src.0) << 32 | u64::from(dst.0);
     let rest = u64::from(protocol) << 32 | u64::from(src_port) << 16 | u64::from(dst_port);
+    combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
+}
+
+/// Hash of a five-tuple in its direction of travel, the same in every instance.
+pub fn tuple_key(tuple: &FiveTuple) -> u64 {
+    let addresses = u64::from(tuple.src.to_bits()) << 32 | u64::from(tuple.dst.to_bits());
+    let rest = u64::from(tuple.protocol) << 32 | u64::from(tuple.src_port) << 16 | u64::from(tuple.dst_port);
     combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
 }
 

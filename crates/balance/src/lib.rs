@@ -9,6 +9,7 @@ pub mod dataplane;
 pub mod hash;
 pub mod params;
 pub mod registry;
+pub mod server;
 
 pub use bounds::Bound;
 pub use central::{CentralBalancer, CentralEnv};
@@ -20,3 +21,4 @@ pub use dataplane::{
 };
 pub use params::{Param, ParamKind, Params};
 pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};
+pub use server::{ServerBalancer, ServerEnv};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use net::Time;
 
 use crate::dataplane::Scale;
+use crate::server::Services;
 
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub enum ParamKind {
     /// A time, or a multiple of what the network has: `2rtt` (base round-trip times), `1.5hop` (delays of a congested
     /// hop), or `500us` for a published absolute value.
     Scaled,
+    /// A table of services: `80=sl-ps;default=ht-ps`.
+    Services,
 }
 
 /// One declared parameter.
@@ -69,6 +72,7 @@ impl Param {
                 _ => Err(format!("it is a whole number from {min} to {max}")),
             },
             ParamKind::Duration => value.parse::<Time>().map(|_| ()).map_err(|error| error.to_string()),
+            ParamKind::Services => value.parse::<Services>().map(|_| ()).map_err(|error| error.to_string()),
             ParamKind::Scaled => match multiple(value) {
                 Some((factor, _)) if factor.is_finite() && (0.0..=1e9).contains(&factor) => Ok(()),
                 Some(_) => Err("a multiple is a number from 0 to 1e9".to_owned()),
@@ -125,6 +129,10 @@ impl Params {
             }
             None => self.duration(name),
         }
+    }
+    /// A table of services.
+    pub fn services(&self, name: &str) -> Services {
+        self.text(name).parse().expect("checked against its ParamKind")
     }
     /// All values in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {

@@ -9,6 +9,7 @@ use net::words;
 
 use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
 use crate::params::{Param, Params};
+use crate::server::{self, ServerBalancer, ServerEnv};
 
 /// How large a piece of traffic a decision covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +63,8 @@ pub enum Build {
     Central(fn(&CentralEnv, &Params) -> Box<dyn CentralBalancer>),
     /// No instances: the simulator computes this bound instead of sending packets.
     Bound(Bound),
+    /// One instance for each pool of servers (or uplinks), in the controller; it picks who gets a request, and the path.
+    Server(fn(&ServerEnv, &Params) -> Box<dyn ServerBalancer>),
 }
 
 /// A balancer: what it is, what it takes, and how to make one.
@@ -107,6 +110,19 @@ impl Entry {
     /// Whether a controller runs it.
     pub fn is_central(&self) -> bool {
         matches!(self.build, Build::Central(_))
+    }
+    /// Whether it picks servers for requests, rather than paths for flows.
+    pub fn is_server(&self) -> bool {
+        matches!(self.build, Build::Server(_))
+    }
+    /// What kind it is, in one word: `dataplane`, `central`, `server` or `bound`.
+    pub fn kind(&self) -> &'static str {
+        match self.build {
+            Build::Switch(_) | Build::Edge(_) | Build::Host(_) => "dataplane",
+            Build::Central(_) => "central",
+            Build::Server(_) => "server",
+            Build::Bound(_) => "bound",
+        }
     }
 }
 
@@ -160,12 +176,33 @@ pub static CENTRAL: &[&Entry] = &[
     &central::freeway::ENTRY,
 ];
 
+/// Every balancer of servers. **A new one is its file and its line here.**
+pub static SERVER: &[&Entry] = &[
+    &server::server_rr::ENTRY,
+    &server::server_wrr::ENTRY,
+    &server::server_dwrr::ENTRY,
+    &server::server_random::ENTRY,
+    &server::server_two_choices::ENTRY,
+    &server::server_lc::ENTRY,
+    &server::server_cpu::ENTRY,
+    &server::server_least_loaded::ENTRY,
+    &server::sl_ps::ENTRY,
+    &server::ht_ps::ENTRY,
+    &server::malob::ENTRY,
+    &server::lobus::ENTRY,
+    &server::division_no::ENTRY,
+    &server::division_load::ENTRY,
+    &server::mesf::ENTRY,
+    &server::maglev::ENTRY,
+    &server::ring_hash::ENTRY,
+];
+
 /// Central balancers that balance nothing, but try out what the others rely on. They are found by name and stand in no list.
 pub static EXERCISES: &[&Entry] = &[&central::restless::ENTRY];
 
 /// Every balancer of whatever kind, and the bounds.
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
-    DATAPLANE.iter().chain(CENTRAL).copied()
+    DATAPLANE.iter().chain(CENTRAL).chain(SERVER).copied()
 }
 
 /// A balancer chosen by name with all its parameters set.
@@ -278,7 +315,8 @@ impl Spec {
     pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
-            let continues = piece.contains('=') && !piece.contains(':');
+            // No name has `=` in it, but a value may have `:`.
+            let continues = piece.find(['=', ':']).is_some_and(|at| piece[at..].starts_with('='));
             match pieces.last_mut() {
                 Some(last) if continues => {
                     last.push(',');
@@ -339,7 +377,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all().count(), "two balancers share a name");
-        assert!(CENTRAL.iter().all(|entry| entry.is_central()) && DATAPLANE.iter().all(|entry| !entry.is_central()));
+        assert!(CENTRAL.iter().all(|entry| entry.is_central()) && SERVER.iter().all(|entry| entry.is_server()));
+        assert!(DATAPLANE.iter().all(|entry| ["dataplane", "bound"].contains(&entry.kind())));
         for entry in all() {
             assert!(
                 entry.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),

@@ -23,6 +23,14 @@ pub enum BalancerError {
         /// What does.
         hint: String,
     },
+    /// It picks servers for requests, and leads no other traffic.
+    #[error("balancer `{name}` picks servers for a virtual address and does not route; {hint}")]
+    Server {
+        /// The balancer.
+        name: &'static str,
+        /// What does.
+        hint: String,
+    },
     /// What stands for it has no such parameters.
     #[error("balancer `{name}` runs here as `{lowered}`, which does not take its parameters: {source}")]
     Parameters {
@@ -49,6 +57,7 @@ pub fn parse(text: &str) -> Result<Spec, BalancerError> {
         Some((_, lowered)) => {
             Spec::new(lowered, spec.given).map_err(|source| BalancerError::Parameters { name, lowered, source })
         }
+        None if spec.entry.is_server() => Err(BalancerError::Server { name, hint: nearest(name) }),
         None => Err(BalancerError::NotOpenFlow { name, hint: nearest(name) }),
     }
 }
@@ -98,6 +107,9 @@ mod tests {
             message("conga").starts_with("balancer `conga` does not run on OpenFlow switches; there are: sdn-spt, ")
         );
         assert_eq!(message("ecpm"), "there is no balancer `ecpm`; did you mean `ecmp`?");
+        assert!(
+            message("maglev").starts_with("balancer `maglev` picks servers for a virtual address and does not route; ")
+        );
         assert!(message("optimum").contains("does not run on OpenFlow switches"));
         assert!(message("ecmp:hash=threshold").contains("runs here as `sdn-ecmp`"));
     }

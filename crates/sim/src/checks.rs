@@ -46,9 +46,13 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
     Ok(())
 }
 
-/// Refuses central balancers without a controller, others with one, and what no controller here knows.
+/// Refuses balancers of servers, central ones without a controller, others with one, and what no controller here knows.
 pub(crate) fn check_world(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     let (topology, entry) = (scenario.topology, scenario.balancer.entry);
+    if entry.is_server() {
+        let reason = "it picks servers for requests, and a scenario has none yet, only flows between hosts";
+        return Err(wrong("balancers", entry.name, reason));
+    }
     match (matches!(entry.build, Build::Central(_)), has_controller) {
         (true, false) => {
             let reason = "it is central and needs a controller: use `run_controlled`";

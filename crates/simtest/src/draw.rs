@@ -234,7 +234,7 @@ fn drawn_value(param: &balance::params::Param, rng: &mut Stream) -> Option<Strin
             let default: u64 = param.default.parse().ok()?;
             Some((default / 2 + rng.below(default + 2)).clamp(min, max).to_string())
         }
-        ParamKind::Duration | ParamKind::Scaled => None,
+        ParamKind::Duration | ParamKind::Scaled | ParamKind::Services => None,
     }
 }
 

@@ -112,12 +112,7 @@ fn parameter(name: &str, default: &str, unit: &str, doc: &str) -> Parameter {
 fn balancers() -> Vec<Item> {
     let of = |entry: &balance::Entry| {
         let parameters = entry.params.iter().map(|p| parameter(p.name, p.default, p.unit, p.doc)).collect();
-        let kind = match entry.build {
-            balance::Build::Central(_) => "central",
-            balance::Build::Bound(_) => "bound",
-            _ => "dataplane",
-        };
-        Item { kind: Some(kind), ..item(entry.name, entry.summary, entry.source, parameters) }
+        Item { kind: Some(entry.kind()), ..item(entry.name, entry.summary, entry.source, parameters) }
     };
     balance::registry::all().map(of).collect()
 }

@@ -353,6 +353,13 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
             return Err(at(format!("must be text in quotes, not {}", value.kind())));
         };
         for spec in balance::Spec::parse_list(text).map_err(|cause| at(cause.to_string()))? {
+            if spec.entry.is_server() {
+                let message = format!(
+                    "`{}` picks servers for requests, and experiments have no requests yet, only flows between hosts",
+                    spec.entry.name
+                );
+                return Err(at(message).with_hint("take a dataplane or central balancer: `anabranch list balancers`"));
+            }
             if balancers.iter().any(|other| other.label() == spec.label()) {
                 return Err(at(format!("`{}` is there twice", spec.label())));
             }

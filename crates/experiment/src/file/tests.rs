@@ -40,6 +40,13 @@ fn mistakes_show_line_key_and_what_would_do() {
         ("[traffic]", "[trafic]", "bad.toml:7: trafic: there is no such key", "did you mean `traffic`?"),
         ("\"ecmp\"", "\"ecpm\"", "bad.toml:4: balancers: there is no balancer `ecpm`; did you mean `ecmp`?", ""),
         ("\"spray\"", "\"ecmp\"", "bad.toml:4: balancers: `ecmp` is there twice", ""),
+        (
+            "\"spray\"",
+            "\"maglev\"",
+            "bad.toml:4: balancers: `maglev` picks servers for requests, and experiments have no requests yet, only flows \
+             between hosts",
+            "take a dataplane or central balancer: `anabranch list balancers`",
+        ),
         ("leaves=2", "leaves=0", "bad.toml:6: topology.spec: leaf-spine: leaves = 0", ""),
         ("load = [0.1, 0.5]", "load = [0.1, 0]", "bad.toml:9: traffic.load: 0 is not a load", "0.6 is 60 %"),
         ("load = [0.1, 0.5]", "", "bad.toml:7: traffic.load: is missing", "poisson"),

@@ -1,0 +1,231 @@
+//! Traffic division by load: each connection goes to the member that has exchanged the fewest bytes with clients, as far as
+//! counters tell (mechanisms.md S03, Load; F4).
+//!
+//! Readings: `bytes` is F4's: all bytes since the start, ties to the first, so that everybody who comes before the next
+//! refresh of the counters goes to the same member, and all to the first while there are none. Two remedies: `rate`, the
+//! bytes per second between the last two reports, and `inflight`, bytes of connections that have ended and those expected
+//! of the running ones, without waiting for counters (which count where they show more). Each is divided by the weight,
+//! F4's speed of the link.
+//!
+//! Pitfall: a member that joins late gets everything until it has caught up (`bytes`, `inflight`).
+
+use std::collections::BTreeMap;
+
+use net::{FiveTuple, Time};
+
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+
+const LOAD: Param = Param {
+    name: "load",
+    kind: ParamKind::Choice(&["bytes", "rate", "inflight"]),
+    default: "bytes",
+    unit: "",
+    doc: "What load is: bytes so far as counted, their rate, or bytes so far with those still expected.",
+};
+
+const SIZE: Param = Param {
+    name: "size",
+    kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
+    default: "1000000",
+    unit: "B",
+    doc: "Bytes expected of a connection of unknown size, until one has ended (inflight); then their mean.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "division-load",
+    title: "Division by load",
+    summary: "Gives each request to the member with the fewest bytes per weight so far.",
+    source: "S03 Load; F4",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "bytes of each member as counted",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, LOAD, SIZE],
+    example: "division-load",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Division::new(params), params)),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Bytes,
+    Rate,
+    Inflight,
+}
+
+/// What is remembered of a member.
+#[derive(Clone, Default)]
+struct Record {
+    /// When bytes were last counted, and how many.
+    last: Option<(Time, u64)>,
+    /// Bytes per second between the last two counts.
+    rate: f64,
+    /// Bytes of connections that have ended.
+    ended: u64,
+    /// Bytes expected of those that run.
+    running: BTreeMap<FiveTuple, u64>,
+    expected: u64,
+}
+
+struct Division {
+    load: Load,
+    first_size: u64,
+    ended_count: u64,
+    ended_bytes: u64,
+    records: BTreeMap<MemberId, Record>,
+}
+
+impl Division {
+    fn new(params: &Params) -> Division {
+        let load = match params.text(LOAD.name) {
+            "rate" => Load::Rate,
+            "inflight" => Load::Inflight,
+            _ => Load::Bytes,
+        };
+        let first_size = params.count(SIZE.name);
+        Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() }
+    }
+
+    fn load_of(&self, member: &Member) -> f64 {
+        let counted = member.facts.bytes.unwrap_or(0);
+        let record = self.records.get(&member.id);
+        match self.load {
+            Load::Bytes => counted as f64,
+            Load::Rate => record.map_or(0.0, |record| record.rate),
+            Load::Inflight => {
+                let placed = record.map_or(0, |record| record.ended.saturating_add(record.expected));
+                placed.max(counted) as f64
+            }
+        }
+    }
+
+    fn expected(&self, request: &Request) -> u64 {
+        let mean = self.ended_bytes.checked_div(self.ended_count).unwrap_or(self.first_size);
+        request.size.unwrap_or(mean)
+    }
+}
+
+impl Picker for Division {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: true, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        least(candidates, |member| self.load_of(member) / f64::from(member.weight))
+    }
+
+    fn placed(&mut self, request: &Request, choice: &Choice) {
+        if self.load != Load::Inflight {
+            return;
+        }
+        let expected = self.expected(request);
+        let record = self.records.entry(choice.member).or_default();
+        let replaced = record.running.insert(request.tuple, expected).unwrap_or(0);
+        record.expected = record.expected.saturating_sub(replaced).saturating_add(expected);
+    }
+
+    fn ended(&mut self, request: &Request, ended: &Ended) {
+        if self.load != Load::Inflight {
+            return;
+        }
+        self.ended_count += 1;
+        self.ended_bytes = self.ended_bytes.saturating_add(ended.bytes);
+        if let Some(record) = self.records.get_mut(&ended.member) {
+            let expected = record.running.remove(&request.tuple).unwrap_or(0);
+            record.expected = record.expected.saturating_sub(expected);
+            record.ended = record.ended.saturating_add(ended.bytes);
+        }
+    }
+
+    fn reported(&mut self, member: &Member) {
+        let (Some(bytes), Some(at)) = (member.facts.bytes, member.facts.at) else { return };
+        let record = self.records.entry(member.id).or_default();
+        match record.last {
+            // Switches may answer with a count that was not refreshed: the same bytes at the same time.
+            Some((last, _)) if at <= last => return,
+            Some((last, before)) => record.rate = bytes.saturating_sub(before) as f64 / (at - last).as_s_f64(),
+            None => {}
+        }
+        record.last = Some((at, bytes));
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.records.retain(|member, _| pool.get(*member).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+
+    use crate::server::testing::Bench;
+
+    /// The counters of a member are read.
+    fn count(bench: &mut Bench, id: u32, bytes: u64) {
+        bench.report(id, |facts| facts.bytes = Some(bytes));
+    }
+
+    #[test]
+    fn all_go_to_the_first_while_no_statistics_came() {
+        // experiments.md F4, E4.3 round 1: 5 connections at once, statistics refreshed every 20 s. Load = No.
+        let mut bench = Bench::new("division-load", &[1, 1, 1]);
+        assert_eq!(bench.picks(5), [1; 5]);
+        bench.wait(Time::from_s(20));
+        count(&mut bench, 1, 25_000_000);
+        count(&mut bench, 2, 0);
+        count(&mut bench, 3, 0);
+        assert_eq!(bench.picks(5), [2; 5], "everybody until the next refresh goes to one");
+        count(&mut bench, 2, 30_000_000);
+        assert_eq!(bench.pick(), 3);
+        count(&mut bench, 3, 25_000_000);
+        assert_eq!(bench.pick(), 1, "a tie goes to the first");
+    }
+
+    #[test]
+    fn bytes_are_divided_by_weight() {
+        let mut bench = Bench::new("division-load", &[100, 100, 1000]);
+        count(&mut bench, 1, 30);
+        count(&mut bench, 2, 20);
+        count(&mut bench, 3, 190);
+        assert_eq!(bench.pick(), 3);
+        count(&mut bench, 3, 210);
+        assert_eq!(bench.pick(), 2);
+    }
+
+    #[test]
+    fn the_rate_forgets_the_past() {
+        let mut bench = Bench::new("division-load:load=rate", &[1, 1]);
+        count(&mut bench, 1, 0);
+        count(&mut bench, 2, 1_000_000);
+        bench.wait(Time::from_s(1));
+        count(&mut bench, 1, 500);
+        count(&mut bench, 2, 1_000_100);
+        assert_eq!(bench.pick(), 2, "100 B/s, although far more bytes in all");
+        count(&mut bench, 2, 9_000_000);
+        assert_eq!(bench.pick(), 2, "the same moment again is not a sample");
+        bench.wait(Time::from_s(1));
+        count(&mut bench, 2, 9_000_000);
+        assert_eq!(bench.pick(), 1);
+    }
+
+    #[test]
+    fn inflight_bytes_count_before_counters_show_them() {
+        let mut bench = Bench::new("division-load:load=inflight", &[1, 1, 1]);
+        bench.size = Some(100);
+        let requests: Vec<_> = (0..3).map(|_| bench.request()).collect();
+        let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
+        assert_eq!(picked, [1, 2, 3]);
+        bench.end(&requests[2], 3, 10);
+        assert_eq!(bench.pick(), 3, "it carried less than was expected");
+        count(&mut bench, 1, 150);
+        // 150, 100, 110.
+        assert_eq!(bench.picks(2), [2, 3]);
+        // Unknown sizes are the mean of those that ended, 10: 150, 200, 210.
+        bench.size = None;
+        assert_eq!(bench.picks(6), [1, 1, 1, 1, 1, 1]);
+    }
+}

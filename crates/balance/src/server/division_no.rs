@@ -1,0 +1,50 @@
+//! Traffic division without any: every connection goes to the first member (mechanisms.md S03, No; F4).
+//!
+//! It is what F4 compares with. The next one takes over while the first may get nothing or cannot be reached.
+
+use crate::dataplane::NO_NEEDS;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "division-no",
+    title: "No division",
+    summary: "Gives every request to the first member of the pool: F4's baseline.",
+    source: "S03 No; F4",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION],
+    example: "division-no",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(First, params)),
+};
+
+struct First;
+
+impl Picker for First {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, _: &[&Member]) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn the_first_gets_all_until_it_fails() {
+        let mut bench = Bench::new("division-no", &[1, 1, 1]);
+        assert_eq!(bench.picks(5), [1; 5]);
+        bench.change(1, |member| member.is_accepting = false);
+        assert_eq!(bench.picks(3), [2; 3]);
+        bench.change(1, |member| member.is_accepting = true);
+        assert_eq!(bench.pick(), 1);
+    }
+}

@@ -1,0 +1,212 @@
+//! Maglev: consistent hashing by a table in which members take turns (mechanisms.md S06; Eisenbud et al., Maglev: A Fast and
+//! Reliable Software Network Load Balancer, NSDI 2016).
+//!
+//! Every member has an order of preference over the slots of the table; in turns each takes the first free slot it prefers,
+//! until all are taken. A request goes to the member of slot `hash mod size`. Shares differ by a slot at most, and when a
+//! member goes little else moves. All instances of one pool have the same table, whatever their seeds.
+//!
+//! Readings: with weights, a member takes a turn in `weight / greatest weight` of the rounds. `size` is raised to the next
+//! prime. A slot whose member this client cannot reach is passed over to the next. That a connection stays with its member
+//! while the pool changes is the caller's affair: it keeps a table of connections.
+
+use crate::dataplane::NO_NEEDS;
+use crate::hash;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::keys::{KEY, Key, Shares, position, shares};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+
+const SIZE: Param = Param {
+    name: "size",
+    kind: ParamKind::Count { min: 2, max: 5_000_000 },
+    default: "65537",
+    unit: "",
+    doc: "Slots of the table, raised to the next prime; at least 100 for each member.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "maglev",
+    title: "Maglev",
+    summary: "Hashes requests to members by a table in which all have near equal shares and little moves when one goes.",
+    source: "S06; Maglev, NSDI 2016",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "weights",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, SIZE, KEY],
+    example: "maglev",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Maglev::new(params), params)),
+};
+
+struct Maglev {
+    key: Key,
+    size: u64,
+    /// What the table was made from.
+    shares: Shares,
+    /// For every slot a position in `shares`.
+    table: Vec<u32>,
+}
+
+impl Maglev {
+    fn new(params: &Params) -> Maglev {
+        let size = next_prime(params.count(SIZE.name));
+        Maglev { key: Key::new(params), size, shares: Shares::new(), table: Vec::new() }
+    }
+
+    fn refresh(&mut self, pool: &Pool) {
+        if !self.shares.iter().copied().eq(shares(pool)) {
+            self.shares = shares(pool).collect();
+            self.table = table(&self.shares, self.size);
+        }
+    }
+}
+
+impl Picker for Maglev {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
+        self.refresh(pool);
+        let slot = (self.key.of(request) % self.size) as usize;
+        let (before, from) = self.table.split_at(slot.min(self.table.len()));
+        let mut owners = from.iter().chain(before).map(|owner| self.shares[*owner as usize].0);
+        owners.find_map(|owner| position(candidates, owner)).unwrap_or(0)
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.refresh(pool);
+    }
+}
+
+/// A member's order of preference: slots `step` apart, which are all slots since the size is prime.
+struct Preference {
+    slot: u64,
+    step: u64,
+    credit: u64,
+}
+
+impl Preference {
+    fn of(member: MemberId, size: u64) -> Preference {
+        let hash = hash::mix(hash::combine(hash::mix(2), u64::from(member.0)));
+        let slot = hash % size;
+        Preference { slot, step: hash::mix(hash::combine(hash, 3)) % (size - 1) + 1, credit: 0 }
+    }
+}
+
+/// The owner of every slot, as positions in `shares`; empty where there are none.
+fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
+    const FREE: u32 = u32::MAX;
+    let Some(greatest) = shares.iter().map(|(_, weight)| u64::from(*weight)).max() else { return Vec::new() };
+    let mut table = vec![FREE; size as usize];
+    let mut preferences: Vec<Preference> = shares.iter().map(|(id, _)| Preference::of(*id, size)).collect();
+    let mut free = size;
+    loop {
+        for (owner, preference) in preferences.iter_mut().enumerate() {
+            preference.credit += u64::from(shares[owner].1);
+            if preference.credit < greatest {
+                continue;
+            }
+            preference.credit -= greatest;
+            while table[preference.slot as usize] != FREE {
+                preference.slot = (preference.slot + preference.step) % size;
+            }
+            table[preference.slot as usize] = owner as u32;
+            free -= 1;
+            if free == 0 {
+                return table;
+            }
+        }
+    }
+}
+
+/// The least prime from `from` on.
+fn next_prime(from: u64) -> u64 {
+    let is_prime = |n: &u64| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+    (from..).find(is_prime).unwrap_or(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    use super::*;
+
+    const SIZE: u64 = 65_537;
+
+    fn equal(count: u32) -> Shares {
+        (1..=count).map(|id| (MemberId(id), 1)).collect()
+    }
+
+    fn slots(table: &[u32], owner: u32) -> u64 {
+        table.iter().filter(|slot| **slot == owner).count() as u64
+    }
+
+    #[test]
+    fn shares_differ_by_a_slot_at_most() {
+        for count in [1, 2, 3, 10, 100, 655] {
+            let table = table(&equal(count), SIZE);
+            let (least, most) = (SIZE / u64::from(count), SIZE.div_ceil(u64::from(count)));
+            assert!((0..count).all(|owner| (least..=most).contains(&slots(&table, owner))), "{count} members");
+        }
+    }
+
+    #[test]
+    fn little_moves_when_a_member_goes() {
+        for count in [10u32, 100] {
+            let before = table(&equal(count), SIZE);
+            for gone in [0, count / 2, count - 1] {
+                let mut shares = equal(count);
+                shares.remove(gone as usize);
+                let after = table(&shares, SIZE);
+                let number = |owner: u32| owner + u32::from(owner >= gone);
+                let moved = |(old, new): (&u32, &u32)| *old != gone && *old != number(*new);
+                let extra = before.iter().zip(&after).filter(|pair| moved(*pair)).count();
+                // The paper has a few percent at a hundred times as many slots as members, and less with more.
+                assert!((extra as f64) < 0.05 * SIZE as f64, "{extra} slots of others moved");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_kept_to_a_percent() {
+        let weights = [1u32, 2, 3, 10, 5];
+        let shares: Shares = weights.iter().zip(1..).map(|(weight, id)| (MemberId(id), *weight)).collect();
+        let table = table(&shares, SIZE);
+        for (owner, weight) in weights.iter().enumerate() {
+            let expected = SIZE as f64 * f64::from(*weight) / 21.0;
+            let share = slots(&table, owner as u32) as f64 / expected;
+            assert!((0.99..1.01).contains(&share), "weight {weight}: {share}");
+        }
+    }
+
+    #[test]
+    fn a_connection_always_hashes_alike_and_most_stay_when_one_drains() {
+        let (mut one, mut other) = (Bench::new("maglev", &[1; 10]), Bench::new("maglev", &[1; 10]));
+        other.rng = net::Stream::new(99, "another");
+        let before = one.picks(5_000);
+        assert_eq!(before, other.picks(5_000), "instances agree");
+        other.change(4, |member| member.is_accepting = false);
+        let mut again = Bench::new("maglev", &[1; 10]);
+        again.change(4, |member| member.is_accepting = false);
+        let after = again.picks(5_000);
+        assert!(after.iter().all(|member| *member != 4));
+        let moved = before.iter().zip(&after).filter(|(old, new)| **old != 4 && old != new).count();
+        assert!(moved < 250, "{moved} of 5000 moved that need not have");
+    }
+
+    #[test]
+    fn clients_can_be_kept_together() {
+        let mut bench = Bench::new("maglev:key=client,size=101", &[1; 10]);
+        // The requests of a bench come from one address.
+        let picks = bench.picks(50);
+        assert!(picks.iter().all(|member| *member == picks[0]));
+    }
+
+    #[test]
+    fn primes_are_found() {
+        assert_eq!([2, 3, 4, 65_536, 65_537, 65_538].map(next_prime), [2, 3, 5, 65_537, 65_537, 65_539]);
+    }
+}

@@ -1,0 +1,132 @@
+//! MALOB: the algorithm is chosen by the service, and the algorithm chooses server and path (mechanisms.md S01; Semedo,
+//! University of Lisbon, 2014).
+//!
+//! The table of services is a parameter, and can be read and replaced while it runs ([`ServerBalancer::services`],
+//! [`ServerBalancer::set_services`]); what is not in it has the explicit default. Services with the same specification
+//! share one instance, and keep it when the table changes. Every instance hears of every connection, so that one that
+//! counts connections counts all of a member's.
+//!
+//! Readings: in F1's released code a service that is not in the table has the algorithm of whoever came before; the default
+//! is meant. The table is the one of the document: HTTP by SL-PS, FTP by HT-PS, the CPU-bound service by least CPU.
+//!
+//! Pitfall: an algorithm that joins later starts with what was reported, and does not know earlier connections.
+
+use std::collections::BTreeMap;
+
+use crate::central::NetworkView;
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, Spec, World};
+use crate::server::{
+    Choice, Ended, Member, NoServices, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds, Services,
+};
+
+const SERVICES: Param = Param {
+    name: "services",
+    kind: ParamKind::Services,
+    default: "20=ht-ps;21=ht-ps;80=sl-ps;6789=server-cpu;default=sl-ps",
+    unit: "",
+    doc: "Algorithm for each service port, and for all others: `80=sl-ps;21=server-rr:path=htp+htp=capacity;default=sl-ps`. \
+          F1's numbers 1, 2, 3 stand for sl-ps, ht-ps, server-cpu.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "malob",
+    title: "MALOB",
+    summary: "Picks server and path by the algorithm a table has for the service port; the table can be changed at run time.",
+    source: "S01 MALOB; F1",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "what the algorithms of its table sense",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[SERVICES],
+    example: "malob",
+    needs: NO_NEEDS,
+    build: Build::Server(|env, params| Box::new(Malob::new(env, params))),
+};
+
+struct Malob {
+    env: ServerEnv,
+    services: Services,
+    /// Instances by the label of their specification.
+    algorithms: BTreeMap<String, Box<dyn ServerBalancer>>,
+    /// As last heard, for algorithms that join later.
+    pool: Pool,
+}
+
+impl Malob {
+    fn new(env: &ServerEnv, params: &Params) -> Malob {
+        let services = params.services(SERVICES.name);
+        let mut malob = Malob { env: *env, services, algorithms: BTreeMap::new(), pool: Pool::default() };
+        malob.instantiate();
+        malob
+    }
+
+    /// Makes what the table names and is not there, and drops what it no longer names.
+    fn instantiate(&mut self) {
+        let Malob { env, services, algorithms, pool } = self;
+        let wanted: BTreeMap<String, &Spec> = services.specs().map(|spec| (spec.label(), spec)).collect();
+        algorithms.retain(|label, _| wanted.contains_key(label));
+        for (label, spec) in wanted {
+            let Build::Server(build) = spec.entry.build else { continue };
+            algorithms.entry(label).or_insert_with(|| {
+                let mut algorithm = build(env, &spec.params);
+                algorithm.pool_changed(pool);
+                pool.members().iter().for_each(|member| algorithm.reported(member));
+                algorithm
+            });
+        }
+    }
+}
+
+impl ServerBalancer for Malob {
+    fn needs(&self) -> ServerNeeds {
+        let needs = self.algorithms.values().map(|algorithm| algorithm.needs());
+        needs.fold(ServerNeeds::default(), ServerNeeds::and)
+    }
+
+    fn pick(
+        &mut self,
+        cx: &mut ServerCx<'_>,
+        request: &Request,
+        pool: &Pool,
+        view: &NetworkView<'_>,
+    ) -> Option<Choice> {
+        let label = self.services.of(request.service_port()).label();
+        let choice = self.algorithms.get_mut(&label)?.pick(cx, request, pool, view)?;
+        let others = self.algorithms.iter_mut().filter(|(other, _)| **other != label);
+        others.for_each(|(_, other)| other.placed(request, &choice));
+        Some(choice)
+    }
+
+    fn placed(&mut self, request: &Request, choice: &Choice) {
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.placed(request, choice));
+    }
+
+    fn ended(&mut self, request: &Request, ended: &Ended) {
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.ended(request, ended));
+    }
+
+    fn reported(&mut self, member: &Member) {
+        if let Some(known) = self.pool.get_mut(member.id) {
+            known.facts = member.facts;
+        }
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.reported(member));
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.pool.clone_from(pool);
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.pool_changed(pool));
+    }
+
+    fn services(&self) -> Option<&Services> {
+        Some(&self.services)
+    }
+
+    fn set_services(&mut self, services: Services) -> Result<(), NoServices> {
+        self.services = services;
+        self.instantiate();
+        Ok(())
+    }
+}

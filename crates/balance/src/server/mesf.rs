@@ -1,0 +1,228 @@
+//! MESF, most efficient server first (mechanisms.md S05): servers are filled up one after the other, those first that need
+//! least energy per task, so that the others stay idle and could be switched off.
+//!
+//! Power is `idle_w + cores x core_w x u` watts where `u` of a server's slots are taken; a server has `slots` slots per core,
+//! its saturation point. Energy per task is compared at saturation, as power per slot: the more a server does in parallel,
+//! the less its idle power weighs. Servers that are equally efficient are ordered by how full they are, most
+//! loaded first, which is the rule for homogeneous pools.
+//!
+//! Readings: a server whose expected completion is past `deadline` is passed over: the response time it reported, times
+//! what it would hold over what it held. Where no server has a free slot the least full one gets the request: refusing is
+//! not a balancer's business. Weights do not count, cores do. Switching off after a time is left to whoever runs the
+//! servers; this leaves them empty.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use net::Time;
+
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::connections::Connections;
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+
+const IDLE_W: Param = Param {
+    name: "idle_w",
+    kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
+    default: "100",
+    unit: "W",
+    doc: "Power of a server that is on and does nothing.",
+};
+
+const CORE_W: Param = Param {
+    name: "core_w",
+    kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
+    default: "25",
+    unit: "W",
+    doc: "Power a core adds when it is fully used.",
+};
+
+const SLOTS: Param = Param {
+    name: "slots",
+    kind: ParamKind::Count { min: 1, max: 1_000_000 },
+    default: "8",
+    unit: "",
+    doc: "Requests a core can serve at once before the server is saturated.",
+};
+
+const DEADLINE: Param = Param {
+    name: "deadline",
+    kind: ParamKind::Duration,
+    default: "0s",
+    unit: "",
+    doc: "Servers expected to take longer are passed over; 0 for no deadline.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "mesf",
+    title: "MESF",
+    summary: "Fills servers one after the other, the most energy-efficient first, up to their saturation.",
+    source: "S05 most efficient server first",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "connections it placed, corrected by reports; cores",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE],
+    example: "mesf",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Mesf::new(params), params)),
+};
+
+/// What a server draws.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PowerModel {
+    /// With nothing to do, watts.
+    pub idle_w: f64,
+    /// What a fully used core adds, watts.
+    pub core_w: f64,
+}
+
+impl PowerModel {
+    /// Power of a server of so many cores at utilisation `u`, 0 to 1, in watts: `P_idle + (P_max - P_idle) u`.
+    pub fn power_w(&self, cores: f64, u: f64) -> f64 {
+        self.idle_w + cores * self.core_w * u
+    }
+}
+
+/// What a member last said of its response time, and how many connections it had then.
+#[derive(Clone, Copy)]
+struct Response {
+    time: Time,
+    connections: u32,
+}
+
+struct Mesf {
+    power: PowerModel,
+    slots_per_core: f64,
+    deadline: Option<Time>,
+    connections: Connections,
+    responses: BTreeMap<MemberId, Response>,
+}
+
+impl Mesf {
+    fn new(params: &Params) -> Mesf {
+        Mesf {
+            power: PowerModel { idle_w: params.number(IDLE_W.name), core_w: params.number(CORE_W.name) },
+            slots_per_core: params.count(SLOTS.name) as f64,
+            deadline: Some(params.duration(DEADLINE.name)).filter(|deadline| *deadline > Time::ZERO),
+            connections: Connections::default(),
+            responses: BTreeMap::new(),
+        }
+    }
+
+    fn slots(&self, member: &Member) -> f64 {
+        self.slots_per_core * member.facts.core_count()
+    }
+
+    /// Share of its slots that are taken.
+    fn fill(&self, member: &Member) -> f64 {
+        f64::from(self.connections.of(member.id)) / self.slots(member)
+    }
+
+    fn is_in_time(&self, member: &Member) -> bool {
+        let (Some(deadline), Some(response)) = (self.deadline, self.responses.get(&member.id)) else { return true };
+        let held = f64::from(response.connections.max(1));
+        let would_hold = f64::from(self.connections.of(member.id)) + 1.0;
+        response.time.as_s_f64() * f64::max(1.0, would_hold / held) <= deadline.as_s_f64()
+    }
+
+    /// Order of preference: power per slot when full, which is energy per task where tasks take equally long; then how full,
+    /// fullest first. In billionths, so that there is a total order.
+    fn rank(&self, member: &Member) -> (u64, Reverse<u64>) {
+        let per_slot = self.power.power_w(member.facts.core_count(), 1.0) / self.slots(member);
+        ((per_slot * 1e9) as u64, Reverse((self.fill(member) * 1e9) as u64))
+    }
+}
+
+impl Picker for Mesf {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        let has_slot = |member: &Member| f64::from(self.connections.of(member.id)) + 1.0 <= self.slots(member);
+        let fitting = candidates.iter().enumerate().filter(|(_, member)| has_slot(member) && self.is_in_time(member));
+        let best = fitting.min_by_key(|(_, member)| self.rank(member));
+        best.map_or_else(|| least(candidates, |member| self.fill(member)), |(position, _)| position)
+    }
+
+    fn placed(&mut self, _: &Request, choice: &Choice) {
+        self.connections.placed(choice.member);
+    }
+
+    fn ended(&mut self, _: &Request, ended: &Ended) {
+        self.connections.ended(ended.member);
+    }
+
+    fn reported(&mut self, member: &Member) {
+        self.connections.reported(member);
+        match member.facts.response {
+            Some(time) => {
+                let connections = self.connections.of(member.id);
+                self.responses.insert(member.id, Response { time, connections });
+            }
+            None => {
+                self.responses.remove(&member.id);
+            }
+        }
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.connections.pool_changed(pool);
+        self.responses.retain(|member, _| pool.get(*member).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    use super::*;
+
+    fn with_cores(spec: &str, cores: &[u32]) -> Bench {
+        let mut bench = Bench::new(spec, &vec![1; cores.len()]);
+        for (cores, id) in cores.iter().zip(1..) {
+            bench.report(id, |facts| facts.cores = Some(*cores));
+        }
+        bench
+    }
+
+    #[test]
+    fn equal_servers_are_filled_one_after_the_other() {
+        let mut bench = with_cores("mesf:slots=3", &[1, 1, 1]);
+        let requests: Vec<_> = (0..5).map(|_| bench.request()).collect();
+        let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
+        assert_eq!(picked, [1, 1, 1, 2, 2]);
+        // Of 3, 2 and 0 connections 1, 2 and 0 are left.
+        bench.end(&requests[0], 1, 1);
+        bench.end(&requests[1], 1, 1);
+        assert_eq!(bench.picks(4), [2, 1, 1, 3], "the fullest below saturation first");
+    }
+
+    #[test]
+    fn the_server_with_more_cores_comes_first_and_a_full_pool_refuses_nobody() {
+        let mut bench = with_cores("mesf:slots=2", &[1, 4]);
+        assert_eq!(bench.picks(10), [2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
+        // All are saturated: the least full share, 8 of 8 and 2 of 2, ties to the first; then 3 of 2 against 8 of 8.
+        assert_eq!(bench.picks(3), [1, 2, 2]);
+    }
+
+    #[test]
+    fn a_server_too_slow_for_the_deadline_is_passed_over() {
+        let mut bench = with_cores("mesf:slots=8,deadline=100ms", &[4, 1]);
+        bench.report(1, |facts| {
+            facts.connections = Some(2);
+            facts.response = Some(Time::from_ms(60));
+        });
+        // With a third 90 ms are expected, with a fourth 120 ms.
+        assert_eq!(bench.picks(3), [1, 2, 2]);
+    }
+
+    #[test]
+    fn power_grows_from_idle_to_full() {
+        let model = PowerModel { idle_w: 100.0, core_w: 25.0 };
+        assert_eq!([0.0, 0.5, 1.0].map(|u| model.power_w(4.0, u)), [100.0, 150.0, 200.0]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Ring hash: consistent hashing with virtual nodes (mechanisms.md S06; Karger et al., Consistent Hashing and Random Trees,
+//! STOC 1997). Every member has `points` places on a ring; a request goes to the next place from its hash on.
+//!
+//! Readings: the heaviest member has `points`, others in proportion, at least one; the places of a member do not depend on
+//! the others', so when one goes only its requests move. A member this client cannot reach is passed over.
+//!
+//! Shares differ by about 1/sqrt(points): Maglev's are even.
+
+use crate::dataplane::NO_NEEDS;
+use crate::hash;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::keys::{KEY, Key, Shares, position, shares};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+
+const POINTS: Param = Param {
+    name: "points",
+    kind: ParamKind::Count { min: 1, max: 10_000 },
+    default: "100",
+    unit: "",
+    doc: "Places of the heaviest member on the ring.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "ring-hash",
+    title: "Ring hash",
+    summary: "Hashes requests to the next of many places of the members on a ring; when one goes only its requests move.",
+    source: "S06 ring; Karger et al., STOC 1997",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "weights",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, POINTS, KEY],
+    example: "ring-hash",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Ring::new(params), params)),
+};
+
+struct Ring {
+    key: Key,
+    points: u64,
+    /// What the ring was made from.
+    shares: Shares,
+    /// Places and who has them, in order.
+    ring: Vec<(u64, MemberId)>,
+}
+
+impl Ring {
+    fn new(params: &Params) -> Ring {
+        Ring { key: Key::new(params), points: params.count(POINTS.name), shares: Shares::new(), ring: Vec::new() }
+    }
+
+    fn refresh(&mut self, pool: &Pool) {
+        if self.shares.iter().copied().eq(shares(pool)) {
+            return;
+        }
+        self.shares = shares(pool).collect();
+        let greatest = self.shares.iter().map(|(_, weight)| u64::from(*weight)).max().unwrap_or(1);
+        let points = |weight: u32| (self.points * u64::from(weight)).div_ceil(greatest);
+        let place = |id: MemberId, point: u64| hash::combine(hash::combine(hash::mix(4), u64::from(id.0)), point);
+        let places = |(id, weight): &(MemberId, u32)| {
+            let id = *id;
+            (0..points(*weight)).map(move |point| (place(id, point), id))
+        };
+        self.ring = self.shares.iter().flat_map(places).collect();
+        self.ring.sort_unstable();
+    }
+}
+
+impl Picker for Ring {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
+        self.refresh(pool);
+        let key = self.key.of(request);
+        let (before, from) = self.ring.split_at(self.ring.partition_point(|(place, _)| *place < key));
+        let mut owners = from.iter().chain(before).map(|(_, owner)| *owner);
+        owners.find_map(|owner| position(candidates, owner)).unwrap_or(0)
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.refresh(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn only_requests_of_who_goes_move() {
+        let before = Bench::new("ring-hash", &[1; 10]).picks(5_000);
+        let mut bench = Bench::new("ring-hash", &[1; 10]);
+        bench.change(4, |member| member.is_accepting = false);
+        let after = bench.picks(5_000);
+        assert!(before.iter().zip(&after).all(|(old, new)| *old == 4 || old == new));
+        assert!(after.iter().all(|member| *member != 4));
+    }
+
+    #[test]
+    fn shares_are_near_the_weights() {
+        let picks = Bench::new("ring-hash:points=1000", &[1, 2, 4]).picks(70_000);
+        for (id, weight) in [(1, 1.0), (2, 2.0), (3, 4.0)] {
+            let share = picks.iter().filter(|member| **member == id).count() as f64 / 10_000.0 / weight;
+            // 1/sqrt(points) is 6 % for the lightest: three of these.
+            assert!((0.82..1.18).contains(&share), "weight {weight}: {share}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Dynamic weighted round robin: smooth weighted round robin whose weights are the inverse of each member's load, taken anew
+//! every period (mechanisms.md S04, DWRR).
+//!
+//! Readings: the given weight is divided by the load. A load below `floor` of the greatest counts as that much, so that an
+//! idle member is not sent everything for a period. A member of which nothing is known has the mean load of the others.
+
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::parts::turns::Turns;
+use crate::server::{Facts, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use net::Time;
+use std::collections::BTreeMap;
+
+const PERIOD: Param = Param {
+    name: "period",
+    kind: ParamKind::Duration,
+    default: "5s",
+    unit: "",
+    doc: "How long weights are kept; F1's agents report every 5 s.",
+};
+
+const LOAD: Param = Param {
+    name: "load",
+    kind: ParamKind::Choice(&["cpu", "connections", "response"]),
+    default: "cpu",
+    unit: "",
+    doc: "What load is: share of CPU, connections per core, or response time.",
+};
+
+const FLOOR: Param = Param {
+    name: "floor",
+    kind: ParamKind::Number { min: 0.001, max: 1.0 },
+    default: "0.1",
+    unit: "",
+    doc: "Least load counted, as a share of the greatest in the pool.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-dwrr",
+    title: "Dynamic weighted round robin (servers)",
+    summary: "Weighted round robin whose weights fall with the load that members reported.",
+    source: "S04 DWRR",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "reported CPU, connections or response times",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR],
+    example: "server-dwrr",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Dynamic::new(params), params)),
+};
+
+#[derive(Clone, Copy)]
+enum Load {
+    Cpu,
+    Connections,
+    Response,
+}
+
+struct Dynamic {
+    load: Load,
+    floor: f64,
+    period: Time,
+    refreshed: Option<Time>,
+    weights: BTreeMap<MemberId, f64>,
+    turns: Turns,
+}
+
+impl Dynamic {
+    fn new(params: &crate::Params) -> Dynamic {
+        let load = match params.text(LOAD.name) {
+            "connections" => Load::Connections,
+            "response" => Load::Response,
+            _ => Load::Cpu,
+        };
+        let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
+        Dynamic { load, floor, period, refreshed: None, weights: BTreeMap::new(), turns: Turns::default() }
+    }
+
+    fn load_of(&self, facts: &Facts) -> Option<f64> {
+        match self.load {
+            Load::Cpu => facts.cpu,
+            Load::Connections => facts.connections.map(|connections| f64::from(connections) / facts.core_count()),
+            Load::Response => facts.response.map(|response| response.as_s_f64()),
+        }
+    }
+
+    fn refresh(&mut self, pool: &Pool) {
+        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| self.load_of(&member.facts)).collect();
+        let known = loads.iter().flatten();
+        let (count, sum) = known.clone().fold((0.0, 0.0), |(count, sum), load| (count + 1.0, sum + load));
+        let greatest = known.copied().fold(0.0, f64::max);
+        let weight = |member: &Member, load: Option<f64>| {
+            let load = load.unwrap_or(sum / f64::max(count, 1.0)).max(self.floor * greatest);
+            // Where all are idle, or nothing is known of any, all are alike.
+            let share = if greatest > 0.0 { load / greatest } else { 1.0 };
+            (member.id, f64::from(member.weight) / share)
+        };
+        self.weights = pool.members().iter().zip(loads).map(|(member, load)| weight(member, load)).collect();
+    }
+}
+
+impl Picker for Dynamic {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
+        let is_due = self.refreshed.is_none_or(|last| request.at >= last.saturating_add(self.period));
+        if is_due || candidates.iter().any(|member| !self.weights.contains_key(&member.id)) {
+            self.refresh(pool);
+            self.refreshed = Some(request.at);
+        }
+        self.turns.next(candidates, |member| self.weights.get(&member.id).copied().unwrap_or(1.0))
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.turns.pool_changed(pool);
+        self.refreshed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+
+    use crate::server::testing::Bench;
+
+    fn hits(bench: &mut Bench, count: usize) -> Vec<usize> {
+        let picks = bench.picks(count);
+        (1..=3).map(|id| picks.iter().filter(|member| **member == id).count()).collect()
+    }
+
+    #[test]
+    fn weights_are_the_inverse_of_load_and_hold_for_a_period() {
+        let mut bench = Bench::new("server-dwrr", &[1, 1, 2]);
+        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "as given while nothing is known");
+        bench.report(1, |facts| facts.cpu = Some(0.2));
+        bench.report(2, |facts| facts.cpu = Some(0.8));
+        bench.report(3, |facts| facts.cpu = Some(0.4));
+        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "the period is not over");
+        bench.wait(Time::from_s(5));
+        // 1/0.2 : 1/0.8 : 2/0.4 = 4 : 1 : 4.
+        assert_eq!(hits(&mut bench, 900), [400, 100, 400]);
+    }
+
+    #[test]
+    fn an_idle_member_is_not_sent_everything_and_an_unknown_one_is_average() {
+        let mut bench = Bench::new("server-dwrr:load=connections", &[1, 1, 1]);
+        bench.report(1, |facts| facts.connections = Some(0));
+        bench.report(2, |facts| {
+            facts.connections = Some(40);
+            facts.cores = Some(4);
+        });
+        // Loads 0, 10, unknown: counted as 1, 10 and 5, so 10 : 1 : 2.
+        assert_eq!(hits(&mut bench, 1300), [1000, 100, 200]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Least loaded: the member with the fewest connections per core, or the shortest time a new one would take (mechanisms.md
+//! S04, least loaded).
+//!
+//! Readings: the reference does not say what load is. `by=cores`: `(connections + 1) / (cores x weight)`, so a server with
+//! four cores takes four times the work of one with one. `by=time`: that many times the reported response time of one
+//! request, as nginx's least_time has it: `response x (connections + 1) / weight`; a member that reported none counts as
+//! the fastest that did, so that it is tried.
+
+use crate::dataplane::NO_NEEDS;
+use crate::params::{Param, ParamKind, Params};
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::connections::Connections;
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::{Choice, Ended, Member, Pool, Request, ServerCx, ServerNeeds};
+
+const BY: Param = Param {
+    name: "by",
+    kind: ParamKind::Choice(&["cores", "time"]),
+    default: "cores",
+    unit: "",
+    doc: "What load is: connections per core, or connections times response time.",
+};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-least-loaded",
+    title: "Least loaded",
+    summary: "Gives each request to the member with the fewest connections per core, or the shortest expected time.",
+    source: "S04 least loaded",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "connections, cores or response times",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION, BY],
+    example: "server-least-loaded",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(LeastLoaded::new(params), params)),
+};
+
+struct LeastLoaded {
+    is_by_time: bool,
+    connections: Connections,
+}
+
+impl LeastLoaded {
+    fn new(params: &Params) -> LeastLoaded {
+        LeastLoaded { is_by_time: params.text(BY.name) == "time", connections: Connections::default() }
+    }
+}
+
+impl Picker for LeastLoaded {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        if !self.is_by_time {
+            return least(candidates, |member| self.connections.per_weight(member) / member.facts.core_count());
+        }
+        let known = candidates.iter().filter_map(|member| member.facts.response);
+        let fastest = known.min().map_or(1.0, |response| response.as_s_f64());
+        least(candidates, |member| {
+            let response = member.facts.response.map_or(fastest, |response| response.as_s_f64());
+            response * self.connections.per_weight(member)
+        })
+    }
+
+    fn placed(&mut self, _: &Request, choice: &Choice) {
+        self.connections.placed(choice.member);
+    }
+
+    fn ended(&mut self, _: &Request, ended: &Ended) {
+        self.connections.ended(ended.member);
+    }
+
+    fn reported(&mut self, member: &Member) {
+        self.connections.reported(member);
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.connections.pool_changed(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::Time;
+
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn four_cores_take_four_times_as_much() {
+        let mut bench = Bench::new("server-least-loaded", &[1, 1]);
+        bench.report(2, |facts| facts.cores = Some(4));
+        let picks = bench.picks(500);
+        assert_eq!(picks.iter().filter(|member| **member == 2).count(), 400);
+    }
+
+    #[test]
+    fn a_fast_member_takes_more_and_an_unknown_one_is_tried() {
+        let mut bench = Bench::new("server-least-loaded:by=time", &[1, 1, 1]);
+        bench.report(1, |facts| facts.response = Some(Time::from_ms(30)));
+        bench.report(2, |facts| facts.response = Some(Time::from_ms(10)));
+        let picks = bench.picks(700);
+        let hits = |id| picks.iter().filter(|member| **member == id).count();
+        assert_eq!((hits(1), hits(2), hits(3)), (100, 300, 300));
+    }
+}

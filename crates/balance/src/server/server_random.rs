@@ -1,0 +1,58 @@
+//! Random: every request goes to a member drawn anew, in proportion to weights (mechanisms.md S04). It is what Floodlight
+//! calls WRR.
+
+use crate::dataplane::NO_NEEDS;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-random",
+    title: "Random (servers)",
+    summary: "Draws a member for every request, in proportion to weights.",
+    source: "S04 Random; Floodlight's WRR",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "weights",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION],
+    example: "server-random",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Random, params)),
+};
+
+struct Random;
+
+impl Picker for Random {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        let total: u64 = candidates.iter().map(|member| u64::from(member.weight)).sum();
+        let mut left = cx.rng.below(total);
+        for (position, member) in candidates.iter().enumerate() {
+            let weight = u64::from(member.weight);
+            if left < weight {
+                return position;
+            }
+            left -= weight;
+        }
+        unreachable!("a draw is below the sum of the weights")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn draws_follow_weights() {
+        let mut bench = Bench::new("server-random", &[1, 0, 3]);
+        let picks = bench.picks(40_000);
+        let hits = |id| picks.iter().filter(|member| **member == id).count();
+        assert_eq!(hits(2), 0);
+        // 10,000 expected with a standard deviation of 87.
+        assert!((9_650..10_350).contains(&hits(1)), "{}", hits(1));
+    }
+}

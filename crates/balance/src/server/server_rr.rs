@@ -1,0 +1,59 @@
+//! Round robin: requests go to the members in turn (mechanisms.md S04; F1's RR, F4's Round robin).
+//!
+//! Readings: F4 prints `list[INDEX / SERV-LEN]`, always 0: a misprint; `list[i]; i = (i + 1) mod n` is meant. Here the turn
+//! goes to the next number after the last one served, which is the same while the members stay, and skips nobody when
+//! some come or go. Weights count only in that 0 gets nothing; with weights it is `server-wrr`.
+//!
+//! Pitfall: it counts connections, not what they cost.
+
+use crate::dataplane::NO_NEEDS;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-rr",
+    title: "Round robin (servers)",
+    summary: "Gives requests to the members of a pool in turn.",
+    source: "S04, S03 Round robin; F1 (RR), F4",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "nothing",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION],
+    example: "server-rr",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(RoundRobin { last: None }, params)),
+};
+
+struct RoundRobin {
+    last: Option<MemberId>,
+}
+
+impl Picker for RoundRobin {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        let next = candidates.iter().position(|member| Some(member.id) > self.last).unwrap_or(0);
+        self.last = Some(candidates[next].id);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn members_take_turns_and_who_may_get_nothing_is_passed_over() {
+        let mut bench = Bench::new("server-rr", &[1, 5, 1, 1]);
+        assert_eq!(bench.picks(9), [1, 2, 3, 4, 1, 2, 3, 4, 1], "weights do not count");
+        bench.change(2, |member| member.is_accepting = false);
+        bench.change(4, |member| member.weight = 0);
+        assert_eq!(bench.picks(4), [3, 1, 3, 1]);
+        bench.change(2, |member| member.is_accepting = true);
+        assert_eq!(bench.picks(3), [2, 3, 1], "who returns is not served twice to catch up");
+    }
+}

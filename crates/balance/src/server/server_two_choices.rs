@@ -1,0 +1,91 @@
+//! Two choices: of two members drawn at random, the one with fewer connections (mechanisms.md S04; Mitzenmacher, The Power
+//! of Two Choices in Randomized Load Balancing, IEEE TPDS 2001).
+//!
+//! The two are drawn alike whatever their weights; then fewest `(connections + 1) / weight` wins, and the first drawn of
+//! equals.
+
+use crate::dataplane::NO_NEEDS;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::connections::Connections;
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::{Choice, Ended, Member, Pool, Request, ServerCx, ServerNeeds};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-two-choices",
+    title: "Two choices (servers)",
+    summary: "Draws two members and takes the one with fewer connections per weight.",
+    source: "S04 power of two choices; Mitzenmacher, IEEE TPDS 2001",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "connections it placed, corrected by reports",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION],
+    example: "server-two-choices",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(TwoChoices::default(), params)),
+};
+
+#[derive(Default)]
+struct TwoChoices {
+    connections: Connections,
+}
+
+impl Picker for TwoChoices {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        let count = candidates.len() as u64;
+        if count == 1 {
+            return 0;
+        }
+        let first = cx.rng.below(count) as usize;
+        // Another one: what is drawn from the first on is one further.
+        let other = cx.rng.below(count - 1) as usize;
+        let second = other + usize::from(other >= first);
+        let load = |position: usize| self.connections.per_weight(candidates[position]);
+        if load(second) < load(first) { second } else { first }
+    }
+
+    fn placed(&mut self, _: &Request, choice: &Choice) {
+        self.connections.placed(choice.member);
+    }
+
+    fn ended(&mut self, _: &Request, ended: &Ended) {
+        self.connections.ended(ended.member);
+    }
+
+    fn reported(&mut self, member: &Member) {
+        self.connections.reported(member);
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.connections.pool_changed(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn the_worst_of_many_is_far_better_than_random() {
+        // n connections on n members: two choices leave ln ln n / ln 2 + O(1) at most, random about ln n / ln ln n.
+        let most = |spec: &str| {
+            let picks = Bench::new(spec, &[1; 400]).picks(400);
+            (1..=400).map(|id| picks.iter().filter(|member| **member == id).count()).max().unwrap()
+        };
+        assert!(most("server-two-choices") <= 3, "{}", most("server-two-choices"));
+        assert!(most("server-random") >= 4, "{}", most("server-random"));
+    }
+
+    #[test]
+    fn two_members_are_always_compared() {
+        let mut bench = Bench::new("server-two-choices", &[1, 1]);
+        bench.report(1, |facts| facts.connections = Some(100));
+        assert_eq!(bench.picks(100), [2; 100]);
+        let mut alone = Bench::new("server-two-choices", &[1]);
+        assert_eq!(alone.picks(3), [1; 3]);
+    }
+}

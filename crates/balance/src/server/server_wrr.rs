@@ -1,0 +1,65 @@
+//! Weighted round robin: requests go to the members in turn, in proportion to their weights, spread out as nginx does it
+//! (mechanisms.md S04, WRR (smooth)).
+//!
+//! Floodlight's method of this name is a weighted random draw; that is `server-random`.
+
+use crate::dataplane::NO_NEEDS;
+use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::parts::turns::Turns;
+use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+
+/// Registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "server-wrr",
+    title: "Weighted round robin (servers)",
+    summary: "Gives requests to the members in turn, in proportion to their weights.",
+    source: "S04 WRR (smooth, as nginx has it); S03 Round robin, weighted",
+    granularity: Granularity::Flow,
+    reorders: Reorders::Never,
+    senses: "weights",
+    worlds: &[World::Simulator, World::OpenFlow],
+    params: &[PATH, HTP, DIRECTION],
+    example: "server-wrr",
+    needs: NO_NEEDS,
+    build: Build::Server(|_, params| ServerFirst::boxed(Weighted(Turns::default()), params)),
+};
+
+struct Weighted(Turns);
+
+impl Picker for Weighted {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        self.0.next(candidates, |member| f64::from(member.weight))
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.0.pool_changed(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::server::testing::Bench;
+
+    #[test]
+    fn the_order_is_nginxs() {
+        // mechanisms.md §10 oracle 13: weights 5, 1, 1 give a a b a c a a.
+        let mut bench = Bench::new("server-wrr", &[5, 1, 1]);
+        assert_eq!(bench.picks(14), [1, 1, 2, 1, 3, 1, 1, 1, 1, 2, 1, 3, 1, 1]);
+    }
+
+    #[test]
+    fn a_member_that_drains_gets_nothing_and_returns_without_arrears() {
+        let mut bench = Bench::new("server-wrr", &[1, 1, 1]);
+        bench.picks(1);
+        bench.change(1, |member| member.is_accepting = false);
+        assert!(bench.picks(1000).iter().all(|member| *member != 1));
+        bench.change(1, |member| member.is_accepting = true);
+        let hits = |picks: &[u32], id| picks.iter().filter(|member| **member == id).count();
+        let picks = bench.picks(300);
+        assert!((1..=3).all(|id| (99..=101).contains(&hits(&picks, id))), "{picks:?}");
+    }
+}

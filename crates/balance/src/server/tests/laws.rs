@@ -1,0 +1,229 @@
+//! What holds for every registered server balancer, whatever happens.
+
+use net::{NodeIx, Time};
+use proptest::prelude::*;
+
+use super::paths::{cables, world};
+use crate::central::testing::World;
+use crate::registry::SERVER;
+use crate::server::testing::{Bench, server};
+use crate::server::{Choice, Member, MemberId, Pool, Request, Way};
+
+/// Something that happens; numbers are reduced to what there is.
+#[derive(Clone, Debug)]
+enum Event {
+    Request { from: u8, port: u16, size: Option<u64> },
+    Ended { which: u8, bytes: u64 },
+    Report { member: u8, connections: Option<u32>, cpu: Option<u8>, response_ms: Option<u16>, bytes: Option<u64> },
+    Weight { member: u8, weight: u8 },
+    Accepting { member: u8, is_accepting: bool },
+    Removed { member: u8 },
+    Cable { link: u8, is_alive: bool },
+    Wait { ms: u16 },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let request = (any::<u8>(), prop::sample::select(vec![80, 21, 6789, 443]), proptest::option::of(0u64..1_000_000));
+    let report = (
+        any::<u8>(),
+        proptest::option::of(0u32..100),
+        proptest::option::of(0u8..=100),
+        proptest::option::of(0u16..500),
+        proptest::option::of(0u64..1_000_000_000),
+    );
+    let event = prop_oneof![
+        6 => request.prop_map(|(from, port, size)| Event::Request { from, port, size }),
+        2 => (any::<u8>(), 0u64..1_000_000).prop_map(|(which, bytes)| Event::Ended { which, bytes }),
+        2 => report.prop_map(|(member, connections, cpu, response_ms, bytes)| {
+            Event::Report { member, connections, cpu, response_ms, bytes }
+        }),
+        1 => (any::<u8>(), 0u8..4).prop_map(|(member, weight)| Event::Weight { member, weight }),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(member, is_accepting)| Event::Accepting { member, is_accepting }),
+        1 => any::<u8>().prop_map(|member| Event::Removed { member }),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(link, is_alive)| Event::Cable { link, is_alive }),
+        1 => (0u16..10_000).prop_map(|ms| Event::Wait { ms }),
+    ];
+    prop::collection::vec(event, 0..80)
+}
+
+/// Whether a member may get a request, found without what balancers use: by a walk over live links.
+fn is_allowed(world: &World, member: &Member, from: NodeIx) -> bool {
+    let way = Way::to(&world.view(), from, member.place).map(|way| way.to);
+    let Some(to) = way.filter(|_| member.is_accepting && member.weight > 0) else { return false };
+    let (mut seen, mut queue) = (vec![from], vec![from]);
+    while let Some(node) = queue.pop() {
+        for link in world.topology.out_links(node) {
+            let next = world.topology.link(*link).to;
+            if world.alive[link.ix()] && world.topology.node(next).forwards && !seen.contains(&next) {
+                seen.push(next);
+                queue.push(next);
+            }
+        }
+    }
+    seen.contains(&to)
+}
+
+/// That a choice is allowed, and its path leads there once over live links.
+fn check(bench: &Bench, request: &Request, choice: &Choice) {
+    let (world, member) = (&bench.world, bench.pool.get(choice.member).expect("one of the pool"));
+    assert!(is_allowed(world, member, request.edge), "{choice:?}");
+    let Some(path) = &choice.path else { return };
+    let mut at = request.edge;
+    let mut visited = vec![at];
+    for link in path.iter() {
+        assert!(world.alive[link.ix()] && world.topology.link(*link).from == at, "{choice:?}");
+        at = world.topology.link(*link).to;
+        assert!(!visited.contains(&at), "round: {choice:?}");
+        visited.push(at);
+    }
+    let way = Way::to(&world.view(), request.edge, member.place).map(|way| way.to);
+    assert_eq!(Some(at), way, "{choice:?}");
+}
+
+/// What is chosen for each request.
+fn run(spec: &str, world: World, members: u32, events: &[Event]) -> Vec<Option<Choice>> {
+    let pool = Pool::new((1..=members).map(|id| server(&world, id, id)).collect::<Vec<_>>());
+    let mut bench = Bench::on(spec, world, pool);
+    let mut running: Vec<(Request, MemberId)> = Vec::new();
+    let mut choices = Vec::new();
+    for event in events {
+        match happen(&mut bench, event, &mut running) {
+            Happened::Choice(choice) => choices.push(choice),
+            Happened::Nothing => {}
+        }
+    }
+    choices
+}
+
+enum Happened {
+    Choice(Option<Choice>),
+    Nothing,
+}
+
+fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId)>) -> Happened {
+    let member = |number: u8, bench: &Bench| {
+        let members = bench.pool.members();
+        (!members.is_empty()).then(|| members[usize::from(number) % members.len()].id.0)
+    };
+    match event {
+        Event::Request { from, port, size } => {
+            (bench.port, bench.size) = (*port, *size);
+            let host = bench.world.topology.hosts()[usize::from(*from) % 6];
+            bench.edge = bench.world.topology.link(bench.world.topology.out_links(host)[0]).to;
+            let request = bench.request();
+            let choice = bench.pick_for(&request);
+            match &choice {
+                Some(choice) => {
+                    check(bench, &request, choice);
+                    running.push((request, choice.member));
+                }
+                None => {
+                    let mut members = bench.pool.members().iter();
+                    assert!(!members.any(|member| is_allowed(&bench.world, member, request.edge)), "nobody was picked");
+                }
+            }
+            return Happened::Choice(choice);
+        }
+        Event::Ended { which, bytes } if !running.is_empty() => {
+            let (request, member) = running.swap_remove(usize::from(*which) % running.len());
+            bench.end(&request, member.0, *bytes);
+        }
+        Event::Report { member: number, connections, cpu, response_ms, bytes } => {
+            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            bench.report(id, |facts| {
+                facts.connections = *connections;
+                facts.cpu = cpu.map(|percent| f64::from(percent) / 100.0);
+                facts.response = response_ms.map(|ms| Time::from_ms(u64::from(ms)));
+                facts.bytes = *bytes;
+            });
+        }
+        Event::Weight { member: number, weight } => {
+            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            bench.change(id, |member| member.weight = u32::from(*weight));
+        }
+        Event::Accepting { member: number, is_accepting } => {
+            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            bench.change(id, |member| member.is_accepting = *is_accepting);
+        }
+        Event::Removed { member: number } => {
+            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            bench.pool = Pool::new(bench.pool.members().iter().filter(|member| member.id.0 != id).copied());
+            bench.balancer.pool_changed(&bench.pool);
+        }
+        Event::Cable { link, is_alive } => {
+            let count = bench.world.topology.links().len();
+            bench.world.set_cable(net::LinkIx((usize::from(*link) % count) as u32), *is_alive);
+        }
+        Event::Wait { ms } => bench.wait(Time::from_ms(u64::from(*ms))),
+        Event::Ended { .. } => {}
+    }
+    Happened::Nothing
+}
+
+/// Each entry, with every path picker it takes.
+fn specs() -> Vec<String> {
+    let mut specs = Vec::new();
+    for entry in SERVER {
+        specs.push(entry.example.to_owned());
+        if entry.params.iter().any(|param| param.name == "path") {
+            specs.extend(["sph", "spl", "htp"].map(|path| format!("{}:path={path}", entry.name)));
+        }
+    }
+    specs.push("malob:services=80=server-cpu:path=htp;21=server-lc;default=maglev:size=101".to_owned());
+    specs.extend(["rate", "inflight"].map(|load| format!("division-load:load={load}")));
+    specs.push("lobus:choose=disjoint".to_owned());
+    specs.push("mesf:deadline=50ms,slots=1".to_owned());
+    specs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_is_picked_who_may_not_be_and_somebody_is_who_may(
+        cables in cables(), members in 0u32..6, events in events()
+    ) {
+        for spec in specs() {
+            let choices = run(&spec, world(&cables), members, &events);
+            prop_assert_eq!(&choices, &run(&spec, world(&cables), members, &events), "{} decides otherwise", spec);
+        }
+    }
+}
+
+#[test]
+fn nobody_is_picked_from_an_empty_pool_or_one_that_drains() {
+    for spec in specs() {
+        let mut bench = Bench::new(&spec, &[1, 1]);
+        assert!(bench.pick() > 0, "{spec}");
+        bench.change(1, |member| member.is_accepting = false);
+        assert_eq!(bench.picks(20), [2; 20], "{spec}");
+        bench.change(2, |member| member.weight = 0);
+        let request = bench.request();
+        assert_eq!(bench.pick_for(&request), None, "{spec}");
+        bench.change(1, |member| member.is_accepting = true);
+        assert_eq!(bench.picks(3), [1; 3], "{spec}");
+        bench.pool = Pool::default();
+        bench.balancer.pool_changed(&bench.pool);
+        assert_eq!(bench.pick_for(&request), None, "{spec}");
+    }
+}
+
+#[test]
+fn places_that_are_not_in_the_network_are_passed_over() {
+    use crate::server::Place;
+    for spec in specs() {
+        let mut bench = Bench::new(&spec, &[1, 1]);
+        let nowhere = [
+            Place::Host { host: net::HostIx(77), edge: bench.edge },
+            Place::Host { host: net::HostIx(1), edge: NodeIx(77) },
+            Place::Uplink { link: net::LinkIx(77) },
+        ];
+        for place in nowhere {
+            bench.change(1, |member| member.place = place);
+            assert_eq!(bench.picks(5), [2; 5], "{spec}");
+        }
+        bench.edge = NodeIx(99);
+        let request = bench.request();
+        assert_eq!(bench.pick_for(&request), None, "{spec}");
+    }
+}
