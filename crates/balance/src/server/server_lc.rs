@@ -8,10 +8,10 @@
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::Connections;
+use crate::server::parts::connections::{ByConnections, Connections, Counting};
 use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst, least};
-use crate::server::{Choice, Ended, Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::parts::server_first::least;
+use crate::server::{Member, ServerCx};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -26,35 +26,14 @@ pub static ENTRY: Entry = Entry {
     params: &[PATH, HTP, DIRECTION],
     example: "server-lc",
     needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(LeastConnections::default(), params)),
+    build: Build::Server(|_, params| Counting::boxed(LeastConnections, params)),
 };
 
-#[derive(Default)]
-struct LeastConnections {
-    connections: Connections,
-}
+struct LeastConnections;
 
-impl Picker for LeastConnections {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        least(candidates, |member| self.connections.per_weight(member))
-    }
-
-    fn placed(&mut self, _: &Request, choice: &Choice) {
-        self.connections.placed(choice.member);
-    }
-
-    fn ended(&mut self, _: &Request, ended: &Ended) {
-        self.connections.ended(ended.member);
-    }
-
-    fn reported(&mut self, member: &Member) {
-        self.connections.reported(member);
-    }
-
-    fn pool_changed(&mut self, pool: &Pool) {
-        self.connections.pool_changed(pool);
+impl ByConnections for LeastConnections {
+    fn choose(&self, _: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize {
+        least(candidates, |member| connections.per_weight(member))
     }
 }
 

@@ -9,10 +9,10 @@
 use crate::dataplane::NO_NEEDS;
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::Connections;
+use crate::server::parts::connections::{ByConnections, Connections, Counting};
 use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst, least};
-use crate::server::{Choice, Ended, Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::parts::server_first::least;
+use crate::server::{Member, ServerCx};
 
 const BY: Param = Param {
     name: "by",
@@ -35,49 +35,30 @@ pub static ENTRY: Entry = Entry {
     params: &[PATH, HTP, DIRECTION, BY],
     example: "server-least-loaded",
     needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(LeastLoaded::new(params), params)),
+    build: Build::Server(|_, params| Counting::boxed(LeastLoaded::new(params), params)),
 };
 
 struct LeastLoaded {
     is_by_time: bool,
-    connections: Connections,
 }
 
 impl LeastLoaded {
     fn new(params: &Params) -> LeastLoaded {
-        LeastLoaded { is_by_time: params.text(BY.name) == "time", connections: Connections::default() }
+        LeastLoaded { is_by_time: params.text(BY.name) == "time" }
     }
 }
 
-impl Picker for LeastLoaded {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+impl ByConnections for LeastLoaded {
+    fn choose(&self, _: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize {
         if !self.is_by_time {
-            return least(candidates, |member| self.connections.per_weight(member) / member.facts.core_count());
+            return least(candidates, |member| connections.per_weight(member) / member.facts.core_count());
         }
         let known = candidates.iter().filter_map(|member| member.facts.response);
         let fastest = known.min().map_or(1.0, |response| response.as_s_f64());
         least(candidates, |member| {
             let response = member.facts.response.map_or(fastest, |response| response.as_s_f64());
-            response * self.connections.per_weight(member)
+            response * connections.per_weight(member)
         })
-    }
-
-    fn placed(&mut self, _: &Request, choice: &Choice) {
-        self.connections.placed(choice.member);
-    }
-
-    fn ended(&mut self, _: &Request, ended: &Ended) {
-        self.connections.ended(ended.member);
-    }
-
-    fn reported(&mut self, member: &Member) {
-        self.connections.reported(member);
-    }
-
-    fn pool_changed(&mut self, pool: &Pool) {
-        self.connections.pool_changed(pool);
     }
 }
 

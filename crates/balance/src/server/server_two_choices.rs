@@ -6,10 +6,9 @@
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::Connections;
+use crate::server::parts::connections::{ByConnections, Connections, Counting};
 use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
-use crate::server::{Choice, Ended, Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::{Member, ServerCx};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -24,18 +23,13 @@ pub static ENTRY: Entry = Entry {
     params: &[PATH, HTP, DIRECTION],
     example: "server-two-choices",
     needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(TwoChoices::default(), params)),
+    build: Build::Server(|_, params| Counting::boxed(TwoChoices, params)),
 };
 
-#[derive(Default)]
-struct TwoChoices {
-    connections: Connections,
-}
+struct TwoChoices;
 
-impl Picker for TwoChoices {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+impl ByConnections for TwoChoices {
+    fn choose(&self, cx: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize {
         let count = candidates.len() as u64;
         if count == 1 {
             return 0;
@@ -44,24 +38,8 @@ impl Picker for TwoChoices {
         // Another one: what is drawn from the first on is one further.
         let other = cx.rng.below(count - 1) as usize;
         let second = other + usize::from(other >= first);
-        let load = |position: usize| self.connections.per_weight(candidates[position]);
+        let load = |position: usize| connections.per_weight(candidates[position]);
         if load(second) < load(first) { second } else { first }
-    }
-
-    fn placed(&mut self, _: &Request, choice: &Choice) {
-        self.connections.placed(choice.member);
-    }
-
-    fn ended(&mut self, _: &Request, ended: &Ended) {
-        self.connections.ended(ended.member);
-    }
-
-    fn reported(&mut self, member: &Member) {
-        self.connections.reported(member);
-    }
-
-    fn pool_changed(&mut self, pool: &Pool) {
-        self.connections.pool_changed(pool);
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::server::{Member, MemberId, Pool};
+use super::server_first::{Picker, ServerFirst};
+use crate::params::Params;
+use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
 /// Connections of the members of a pool.
 #[derive(Clone, Debug, Default)]
@@ -48,5 +50,48 @@ impl Connections {
         for member in pool.members() {
             self.0.entry(member.id).or_insert(member.facts.connections.unwrap_or(0));
         }
+    }
+}
+
+/// A rule that chooses by connections and what members report, and remembers nothing else.
+pub trait ByConnections: Send {
+    /// The position in `candidates` of who gets the request, as in [`Picker::choose`].
+    fn choose(&self, cx: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize;
+}
+
+/// Such a rule with the connections it goes by.
+pub struct Counting<R> {
+    rule: R,
+    connections: Connections,
+}
+
+impl<R: ByConnections + 'static> Counting<R> {
+    /// The rule, with the path picker its parameters ask for.
+    pub fn boxed(rule: R, params: &Params) -> Box<dyn ServerBalancer> {
+        ServerFirst::boxed(Counting { rule, connections: Connections::default() }, params)
+    }
+}
+
+impl<R: ByConnections> Picker for Counting<R> {
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+
+    fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
+        self.rule.choose(cx, candidates, &self.connections)
+    }
+
+    fn placed(&mut self, _: &Request, choice: &Choice) {
+        self.connections.placed(choice.member);
+    }
+
+    fn ended(&mut self, _: &Request, ended: &Ended) {
+        self.connections.ended(ended.member);
+    }
+
+    fn reported(&mut self, member: &Member) {
+        self.connections.reported(member);
+    }
+
+    fn pool_changed(&mut self, pool: &Pool) {
+        self.connections.pool_changed(pool);
     }
 }
