@@ -75,13 +75,13 @@ impl Flows {
             .collect();
         gone.iter().for_each(|tuple| self.uncount(compiler, tuple, fabric));
         for (tuple, node) in wanted {
-            self.count(compiler, tuple, node, 0, fabric);
+            self.count(compiler, tuple, node, fabric);
         }
     }
 
-    fn count(&mut self, compiler: Compiler, tuple: FiveTuple, node: NodeIx, idle_timeout_s: u16, fabric: &mut Fabric) {
+    fn count(&mut self, compiler: Compiler, tuple: FiveTuple, node: NodeIx, fabric: &mut Fabric) {
         if self.counters.insert(tuple, node).is_none() {
-            let (key, wanted) = compiler.counter(&tuple, idle_timeout_s);
+            let (key, wanted) = compiler.counter(&tuple, 0);
             fabric.set((node, key, Some(wanted)));
         }
     }
@@ -111,7 +111,7 @@ impl Flows {
         let facts = facts(now, tuple, bytes, size, network)?;
         if is_counted {
             self.before.insert(tuple, bytes);
-            self.count(compiler, tuple, network.host(facts.src)?.edge, 0, fabric);
+            self.count(compiler, tuple, network.host(facts.src)?.edge, fabric);
         }
         Some(self.table.insert(facts))
     }
@@ -180,7 +180,7 @@ impl Flows {
                 (true, false) => {
                     let Some(edge) = network.host(src).map(|host| host.edge) else { continue };
                     self.before.insert(tuple, bytes);
-                    self.count(compiler, tuple, edge, 0, fabric);
+                    self.count(compiler, tuple, edge, fabric);
                 }
                 (false, true) => self.uncount(compiler, &tuple, fabric),
                 _ => {}

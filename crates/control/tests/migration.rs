@@ -204,6 +204,14 @@ fn a_pin_over_a_dead_link_is_removed_and_the_balancer_asked() {
     assert!(world.unreached().is_empty());
 }
 
+/// All TCP flows have ended: no rule names one.
+fn assert_nothing_is_left(world: &mut World) {
+    world.settle();
+    world.assert_exact();
+    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
+    assert!(!world.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)), "nothing is left");
+}
+
 #[test]
 fn acknowledgements_go_back_along_the_path_of_their_flow() {
     let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
@@ -220,10 +228,7 @@ fn acknowledgements_go_back_along_the_path_of_their_flow() {
     }
     assert_eq!(world.controller.tally().moves, 3, "moves are those of flows");
     world.report(AgentReport::Ended { tuple: flow, bytes: 7 });
-    world.settle();
-    world.assert_exact();
-    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
-    assert!(!world.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)), "nothing is left");
+    assert_nothing_is_left(&mut world);
 }
 
 #[test]
@@ -244,10 +249,7 @@ fn the_other_way_of_a_connection_that_is_a_flow_itself_has_its_own_path() {
     for tuple in [there, back] {
         world.report(AgentReport::Ended { tuple, bytes: 7 });
     }
-    world.settle();
-    world.assert_exact();
-    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
-    assert!(!world.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)), "nothing is left");
+    assert_nothing_is_left(&mut world);
 }
 
 /// Flows between two edges divided 1:3 among two paths, then otherwise, then not at all.

@@ -129,12 +129,11 @@ impl Controller {
         for flow in changes.pins {
             let Some(facts) = self.flows.table.get(flow).copied() else { continue };
             let pin = self.placements.pin_of(flow).cloned();
+            let (path, rate) = pin.map_or((None, None), |pin| (Some(pin.path), pin.rate));
             let ends = self.network.host(facts.src).zip(self.network.host(facts.dst));
             let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
-            let path = pin.as_ref().map(|pin| pin.path.clone());
-            self.pins.want(facts.tuple, path.clone(), ends, true);
             self.want_acks(facts.tuple, path.as_ref(), ends);
-            let rate = pin.and_then(|pin| pin.rate);
+            self.pins.want(facts.tuple, path, ends, true);
             if self.needs.flows == FlowSource::Agents && self.paced.get(&facts.tuple).copied() != rate {
                 match rate {
                     Some(rate) => self.paced.insert(facts.tuple, rate),
