@@ -49,6 +49,7 @@ class Network:
         self.net = Mininet(controller=None, build=False)
         self.ovs = OpenVSwitch(journal)
         self.datapath = None
+        self.room = ([], False)
 
     def start(self):
         """Builds everything; answers what was built and which datapath is in use."""
@@ -71,7 +72,7 @@ class Network:
         self.journal.restore_sysctls()
         self.tune()
         self.configure_hosts()
-        return {"datapath": self.datapath}
+        return {"datapath": self.datapath, "processors": self.room[0], "own_processor": self.room[1]}
 
     def interfaces(self):
         """Names of all interfaces in the namespace of the switches."""
@@ -110,7 +111,7 @@ class Network:
             ports.update({end["interface"]: end["port"] for end in (link["a"], link["b"]) if end["node"] in names})
         self.ovs.verify(ports)
         self.ovs.check()
-        self.ovs.make_room()
+        self.room = self.ovs.make_room()
 
     def send_first_packet(self):
         """Makes the userspace datapath send: only then does it make the socket for all its sending, which has to have the large

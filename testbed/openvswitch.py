@@ -82,17 +82,20 @@ class OpenVSwitch:
         in a full queue). Real-time scheduling is no remedy: the kernel stops such a thread for 50 ms when it has run for 950 ms, and
         the daemon's other threads, which have to put changed rules into effect, would wait behind it.
 
-        To be called when the daemon has its threads: those it makes later would share the processor."""
+        To be called when the daemon has its threads: those it makes later would share the processor. Answers the processors for
+        others, which whoever drives us and measures is to keep to, and whether the thread has one of its own. No processes but
+        ours are touched: they would stay so for good, and one who adopts us (the machine's first) hands it on to all it starts."""
         forwarder = self.processes[-1][1].pid
         os.setpriority(os.PRIO_PROCESS, forwarder, -20)
         processors = sorted(os.sched_getaffinity(0))
         if len(processors) < 2:
-            return
-        # We ourselves, whatever we start, and whoever drives us and measures.
-        for process in (os.getpid(), os.getppid(), *(process.pid for _, process in self.processes)):
+            return processors, False
+        others = processors[:-1]
+        for process in (os.getpid(), *(process.pid for _, process in self.processes)):
             for thread in threads(process):
-                os.sched_setaffinity(thread, processors[:-1])
+                os.sched_setaffinity(thread, others)
         os.sched_setaffinity(forwarder, processors[-1:])
+        return others, True
 
     def spawn(self, program, *arguments):
         """A daemon of ours, which is our child."""

@@ -135,6 +135,10 @@ pub struct Testbed {
     pub proof_delay_mean_us: f64,
     /// Seconds it took to build the network.
     pub built_s: f64,
+    /// Whether the thread that forwards had a processor of its own. Without one, silences and shares of full queues are also
+    /// those of whatever else ran there.
+    #[serde(default)]
+    pub has_own_processor: bool,
     /// Seconds of one core the switch daemon used per second of traffic.
     pub switch_cpu: f64,
     /// Mean time from socket to socket of the run's UDP packets, microseconds; 0 where it was not measured.

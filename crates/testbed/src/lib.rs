@@ -25,6 +25,7 @@ pub mod live;
 pub mod outcome;
 pub mod plan;
 pub mod proof;
+mod room;
 pub mod rules;
 pub mod seen;
 pub mod series;

@@ -11,6 +11,7 @@ use crate::driver::{Driver, Event};
 use crate::error::TestbedError;
 use crate::faults::Deed;
 use crate::plan::NetworkPlan;
+use crate::room::Kept;
 use crate::series::Ports;
 use crate::sockets::HostAt;
 
@@ -37,6 +38,10 @@ pub struct Live {
     pub deeds: Vec<Deed>,
     /// Programs that have ended, with their exit codes.
     pub exits: BTreeMap<String, i32>,
+    /// Whether the thread that forwards has a processor of its own.
+    pub has_own_processor: bool,
+    /// Where we may run while it is up.
+    _room: Option<Kept>,
 }
 
 impl Live {
@@ -60,6 +65,8 @@ impl Live {
         };
         let hosts: Option<Vec<HostAt>> = (0..topology.hosts().len() as u32).map(pid).collect();
         let hosts = hosts.ok_or_else(|| TestbedError::Driver("did not tell the processes of hosts".to_owned()))?;
+        let processors: Vec<usize> =
+            answer["processors"].as_array().into_iter().flatten().filter_map(|n| Some(n.as_u64()? as usize)).collect();
         Ok(Live {
             driver,
             plan,
@@ -70,6 +77,8 @@ impl Live {
             samples: Vec::new(),
             deeds: Vec::new(),
             exits: BTreeMap::new(),
+            has_own_processor: answer["own_processor"].as_bool().unwrap_or(false),
+            _room: Kept::to(&processors),
         })
     }
 

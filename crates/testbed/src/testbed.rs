@@ -273,6 +273,7 @@ impl Testbed {
             proof_packets_per_s: proof.packets_per_s,
             proof_delay_mean_us: proof.delay_mean_us,
             built_s: live.built_s,
+            has_own_processor: live.has_own_processor,
             switch_cpu: (after.switch_cpu_s - before.switch_cpu_s) / (after.t - before.t).max(1e-9),
             delay_mean_us: if received == 0 { 0.0 } else { delay as f64 / 1e3 / received as f64 },
             longest_gap_us: gap as f64 / 1e3,

@@ -59,10 +59,15 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
 /// The machine and its programs, and the proof that they lose nothing by themselves.
 pub(super) fn machine(view: &View<'_>) -> String {
     let Some(testbed) = view.summary.runs.iter().find_map(|run| run.testbed.as_ref()) else { return String::new() };
-    let Testbed { versions, datapath, source, proof_sent, proof_packets_per_s, .. } = testbed;
+    let Testbed { versions, datapath, source, proof_sent, proof_packets_per_s, has_own_processor, .. } = testbed;
     let mut rows: Vec<(String, String)> =
         versions.iter().map(|(name, version)| (name.clone(), version.clone())).collect();
-    rows.push(("datapath".into(), format!("Open vSwitch, {datapath}")));
+    let room = match (datapath.as_str(), has_own_processor) {
+        ("user", true) => ", a processor of its own",
+        ("user", false) => ", sharing its processor: silences are also those of other programs",
+        _ => "",
+    };
+    rows.push(("datapath".into(), format!("Open vSwitch, {datapath}{room}")));
     rows.push(("traffic source".into(), source.clone()));
     if *proof_sent > 0 {
         let proof = format!("{proof_sent} packets at {proof_packets_per_s:.0}/s beforehand, none lost");
