@@ -6,6 +6,9 @@
 //! | --- | --- | --- |
 //! | 65000 | LLDP | to the controller, nowhere else |
 //! | 64900 | ARP | to the controller, which answers; nothing is ever flooded |
+//! | 520 | a connection to a virtual address, at its client's switch | destination: the member; as from a host; table 1 |
+//! | 510 | the same, from the member to the client | source: the virtual address; table 1 |
+//! | 450 | a virtual address | to the controller, nowhere else ([`crate::vip`]) |
 //! | 300 | a flow that is counted (addresses, or the five-tuple; its port, if known by its first packet) | counts; as from a host; table 1 |
 //! | 200 | TCP or UDP from a port with a host, where first packets are wanted | a copy to the controller; as from a host; table 1 |
 //! | 100 | IPv4 from a port with a host | as from a host; table 1 |
@@ -57,7 +60,7 @@ const LAST_TAGGED: u16 = 60_100;
 const LAST: u16 = 60_000;
 const BASE: u16 = 1_000;
 
-const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
+pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
 
 /// What a rule is for: bits 40–47 of its cookie; the owner has the 16 bits above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +70,7 @@ pub(crate) enum Purpose {
     Base = 3,
     Divide = 4,
     Pin = 5,
+    Connect = 6,
 }
 
 /// Bits of a cookie that say whose it is and what for.
@@ -135,7 +139,7 @@ impl Compiler {
         (RuleKey { match_, ..key }, wanted)
     }
 
-    fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {
+    pub(crate) fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {
         let cookie = self.cookie(Purpose::Classify);
         (key(CLASSIFY, priority, match_), Wanted { cookie, idle_timeout_s: 0, instructions, group: None })
     }
@@ -226,13 +230,13 @@ pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16>
     if tuple.protocol == 0 { PAIR_PINS } else { PINS }
 }
 
-fn key(table: TableId, priority: u16, match_: Match) -> RuleKey {
+pub(crate) fn key(table: TableId, priority: u16, match_: Match) -> RuleKey {
     RuleKey { table, priority: Reverse(priority), match_ }
 }
 fn ipv4() -> Match {
     Match { eth_type: Some(ether::IPV4), ..Match::default() }
 }
-fn to(host: Ipv4Addr) -> Match {
+pub(crate) fn to(host: Ipv4Addr) -> Match {
     Match { ipv4_dst: Some(Masked::<Ipv4Addr>::exact(host)), ..ipv4() }
 }
 fn from_host(apply: Vec<Action>) -> Instructions {
@@ -240,7 +244,7 @@ fn from_host(apply: Vec<Action>) -> Instructions {
 }
 
 /// Packets of a flow; protocol 0 is all traffic of a pair of hosts. Ports count for TCP and UDP only: others have none.
-fn tuple_match(tuple: &FiveTuple) -> Match {
+pub(crate) fn tuple_match(tuple: &FiveTuple) -> Match {
     let pair = Match { ipv4_src: Some(Masked::<Ipv4Addr>::exact(tuple.src)), ..to(tuple.dst) };
     let (src, dst) = (Some(tuple.src_port), Some(tuple.dst_port));
     match tuple.protocol {

@@ -26,6 +26,7 @@ use crate::session::{Reaction, Session};
 use crate::soft::PollOut;
 use crate::spread::Means;
 use crate::stats::Sample;
+use crate::vip::Vips;
 use crate::{Config, Event, Output, Spread, Tally};
 
 /// How long a controller that meets a switch with rules of an earlier life waits to know the network before it judges
@@ -61,6 +62,7 @@ pub struct Controller {
     /// Until then ports need not be probed again for the sake of claims.
     pub(crate) claims_probed_until: Time,
     pub(crate) flows: Flows,
+    pub(crate) vips: Vips,
     pub(crate) port_samples: BTreeMap<End, [Sample; 2]>,
     pub(crate) load: Vec<LinkLoad>,
     pub(crate) polls_out: BTreeMap<DatapathId, PollOut>,
@@ -120,6 +122,7 @@ impl Controller {
             hints: Hints::default(),
             claims_probed_until: Time::ZERO,
             flows: Flows::new(needs.flows, config.flow_idle_timeout_s),
+            vips: Vips::new(&config),
             port_samples: BTreeMap::new(),
             load: Vec::new(),
             polls_out: BTreeMap::new(),
@@ -258,7 +261,7 @@ impl Controller {
         }
     }
 
-    fn wake(&mut self, now: Time) {
+    pub(crate) fn wake(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.is_stirred = true;
     }
@@ -356,6 +359,7 @@ impl Controller {
             self.fabric.set((node, key, Some(wanted)));
         }
         self.survey_counters(datapath, node, &mut rules);
+        self.survey_connections(connection, datapath, &mut rules);
         let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
         self.fabric.switch(node).set_means(means);
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
@@ -389,10 +393,12 @@ impl Controller {
                 let _ = port;
                 self.set_ports(datapath, ports);
             }
+            Message::BarrierReply if self.connection_confirmed(connection, datapath, xid) => {}
             // What shows probes to the controller is there only now.
             Message::BarrierReply if self.fabric.switch(node).barrier(xid) => self.probe_soon(),
             Message::Error { kind, .. } => self.refused(connection, datapath, node, xid, kind),
             Message::FlowRemoved(removed) if self.counter_removed(datapath, &removed) => {}
+            Message::FlowRemoved(removed) if self.connection_removed(datapath, &removed) => {}
             Message::FlowRemoved(removed) => self.fabric.switch(node).removed(&removed),
             Message::MultipartReply { reply, has_more } => self.counters(datapath, xid, reply, has_more),
             _ => {}
@@ -413,6 +419,9 @@ impl Controller {
         xid: openflow::Xid,
         error: ErrorKind,
     ) {
+        if self.connection_refused(connection, datapath, xid, error) {
+            return;
+        }
         if self.counter_refused(connection, xid) {
             let words = "a flow is not counted; it is tried again after its idle timeout".to_owned();
             return self.event(Event::Refused { datapath, error, words });

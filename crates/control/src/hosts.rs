@@ -23,6 +23,7 @@ use openflow::{Headers, MacAddr};
 
 use crate::KnownHost;
 use crate::network::{CONTROLLER_MAC, End, Network};
+use crate::vip::Vips;
 
 const REQUEST: u16 = 1;
 /// A question for an unknown host is passed on once in this time, whoever asks. Hosts ask again after a second
@@ -162,8 +163,17 @@ impl Ration {
 
 impl Arp {
     /// An ARP packet came in at `at`.
-    pub(crate) fn packet(&mut self, now: Time, at: End, headers: &Headers, network: &Network) -> Answer {
+    pub(crate) fn packet(&mut self, now: Time, at: End, headers: &Headers, network: &Network, vips: &Vips) -> Answer {
         let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        if let Some(mac) = vips.mac_of(target) {
+            let frame = arp_reply(mac, target, headers.eth_src, sender);
+            let is_question = headers.arp_op == REQUEST && sender != target;
+            return if is_question {
+                Answer::Send(Held { to: at, asker: sender, target, frame })
+            } else {
+                Answer::Nothing
+            };
+        }
         let known = network.find_host(target).and_then(|host| network.host(host)).map(|host| host.known);
         match known {
             // A host that asks for itself only tells where it is.
@@ -203,12 +213,12 @@ impl Arp {
     }
 
     /// A question to send out of a port where an IPv4 packet shows a host to be, if it has not just been asked.
-    pub(crate) fn seek(&mut self, now: Time, seen: &KnownHost) -> Option<Vec<u8>> {
-        if !self.sought.may_ask(now, SEEK_AGAIN, seen.ipv4) {
+    pub(crate) fn seek(&mut self, now: Time, address: Ipv4Addr) -> Option<Vec<u8>> {
+        if !self.sought.may_ask(now, SEEK_AGAIN, address) {
             return None;
         }
-        self.sought.note(now, seen.ipv4);
-        Some(question_for(seen.ipv4))
+        self.sought.note(now, address);
+        Some(question_for(address))
     }
 }
 

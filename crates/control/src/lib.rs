@@ -37,6 +37,7 @@ mod stage;
 mod stats;
 mod timing;
 mod unsure;
+pub mod vip;
 
 use std::collections::BTreeMap;
 
@@ -86,6 +87,10 @@ pub struct Config {
     pub hosts_per_port: usize,
     /// How switches divide flows among several next hops.
     pub spread: Spread,
+    /// Most connections to virtual services known at once; further ones are refused ([`vip::Refusal`]).
+    pub connections_max: usize,
+    /// How long it is remembered who served a connection after its rules have gone.
+    pub connection_memory: Time,
 }
 
 /// How switches divide flows among several next hops.
@@ -119,6 +124,8 @@ impl Default for Config {
             hosts_max: 10_000,
             hosts_per_port: 256,
             spread: Spread::Switch,
+            connections_max: 1_000_000,
+            connection_memory: Time::from_s(60),
         }
     }
 }
@@ -197,6 +204,17 @@ pub enum Event {
     },
     /// A flow has been moved to another path, and its old rules are gone.
     Migrated(net::FiveTuple),
+    /// A member of a pool can serve, or cannot any more.
+    Member {
+        /// Its pool.
+        pool: vip::PoolId,
+        /// Its number.
+        member: vip::MemberId,
+        /// Its address.
+        address: Ipv4Addr,
+        /// What it is now.
+        state: vip::MemberState,
+    },
     /// A switch refused something.
     Refused {
         /// Which switch.

@@ -33,14 +33,16 @@ impl Controller {
             // A port that is dead or not there shows nobody: the packet is late, or made up.
             _ if !self.ports.is_live(at) => {}
             ether::ARP if !self.host_spoke(at, &headers) => {} // It cannot be reached: an answer would be no use.
-            ether::ARP => match self.arp.packet(self.now, at, &headers, &self.network) {
+            ether::ARP => match self.arp.packet(self.now, at, &headers, &self.network, &self.vips) {
                 Answer::Nothing => {}
                 Answer::Send(held) => self.answer(held),
                 Answer::AskEdges(data) => self.ask_edges(at, &data),
             },
             ether::IPV4 => {
                 self.host_seen(at, &headers);
-                if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
+                if self.vips.is_virtual(headers.ipv4_dst) {
+                    self.virtual_packet(at, &headers, &packet.data);
+                } else if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
                     self.first_packet(at, &headers);
                 }
             }
@@ -73,9 +75,10 @@ impl Controller {
             self.host_spoke(at, headers);
             return;
         }
-        let Some(seen) = hosts::speaker(at, headers) else { return };
+        let seen = hosts::speaker(at, headers).filter(|seen| !self.vips.is_virtual(seen.ipv4));
+        let Some(seen) = seen else { return };
         if self.discovery.is_edge(self.now, at)
-            && let Some(question) = self.arp.seek(self.now, &seen)
+            && let Some(question) = self.arp.seek(self.now, seen.ipv4)
         {
             self.packet_out(at, question);
         }
@@ -83,7 +86,9 @@ impl Controller {
 
     /// Somebody spoke at a port without a switch behind it; whether there is room for him.
     fn host_spoke(&mut self, at: End, headers: &openflow::Headers) -> bool {
-        let Some(known) = hosts::speaker(at, headers) else { return true };
+        // Whoever claims a virtual address is not believed: connections would end there.
+        let claimed = hosts::speaker(at, headers).filter(|known| !self.vips.is_virtual(known.ipv4));
+        let Some(known) = claimed else { return true };
         if let Some(host) = self.host_known(&known) {
             self.network.heard(host, self.now);
         } else if self.network.has_host_at(at) {
@@ -206,9 +211,13 @@ impl Controller {
         self.held_answers = held;
     }
 
-    /// Whether rules lead from a host at `at` to another one and back.
-    fn are_connected(&mut self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
+    /// Whether rules lead from a host at `at` to another one and back. A virtual address needs none: first packets are kept
+    /// until rules lead to the member.
+    pub(crate) fn are_connected(&mut self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
         let edge = |address| self.network.host(self.network.find_host(address)?).map(|host| host.edge);
+        if self.vips.is_virtual(target) {
+            return self.network.node_of(at.0).is_some_and(|near| edge(asker) == Some(near));
+        }
         let (Some(near), Some(asked_at), Some(far)) = (self.network.node_of(at.0), edge(asker), edge(target)) else {
             return false;
         };
@@ -225,6 +234,11 @@ impl Controller {
             self.led.insert((from, address));
         }
         is_led
+    }
+
+    /// Sends a question of the controller's own out of all ports without a switch behind them.
+    pub(crate) fn ask_everywhere(&mut self, data: &[u8]) {
+        self.ask_edges((DatapathId(0), PortNo::CONTROLLER), data);
     }
 
     /// Sends a question out of all ports without a switch behind them.

@@ -54,6 +54,13 @@ impl Ports {
         self.live().filter(is_unknown).filter_map(|end| network.node_of(end.0)).collect()
     }
 
+    /// Switches with a port that leads to a host, or may.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = DatapathId> {
+        let mut last = None;
+        let ends = self.ruled.keys().map(|end| end.0);
+        ends.filter(move |datapath| last.replace(*datapath) != Some(*datapath))
+    }
+
     /// Brings the rules about ports up to date.
     pub(crate) fn write_rules(
         &mut self,

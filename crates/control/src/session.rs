@@ -13,6 +13,7 @@ use openflow::{
 };
 
 use crate::soft::Recent;
+use crate::vip::Connecting;
 
 /// Bitmap of versions with OpenFlow 1.3 alone.
 const VERSION_1_3: u32 = 1 << 4;
@@ -75,6 +76,8 @@ pub(crate) struct Session {
     pub(crate) rtt: Option<Time>,
     /// Counting rules sent of late.
     pub(crate) recent: Recent,
+    /// Rules of connections to virtual addresses under way.
+    pub(crate) connecting: Connecting,
     next_xid: u32,
     /// Number of the request the state waits for an answer to.
     awaited: Xid,
@@ -101,6 +104,7 @@ impl Session {
             groups: Vec::new(),
             rtt: None,
             recent: Recent::default(),
+            connecting: Connecting::default(),
             next_xid: 1,
             awaited: Xid(0),
             echo: None,

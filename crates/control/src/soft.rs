@@ -385,7 +385,7 @@ impl Controller {
 }
 
 /// The switch tells when a rule is gone.
-const TELLS: FlowModFlags = FlowModFlags {
+pub(crate) const TELLS: FlowModFlags = FlowModFlags {
     send_flow_removed: true,
     check_overlap: false,
     reset_counts: false,

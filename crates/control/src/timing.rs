@@ -24,6 +24,7 @@ impl Controller {
             self.claims.next_due(),
             self.hints.next_due(),
             self.held_answers.next_due(),
+            self.vips.next_due().filter(|_| is_anyone_there),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
@@ -34,6 +35,7 @@ impl Controller {
         self.release_held();
         self.find_gone();
         self.believe_claims();
+        self.seek_members();
         self.probe_all();
         self.ask_hinted();
         // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.

@@ -232,6 +232,10 @@ impl Engine {
                 let (limit, at) = (limit_name(*limit), (host.datapath, host.port));
                 tracing::warn!(ipv4 = %host.ipv4, at = end(&at), "no room for a host: [limits] {limit} is reached");
             }
+            Event::Member { pool, member, address, state } => {
+                let (pool, member, state) = (pool.0, member.0, state.words());
+                tracing::info!(pool, member, %address, "member: {state}");
+            }
             Event::Migrated(tuple) => tracing::debug!(?tuple, "flow moved"),
         }
         self.tell(Happening::Event(event));

@@ -4,15 +4,19 @@
 //! Only headers have to be there in full: frames cut short by a packet-in can be read and rewritten.
 
 mod build;
+mod icmp;
 mod layout;
 mod lldp;
 mod rewrite;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
 pub use build::{arp_reply, arp_request, build};
+pub use icmp::{Echo, Unreachable, echo, icmp_echo, icmp_type, icmp_unreachable};
 pub use lldp::{Lldp, ORGANISATION};
 pub use rewrite::rewrite;
+pub use tcp::{Segment, flags, segment, tcp, tcp_reset};
 
 use crate::headers::Headers;
 

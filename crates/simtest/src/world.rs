@@ -349,6 +349,8 @@ impl World {
             remembered: Vec::new(),
             hosts_max: self.hosts.len() * 2,
             hosts_per_port: traits.hosts_per_port,
+            connections_max: usize::MAX,
+            connection_memory: net::Time::from_s(60),
             // Another life of the controller may divide flows in another way than the one before.
             spread: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
                 3 => control::Spread::Shuffled,

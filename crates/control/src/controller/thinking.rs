@@ -36,6 +36,7 @@ impl Controller {
     /// The network is new: rules about ports and hosts follow, dead placements go, and the balancer is asked.
     fn follow_network(&mut self) {
         let Controller { network, discovery, .. } = self;
+        let has_changed = self.is_network_new || self.are_hosts_new || self.are_ports_new;
         if self.is_network_new || self.are_hosts_new {
             let ends = network.switch_links();
             let latency = |link| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
@@ -59,6 +60,7 @@ impl Controller {
             let (network, discovery) = (&self.network, &self.discovery);
             self.ports.write_rules(self.now, self.compiler, wants_first, network, discovery, &mut self.fabric);
         }
+        self.follow_services(has_changed);
         if std::mem::take(&mut self.is_network_new) {
             self.drop_dead_placements();
             self.base.network_changed();
@@ -194,6 +196,7 @@ impl Controller {
             }
         }
         self.release_answers();
+        self.release_packets();
     }
 
     /// Goes on with hosts that have left a switch.

@@ -131,6 +131,11 @@ pub struct Packet {
     pub delivered: Option<(HostIx, Time)>,
     pub has_looped: bool,
     pub arrived: Option<Headers>,
+    /// What the host it was delivered to answered ([`World::answering`]).
+    pub answer: Option<u32>,
+    /// How often it was delivered.
+    pub deliveries: u32,
+    is_answer: bool,
 }
 
 pub struct World {
@@ -148,6 +153,8 @@ pub struct World {
     pub last_xid: BTreeMap<NodeIx, openflow::Xid>,
     pub connections: BTreeMap<NodeIx, ConnectionId>,
     pub link_down: BTreeSet<LinkIx>,
+    /// Hosts that answer marked packets ([`World::ask`]) at once, swapping addresses and ports.
+    pub answering: BTreeSet<HostIx>,
     /// Extra delay of the channel of a switch.
     pub stall: BTreeMap<NodeIx, Time>,
     queue: BTreeMap<(Time, u64), Happening>,
@@ -189,6 +196,7 @@ impl World {
             connections: BTreeMap::new(),
             link_down: BTreeSet::new(),
             stall: BTreeMap::new(),
+            answering: BTreeSet::new(),
             queue: BTreeMap::new(),
             next: 0,
             next_connection: 1,
@@ -358,14 +366,20 @@ impl World {
     }
 
     fn arrive(&mut self, node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32>) {
+        // Packets that were with the controller tell their numbers themselves.
+        let packet = packet.or_else(|| marked::number(&bytes));
         if self.topology.node(node).kind == NodeKind::Host {
             let host = self.topology.hosts().iter().position(|host| *host == node).expect("a host");
             let host = HostIx(host as u32);
             match packet {
-                Some(packet) => {
-                    let packet = &mut self.packets[packet as usize];
+                Some(number) => {
+                    let packet = &mut self.packets[number as usize];
                     packet.delivered = Some((host, self.now));
                     packet.arrived = frame::parse(&bytes).ok();
+                    packet.deliveries += 1;
+                    if self.answering.contains(&host) {
+                        self.answer(host, number);
+                    }
                 }
                 None => self.to_hosts.push((host, bytes)),
             }
@@ -381,6 +395,33 @@ impl World {
         }
         self.switches.get_mut(&node).expect("a switch").receive(self.now, port, &bytes);
         self.drain_switch(node, packet);
+    }
+
+    /// A marked packet of a host that counts as sent: its number in `packets`.
+    pub fn ask(&mut self, from: HostIx, mac: MacAddr, tuple: FiveTuple) -> u32 {
+        let number = self.packets.len() as u32;
+        self.packets.push(Packet::default());
+        let macs = [MacAddr(address::host_mac(from)), mac];
+        self.transmit(from, marked::frame(macs, &tuple, false, number), Some(number));
+        number
+    }
+
+    /// A host answers a marked packet.
+    fn answer(&mut self, host: HostIx, question: u32) {
+        let asked = &self.packets[question as usize];
+        let (Some(headers), false) = (asked.arrived, asked.is_answer) else { return };
+        let number = self.packets.len() as u32;
+        self.packets[question as usize].answer = Some(number);
+        self.packets.push(Packet { is_answer: true, ..Packet::default() });
+        let tuple = FiveTuple {
+            src: headers.ipv4_dst,
+            dst: headers.ipv4_src,
+            protocol: headers.ip_proto,
+            src_port: headers.l4_dst,
+            dst_port: headers.l4_src,
+        };
+        let bytes = marked::frame([headers.eth_dst, headers.eth_src], &tuple, true, number);
+        self.transmit(host, bytes, Some(number));
     }
 
     fn drain_switch(&mut self, node: NodeIx, packet: Option<u32>) {
@@ -443,7 +484,8 @@ impl World {
                 (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0);
             }
             let is_left = |entry: &FlowStats| self.controller.is_counting_rule(switch.datapath(), entry);
-            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_left(entry));
+            let is_kept = |entry: &FlowStats| is_left(entry) || self.controller.is_connection_rule(entry);
+            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_kept(entry));
             let desired = self.controller.desired_entries(switch.datapath());
             let surplus = entries.iter().find(|entry| !desired.contains(entry));
             let missing = desired.iter().find(|entry| !entries.contains(entry));
@@ -485,6 +527,47 @@ impl World {
         };
         let checked = sent.into_iter().map(|(tuple, dst, number)| (tuple, dst, packet(number)));
         checked.filter(|(_, dst, packet)| !is_right(*dst, packet)).map(|(tuple, _, packet)| (tuple, packet)).collect()
+    }
+}
+
+/// Packets that carry their number, so that they are known again after a visit to the controller.
+pub mod marked {
+    use net::FiveTuple;
+    use openflow::frame::{Echo, Segment, build, echo, flags, icmp_echo, tcp};
+    use openflow::headers::protocol;
+    use openflow::{Headers, MacAddr};
+
+    const MARK: &[u8; 8] = b"anabranc";
+    const ECHO_ID: u16 = 0x6d6b;
+
+    pub fn frame(macs: [MacAddr; 2], tuple: &FiveTuple, is_answer: bool, number: u32) -> Vec<u8> {
+        let (addresses, ports) = ([tuple.src, tuple.dst], [tuple.src_port, tuple.dst_port]);
+        let payload = [&MARK[..], &number.to_be_bytes()].concat();
+        match tuple.protocol {
+            protocol::ICMP => {
+                let (id, seq) = (ECHO_ID, u16::try_from(number).expect("few packets"));
+                icmp_echo(macs, addresses, Echo { is_reply: is_answer, id, seq })
+            }
+            protocol::TCP => {
+                let flags = if is_answer { flags::SYN | flags::ACK } else { flags::SYN };
+                tcp(macs, addresses, ports, &Segment { flags, seq: 7, ack: 0, window: 1000, payload: &payload })
+            }
+            _ => {
+                let mut frame = build(&Headers::ipv4(macs, addresses, tuple.protocol, ports), payload.len());
+                let at = frame.len() - payload.len();
+                frame[at..].copy_from_slice(&payload);
+                frame[40..42].fill(0); // Without checksum.
+                frame
+            }
+        }
+    }
+
+    pub fn number(bytes: &[u8]) -> Option<u32> {
+        if let Some(echo) = echo(bytes).filter(|echo| echo.id == ECHO_ID) {
+            return Some(u32::from(echo.seq));
+        }
+        let (rest, number) = bytes.split_last_chunk::<4>()?;
+        rest.ends_with(MARK).then(|| u32::from_be_bytes(*number))
     }
 }
 

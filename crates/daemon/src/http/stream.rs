@@ -74,6 +74,19 @@ pub(super) enum EventModel {
         /// Which flow.
         flow: FlowName,
     },
+    /// A member of a pool can serve, or cannot any more.
+    Member {
+        /// Number of its pool.
+        pool: u16,
+        /// Its number there.
+        member: u32,
+        /// Its IPv4 address.
+        ipv4: String,
+        /// Whether it can serve.
+        is_up: bool,
+        /// What it is now, in words.
+        state: String,
+    },
     /// A switch refused something.
     Refused {
         /// Which switch.
@@ -152,6 +165,13 @@ impl EventModel {
                 limit: limit_name(*limit).to_owned(),
             },
             Happening::Event(Event::Migrated(tuple)) => EventModel::FlowMoved { flow: FlowName::new(tuple) },
+            Happening::Event(Event::Member { pool, member, address, state }) => EventModel::Member {
+                pool: pool.0,
+                member: member.0,
+                ipv4: address.to_string(),
+                is_up: *state == control::vip::MemberState::Up,
+                state: state.words().to_string(),
+            },
             Happening::Event(Event::Refused { datapath, error, words }) => {
                 EventModel::Refused { switch: dpid(*datapath), error: format!("{error:?}"), words: words.clone() }
             }
@@ -170,6 +190,7 @@ impl EventModel {
             EventModel::Host { .. } => "host",
             EventModel::HostRefused { .. } => "host_refused",
             EventModel::FlowMoved { .. } => "flow_moved",
+            EventModel::Member { .. } => "member",
             EventModel::Refused { .. } => "refused",
             EventModel::ReportAbove { .. } => "report_above",
             EventModel::Pace { .. } => "pace",

@@ -11,7 +11,7 @@ pub(super) const ETHERNET_LEN: usize = 14;
 /// TTL of packets made here.
 const TTL: u8 = 64;
 /// Greatest payload that IPv4 can announce above TCP.
-const PAYLOAD_MAX: usize = 0xffff - 20 - 20;
+pub(super) const PAYLOAD_MAX: usize = 0xffff - 20 - 20;
 
 /// Asks everyone for the Ethernet address of `target`.
 pub fn arp_request(sender: MacAddr, sender_ip: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
@@ -59,7 +59,12 @@ fn ipv4(headers: &Headers, payload_len: usize) -> Vec<u8> {
         protocol::UDP | protocol::ICMP => 8,
         _ => 0,
     };
-    let total_len = 20 + transport_len + payload_len;
+    ipv4_with(headers, transport_len + payload_len, |bytes| transport(headers, bytes))
+}
+
+/// An IPv4 frame with `len` bytes above its header, zero at first, filled in by `fill`. More than IPv4 carries is cut.
+pub(super) fn ipv4_with(headers: &Headers, len: usize, fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let total_len = 20 + len.min(0xffff - 20);
     let mut frame = ethernet(headers, total_len);
     let at = frame.len();
     frame.resize(at + total_len, 0);
@@ -74,7 +79,7 @@ fn ipv4(headers: &Headers, payload_len: usize) -> Vec<u8> {
     header[16..20].copy_from_slice(&headers.ipv4_dst.octets());
     let sum = checksum(header);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
-    transport(headers, above);
+    fill(above);
     frame
 }
 

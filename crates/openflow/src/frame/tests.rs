@@ -107,6 +107,24 @@ proptest! {
     }
 
     #[test]
+    fn damaged_packets_are_answered_or_not_but_do_not_panic(
+        headers in headers(),
+        payload in 0usize..40,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        len in any::<prop::sample::Index>(),
+    ) {
+        let mut frame = build(&Headers { eth_type: ether::IPV4, vlan: None, ..headers }, payload);
+        for (at, byte) in &damage {
+            let at = at.index(frame.len());
+            frame[at] = *byte;
+        }
+        frame.truncate(len.index(frame.len() + 1));
+        let answers = [tcp_reset(&frame), icmp_unreachable(&frame, Unreachable::Port)];
+        prop_assert!(answers.iter().flatten().all(|answer| parse(answer).is_ok()));
+        let _ = (segment(&frame), echo(&frame));
+    }
+
+    #[test]
     fn rewritten_headers_are_read_again(from in ipv4_part(), to in ipv4_part(), payload in 0usize..60) {
         // What no action can change stays.
         let to = Headers { ip_proto: from.ip_proto, ..to };

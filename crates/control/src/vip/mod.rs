@@ -1,0 +1,381 @@
+//! Virtual services: addresses that no host has, served by the members of pools.
+//!
+//! **ARP** for a virtual address is answered by the controller. **The first packet** of a connection comes to it whole, by
+//! one rule per virtual address (which serves all services there, and tells of packets that none is for). It picks a
+//! member, and sends the two rules of the connection ([`rules`]), a barrier, and the packet through the tables: it is
+//! delivered. All rewriting is done at the client's switch; elsewhere a connection is one between two hosts, which is
+//! repaired, moved and divided like any other.
+//!
+//! **The rules of connections are soft state** of the switches, as those that count flows are ([`crate::soft`]): they are
+//! sent at once and not kept as a wish, idle out, and are found again by surveys, also by another life of this
+//! controller ([`survey`]). The controller remembers which connection is whose ([`table`]) for longer than rules last.
+//!
+//! What is not rewritten: ICMP errors about a connection, and fragments other than the first, which name no port; they are
+//! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
+//! seems to come from the virtual address.
+
+mod packets;
+mod rules;
+mod spec;
+mod survey;
+mod table;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use core::net::Ipv4Addr;
+use net::{NodeIx, Time};
+use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
+
+pub(crate) use packets::Connecting;
+use packets::HeldPacket;
+use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
+pub use spec::{
+    Established, Member, MemberId, Pool, PoolId, Protocol, Refusal, Service, ServiceId, Services, ServicesError, mac_of,
+};
+pub use table::Counts;
+use table::{Connections, Stage};
+pub use view::{MemberNow, MemberState, ServiceNow};
+
+use crate::compile::CLASSIFY;
+use crate::controller::Controller;
+use crate::{Config, Event};
+
+/// Members nothing is known of are asked for this often.
+const SEEK_EVERY: Time = Time::from_s(1);
+
+/// What is wanted and known of virtual services.
+#[derive(Debug)]
+pub(crate) struct Vips {
+    wanted: Services,
+    services: BTreeMap<ServiceId, Service>,
+    pools: BTreeMap<PoolId, PoolNow>,
+    by_place: BTreeMap<(Ipv4Addr, u8, u16), ServiceId>,
+    macs: BTreeMap<Ipv4Addr, MacAddr>,
+    connections: Connections,
+    held: Vec<HeldPacket>,
+    /// Where rules of virtual addresses are wanted.
+    ruled: BTreeSet<(NodeIx, Ipv4Addr)>,
+    /// Switches that would not have the rules of a service, until when nothing is tried.
+    unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
+    answers: BTreeMap<DatapathId, packets::Allowance>,
+    next_seek: Option<Time>,
+    is_new: bool,
+}
+
+#[derive(Debug)]
+struct PoolNow {
+    spec: Pool,
+    members: BTreeMap<MemberId, MemberFacts>,
+    /// Who was picked last.
+    last: Option<MemberId>,
+}
+
+#[derive(Clone, Debug)]
+struct MemberFacts {
+    spec: Member,
+    /// Not wanted any more: it keeps the connections it has.
+    is_leaving: bool,
+    /// What it was when that was looked at last.
+    state: MemberState,
+    /// Its interface, as its rules have it.
+    mac: Option<MacAddr>,
+}
+
+impl Vips {
+    pub(crate) fn new(config: &Config) -> Vips {
+        Vips {
+            wanted: Services::default(),
+            services: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            by_place: BTreeMap::new(),
+            macs: BTreeMap::new(),
+            connections: Connections::new(config.connections_max, config.connection_memory),
+            held: Vec::new(),
+            ruled: BTreeSet::new(),
+            unavailable: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            next_seek: None,
+            is_new: false,
+        }
+    }
+
+    /// The Ethernet address of a virtual address.
+    pub(crate) fn mac_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
+        self.macs.get(&address).copied()
+    }
+    /// Whether an address is a virtual one.
+    pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
+        self.macs.contains_key(&address)
+    }
+    /// When something is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.held.iter().map(|held| held.until).chain(self.next_seek).min()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.macs.is_empty() && self.ruled.is_empty()
+    }
+    fn member(&self, owner: Owner) -> Option<&MemberFacts> {
+        let pool = self.services.get(&owner.service)?.pool;
+        self.pools.get(&pool)?.members.get(&owner.member)
+    }
+    fn services_of(&self, pool: PoolId) -> impl Iterator<Item = ServiceId> {
+        self.services.values().filter(move |service| service.pool == pool).map(|service| service.id)
+    }
+
+    /// Takes over what is wanted; whose connections are over, and whose rules are to be written anew.
+    fn set(&mut self, wanted: Services) -> Changes {
+        let mut changes = Changes::default();
+        let services: BTreeMap<ServiceId, Service> =
+            wanted.services.iter().map(|service| (service.id, service.clone())).collect();
+        for (id, before) in &self.services {
+            let place = |service: &Service| (service.address, service.protocol, service.port, service.pool);
+            match services.get(id) {
+                Some(after) if after == before => {}
+                Some(after) if place(after) == place(before) => changes.rewritten.push(*id),
+                _ => changes.gone.push(*id),
+            }
+        }
+        let mut pools = BTreeMap::new();
+        for spec in &wanted.pools {
+            let before = self.pools.remove(&spec.id);
+            let (pool, others) = PoolNow::follow(spec, before);
+            let services = services.values().filter(|service| service.pool == spec.id);
+            let owners =
+                services.flat_map(|service| others.iter().map(|member| Owner { service: service.id, member: *member }));
+            changes.others.extend(owners);
+            pools.insert(spec.id, pool);
+        }
+        let place = |service: &Service| ((service.address, service.protocol.number(), service.port), service.id);
+        self.by_place = services.values().map(place).collect();
+        self.macs = services.values().map(|service| (service.address, service.mac())).collect();
+        (self.services, self.pools, self.wanted, self.is_new) = (services, pools, wanted, true);
+        changes
+    }
+
+    /// Members that were only waiting for their last connection are forgotten.
+    fn forget_those_who_left(&mut self) {
+        let counts = self.connections.counts();
+        let services = &self.services;
+        for (id, pool) in &mut self.pools {
+            let is_busy = |member: MemberId| {
+                let owners = services.values().filter(|service| service.pool == *id);
+                let mut owners = owners.map(|service| Owner { service: service.id, member });
+                owners.any(|owner| counts.get(&owner).is_some_and(|counts| counts.connections > 0))
+            };
+            pool.members.retain(|member, facts| !facts.is_leaving || is_busy(*member));
+        }
+    }
+}
+
+/// What follows for connections.
+#[derive(Debug, Default)]
+struct Changes {
+    gone: Vec<ServiceId>,
+    rewritten: Vec<ServiceId>,
+    /// Their numbers are those of other servers now.
+    others: Vec<Owner>,
+}
+
+impl PoolNow {
+    /// The pool as it is wanted now, and members whose numbers are those of other servers now.
+    fn follow(spec: &Pool, before: Option<PoolNow>) -> (PoolNow, Vec<MemberId>) {
+        let (mut members, last) = before.map_or_else(Default::default, |before| (before.members, before.last));
+        let mut others = Vec::new();
+        for facts in members.values_mut() {
+            facts.is_leaving = true;
+        }
+        for spec in &spec.members {
+            let fresh = MemberFacts { spec: *spec, is_leaving: false, state: MemberState::Unknown, mac: None };
+            let facts = members.entry(spec.id).or_insert_with(|| fresh.clone());
+            if (facts.spec.address, facts.spec.port) != (spec.address, spec.port) {
+                others.push(spec.id);
+                *facts = fresh;
+            }
+            (facts.spec, facts.is_leaving) = (*spec, false);
+        }
+        (PoolNow { spec: spec.clone(), members, last }, others)
+    }
+}
+
+impl Controller {
+    /// Wants these virtual services, and no others. What stays as it was is left alone; members that are not wanted any more
+    /// keep the connections they have; connections of services that are not, and of members that are other servers now,
+    /// are over. To be called before switches connect where connections of an earlier life shall go on.
+    ///
+    /// # Errors
+    /// [`ServicesError`] says what cannot be; nothing has changed then.
+    pub fn set_services(&mut self, now: Time, wanted: Services) -> Result<(), ServicesError> {
+        wanted.check()?;
+        if wanted == self.vips.wanted {
+            return Ok(());
+        }
+        self.wake(now);
+        let changes = self.vips.set(wanted);
+        for service in changes.gone {
+            self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
+            self.vips.connections.forget(|owner| owner.service == service);
+            self.vips.unavailable.retain(|(other, _), _| *other != service);
+        }
+        for owner in changes.others {
+            self.delete_connections(owner, MEMBER_MASK);
+            self.vips.connections.forget(|other| *other == owner);
+        }
+        for service in changes.rewritten {
+            self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
+            let now = self.now;
+            let connections = &mut self.vips.connections;
+            for tuple in connections.select(|other| other.owner.service == service && other.has_rules()) {
+                connections.set_stage(&tuple, Stage::Over(now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the rules of all connections of a service or member, on every switch.
+    fn delete_connections(&mut self, owner: Owner, mask: u64) {
+        let delete = FlowMod {
+            command: FlowModCommand::Delete,
+            cookie: self.compiler.connection_cookie(owner) & mask,
+            cookie_mask: mask,
+            ..FlowMod::add(CLASSIFY, 0, Match::default(), Instructions::default())
+        };
+        let connections: Vec<_> = self.connections.values().copied().collect();
+        for connection in connections {
+            self.tally.flow_mods += 1;
+            self.send(connection, Message::FlowMod(delete.clone()));
+            // Others may follow in their places.
+            self.send(connection, Message::BarrierRequest);
+        }
+    }
+
+    /// Ports, hosts, links or services are others now: rules of virtual addresses and states of members follow.
+    pub(crate) fn follow_services(&mut self, has_changed: bool) {
+        let is_new = std::mem::take(&mut self.vips.is_new);
+        if self.vips.is_idle() || !(is_new || has_changed) {
+            return;
+        }
+        self.write_addresses();
+        self.look_at_members();
+        self.vips.forget_those_who_left();
+        let is_anyone_unknown = self.unknown_members().next().is_some();
+        self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
+    }
+
+    fn write_addresses(&mut self) {
+        let nodes = self.ports.edges().filter_map(|datapath| self.network.node_of(datapath));
+        let macs = &self.vips.macs;
+        let wanted: BTreeSet<(NodeIx, Ipv4Addr)> =
+            nodes.flat_map(|node| macs.keys().map(move |address| (node, *address))).collect();
+        for (node, address) in self.vips.ruled.difference(&wanted) {
+            self.fabric.set((*node, self.compiler.virtual_address(*address).0, None));
+        }
+        for (node, address) in wanted.difference(&self.vips.ruled) {
+            let (key, wanted) = self.compiler.virtual_address(*address);
+            self.fabric.set((*node, key, Some(wanted)));
+        }
+        self.vips.ruled = wanted;
+    }
+
+    /// Who of the members can serve; what follows for the connections of those who cannot any more.
+    fn look_at_members(&mut self) {
+        let mut changed = Vec::new();
+        for (pool, members) in &self.vips.pools {
+            for (id, facts) in &members.members {
+                let state = self.state_of(facts);
+                if state != facts.state {
+                    changed.push((*pool, *id, facts.state, state));
+                }
+            }
+        }
+        self.follow_interfaces();
+        for (pool, member, before, state) in changed {
+            let pool_now = self.vips.pools.get_mut(&pool).expect("a pool that was looked at");
+            let facts = pool_now.members.get_mut(&member).expect("a member that was looked at");
+            facts.state = state;
+            let (address, established) = (facts.spec.address, pool_now.spec.established);
+            self.event(Event::Member { pool, member, address, state });
+            if before == MemberState::Up {
+                self.member_failed(pool, member, established);
+            }
+        }
+    }
+
+    /// A member that has another interface than before gets its packets there.
+    fn follow_interfaces(&mut self) {
+        let mut moved: BTreeSet<(PoolId, MemberId)> = BTreeSet::new();
+        for (pool, members) in &mut self.vips.pools {
+            for (id, facts) in &mut members.members {
+                let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
+                let Some(mac) = host.map(|host| host.known.mac).filter(|mac| Some(*mac) != facts.mac) else { continue };
+                facts.mac = Some(mac);
+                moved.insert((*pool, *id));
+            }
+        }
+        if moved.is_empty() {
+            return;
+        }
+        let services = &self.vips.services;
+        let has_moved = |owner: &Owner| {
+            let pool = services.get(&owner.service).map(|service| service.pool);
+            pool.is_some_and(|pool| moved.contains(&(pool, owner.member)))
+        };
+        let connections = &self.vips.connections;
+        for tuple in connections.select(|connection| connection.has_rules() && has_moved(&connection.owner)) {
+            let Some(known) = self.vips.connections.get(&tuple).copied() else { continue };
+            let ends = self.ends_of_known(&tuple, &known);
+            if let Some((ends, mac)) = ends.and_then(|ends| Some((ends, self.interface_of(ends.member)?))) {
+                self.send_rules(known.edge, &ends, mac);
+            }
+        }
+    }
+
+    fn state_of(&self, facts: &MemberFacts) -> MemberState {
+        let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
+        match host {
+            None => MemberState::Unknown,
+            Some(host) if !self.network.is_alive(host.uplink()) => MemberState::Unplugged,
+            Some(_) => MemberState::Up,
+        }
+    }
+
+    fn member_failed(&mut self, pool: PoolId, member: MemberId, established: Established) {
+        if established == Established::Keep {
+            return;
+        }
+        let owners: Vec<Owner> = self.vips.services_of(pool).map(|service| Owner { service, member }).collect();
+        for owner in owners {
+            self.delete_connections(owner, MEMBER_MASK);
+            let now = self.now;
+            let connections = &mut self.vips.connections;
+            for tuple in connections.select(|connection| connection.owner == owner) {
+                let has_rules = connections.get(&tuple).is_some_and(table::Connection::has_rules);
+                match established {
+                    Established::Reset if has_rules => connections.set_stage(&tuple, Stage::Broken(now)),
+                    _ => drop(connections.remove(&tuple)),
+                }
+            }
+        }
+    }
+
+    fn unknown_members(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let members = self.vips.pools.values().flat_map(|pool| pool.members.values());
+        let addresses = members.filter(|facts| !facts.is_leaving).map(|facts| facts.spec.address);
+        addresses.filter(|address| self.network.find_host(*address).is_none())
+    }
+
+    /// Asks for members nobody has heard of.
+    pub(crate) fn seek_members(&mut self) {
+        if self.vips.next_seek.is_none_or(|due| due > self.now) {
+            return;
+        }
+        let unknown: BTreeSet<Ipv4Addr> = self.unknown_members().collect();
+        self.vips.next_seek = (!unknown.is_empty()).then(|| self.now.saturating_add(SEEK_EVERY));
+        for address in unknown {
+            if let Some(question) = self.arp.seek(self.now, address) {
+                self.ask_everywhere(&question);
+            }
+        }
+    }
+}

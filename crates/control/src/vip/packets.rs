@@ -1,0 +1,434 @@
+//! Packets to virtual addresses that come to the controller: first ones, copies of them, and those nobody serves.
+
+use std::collections::VecDeque;
+
+use core::net::Ipv4Addr;
+use net::{FiveTuple, NodeIx, Time};
+use openflow::frame::{Unreachable, flags, icmp_type, icmp_unreachable, segment, tcp_reset};
+use openflow::headers::protocol;
+use openflow::{
+    Action, BufferId, ConnectionId, DatapathId, ErrorKind, FlowMod, Headers, MacAddr, Message, PacketOut, PortNo, Xid,
+};
+
+use super::MemberState;
+use super::rules::{Ends, Owner, Way};
+use super::spec::{MemberId, Protocol, Refusal, Service, ServiceId};
+use super::table::{Connection, Stage};
+use crate::Event;
+use crate::compile::Entry;
+use crate::controller::{Controller, tuple_of_packet};
+use crate::network::End;
+
+/// Packets sent on to the tables after the rules were confirmed, before the rules are sent again. Packets may have been on
+/// their way here; but if the rules are gone they come again and again.
+const LATE_MAX: u8 = 64;
+/// Rules are not sent again before: packets under way before they took effect come here, too.
+const AGAIN_AFTER: Time = Time::from_ms(10);
+/// Packets wait at most this long for rules between the client and the member.
+const HELD: Time = Time::from_ms(500);
+/// Packets that wait at once.
+const HELD_MAX: usize = 4_096;
+/// Messages about connections under way on one channel that are remembered.
+const SENT_MAX: usize = 8_192;
+/// A switch that would not have the rules of a service is not asked again before.
+const UNAVAILABLE_FOR: Time = Time::from_s(5);
+/// Answers to packets nobody serves, per switch: between two, and how many may come at once.
+const ANSWER_EVERY: Time = Time::from_ms(1);
+const ANSWERS_AT_ONCE: u64 = 100;
+
+/// A packet that waits until rules lead both ways.
+#[derive(Clone, Debug)]
+pub(super) struct HeldPacket {
+    at: End,
+    client: Ipv4Addr,
+    member: Ipv4Addr,
+    data: Vec<u8>,
+    pub(super) until: Time,
+}
+
+/// How many answers a switch may cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Allowance {
+    /// When the whole of it is there again.
+    full_at: Time,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Time) -> bool {
+        let full_at = self.full_at.max(now).saturating_add(ANSWER_EVERY);
+        let most = now.saturating_add(Time::from_ps(ANSWER_EVERY.as_ps() * ANSWERS_AT_ONCE));
+        let is_allowed = full_at <= most;
+        if is_allowed {
+            self.full_at = full_at;
+        }
+        is_allowed
+    }
+}
+
+/// Messages about connections under way on one channel, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Connecting(VecDeque<(Xid, Sent)>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Rule(FiveTuple),
+    /// Everything before is done.
+    Barrier(FiveTuple),
+}
+
+impl Connecting {
+    fn note(&mut self, xid: Xid, sent: Sent) {
+        if self.0.len() >= SENT_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((xid, sent));
+    }
+    /// A barrier was answered: the connection whose rules are there, if it was about one.
+    fn confirm(&mut self, xid: Xid) -> Option<FiveTuple> {
+        let position = self.0.iter().position(|(sent, _)| *sent == xid)?;
+        match self.0.drain(..=position).next_back()? {
+            (_, Sent::Barrier(tuple)) => Some(tuple),
+            (_, Sent::Rule(_)) => None,
+        }
+    }
+    fn refuse(&mut self, xid: Xid) -> Option<FiveTuple> {
+        let position = self.0.iter().position(|(sent, what)| *sent == xid && matches!(what, Sent::Rule(_)))?;
+        self.0.remove(position).map(|(_, sent)| match sent {
+            Sent::Rule(tuple) | Sent::Barrier(tuple) => tuple,
+        })
+    }
+}
+
+/// What is to be done with a packet of a connection that is known.
+enum Course {
+    /// Its rules are there or will be: through the tables again.
+    Onward,
+    /// Its rules are to be sent, to where it came from.
+    Again,
+    /// It comes again and again.
+    Drop,
+    /// Its member failed.
+    Reset,
+    /// Another member is to be picked.
+    Anew,
+}
+
+impl Controller {
+    /// An IPv4 packet to a virtual address.
+    pub(crate) fn virtual_packet(&mut self, at: End, headers: &Headers, data: &[u8]) {
+        if is_later_fragment(data) || self.vips.is_virtual(headers.ipv4_src) {
+            return;
+        }
+        let is_error = headers.ip_proto == protocol::ICMP && headers.l4_src != u16::from(icmp_type::ECHO_REQUEST);
+        if is_error {
+            return; // About a packet of a connection, and not to be answered; or an answer nobody asked for.
+        }
+        let tuple = tuple_of_connection(headers);
+        let place = (tuple.dst, tuple.protocol, tuple.dst_port);
+        let service = self.vips.by_place.get(&place).and_then(|id| self.vips.services.get(id)).cloned();
+        let Some(service) = service else { return self.refuse(at, data, Refusal::Reset) };
+        let course = match self.vips.connections.get(&tuple).copied() {
+            Some(known) => self.course_of(at, &known, data),
+            None => Course::Anew,
+        };
+        match course {
+            Course::Onward => self.send_on(at, &tuple, data),
+            Course::Again => self.connect(at, &service, tuple, true, data),
+            Course::Drop => {}
+            Course::Reset => {
+                if service.protocol != Protocol::Tcp {
+                    self.vips.connections.remove(&tuple);
+                }
+                self.refuse(at, data, Refusal::Reset);
+            }
+            Course::Anew => self.connect(at, &service, tuple, false, data),
+        }
+    }
+
+    fn course_of(&mut self, at: End, known: &Connection, data: &[u8]) -> Course {
+        let is_opening = opens(data);
+        let Some(facts) = self.vips.member(known.owner) else { return Course::Anew };
+        let (is_up, is_leaving) = (facts.state == MemberState::Up, facts.is_leaving);
+        match known.stage {
+            Stage::Broken(_) if is_opening == Some(true) => Course::Anew,
+            Stage::Broken(_) => Course::Reset,
+            // Whoever opens a connection anew need not get a member that is failing or leaving.
+            Stage::Over(_) if !is_up || (is_leaving && is_opening != Some(false)) => Course::Anew,
+            Stage::Over(_) => Course::Again,
+            _ if known.edge != at.0 => Course::Again,
+            Stage::Sent => Course::Onward,
+            Stage::Standing if known.late < LATE_MAX => Course::Onward,
+            Stage::Standing if self.now >= known.sent.saturating_add(AGAIN_AFTER) => Course::Again,
+            Stage::Standing => Course::Drop,
+        }
+    }
+
+    /// Sends the rules of a connection, and its packet after them; with the member it has (`keeps`), or one that is picked.
+    fn connect(&mut self, at: End, service: &Service, tuple: FiveTuple, keeps: bool, data: &[u8]) {
+        let refusal = self.vips.pools.get(&service.pool).map_or(Refusal::Reset, |pool| pool.spec.refusal);
+        let is_unavailable = self.vips.unavailable.get(&(service.id, at.0)).is_some_and(|until| self.now < *until);
+        if is_unavailable || !self.vips.connections.make_room(self.now) {
+            return self.refuse(at, data, refusal);
+        }
+        let before = self.vips.connections.get(&tuple).copied();
+        let ends = match before.filter(|_| keeps) {
+            Some(known) => self.ends_of_known(&tuple, &known),
+            None => self
+                .pick(at, service, &tuple)
+                .and_then(|member| self.ends_of_new(tuple, Owner { service: service.id, member }, service)),
+        };
+        let mac = ends.and_then(|ends| self.interface_of(ends.member));
+        let Some((ends, mac)) = ends.zip(mac) else {
+            self.vips.connections.remove(&tuple);
+            return self.refuse(at, data, refusal);
+        };
+        if let Some(before) = before.filter(|before| before.has_rules() && before.edge != at.0) {
+            self.delete_rules_of(&tuple, &before);
+        }
+        let (owner, inner, sent, edge) = (ends.owner, ends.inner(), self.now, at.0);
+        let connection = Connection { owner, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2] };
+        self.vips.connections.begin(tuple, connection);
+        if !self.send_rules(at.0, &ends, mac) {
+            self.vips.connections.remove(&tuple);
+            return self.refuse(at, data, refusal);
+        }
+        self.send_on(at, &tuple, data);
+    }
+
+    /// Who gets a new connection: of those who may, the one after the last one in the order of numbers.
+    fn pick(&mut self, at: End, service: &Service, tuple: &FiveTuple) -> Option<MemberId> {
+        let edge = self.network.node_of(at.0)?;
+        let pool = self.vips.pools.get(&service.pool)?;
+        let may_get = |facts: &super::MemberFacts| {
+            let spec = &facts.spec;
+            let inner = FiveTuple { dst: spec.address, dst_port: member_port(spec.port, service), ..*tuple };
+            !facts.is_leaving
+                && spec.is_enabled
+                && spec.weight > 0
+                && facts.state == MemberState::Up
+                && spec.address != tuple.src // A switch does not send a packet back where it came from.
+                && self.is_reached(edge, spec.address)
+                && !self.vips.connections.is_inner_taken(&inner, tuple)
+        };
+        let candidates: Vec<MemberId> =
+            pool.members.iter().filter(|(_, facts)| may_get(facts)).map(|(id, _)| *id).collect();
+        let next = candidates.iter().find(|id| Some(**id) > pool.last).or(candidates.first()).copied();
+        let pool = self.vips.pools.get_mut(&service.pool).expect("the pool of the service");
+        pool.last = next.or(pool.last);
+        next
+    }
+
+    /// Whether live links lead from a switch to a host.
+    fn is_reached(&self, from: NodeIx, address: Ipv4Addr) -> bool {
+        let host = self.network.find_host(address).and_then(|host| self.network.host(host));
+        let routes = self.network.routes();
+        host.is_some_and(|host| {
+            host.edge == from || routes.class_at(host.edge).is_some_and(|class| routes.path_count(from, class) > 0)
+        })
+    }
+
+    /// What a connection is between, if its service is wanted.
+    pub(super) fn ends_of(&self, tuple: FiveTuple, owner: Owner, member: Ipv4Addr, member_port: u16) -> Option<Ends> {
+        let service = self.vips.services.get(&owner.service)?;
+        let (vip_mac, idle_timeout_s) = (service.mac(), service.idle_timeout_s);
+        Some(Ends { tuple, vip_mac, owner, member, member_port, idle_timeout_s })
+    }
+    pub(super) fn ends_of_known(&self, tuple: &FiveTuple, known: &Connection) -> Option<Ends> {
+        self.ends_of(*tuple, known.owner, known.inner.dst, known.inner.dst_port)
+    }
+    fn ends_of_new(&self, tuple: FiveTuple, owner: Owner, service: &Service) -> Option<Ends> {
+        let spec = self.vips.member(owner)?.spec;
+        self.ends_of(tuple, owner, spec.address, member_port(spec.port, service))
+    }
+    /// The interface of a host, if it has been seen.
+    pub(super) fn interface_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
+        Some(self.network.host(self.network.find_host(address)?)?.known.mac)
+    }
+
+    /// Sends both rules of a connection and a barrier; whether that could be done.
+    pub(super) fn send_rules(&mut self, datapath: DatapathId, ends: &Ends, mac: MacAddr) -> bool {
+        let entries = [self.compiler.back(ends), self.compiler.forth(ends, mac)];
+        let Some(connection) = self.connections.get(&datapath).copied() else { return false };
+        if self.is_any_taken(datapath, &entries) {
+            let error = ErrorKind::FlowModFailed(openflow::FlowModFailed::Overlap);
+            self.blame(datapath, ends.owner.service, error, "the place of its rule is taken by another controller's");
+            return false;
+        }
+        for entry in entries {
+            self.send_rule(connection, &ends.tuple, entry);
+        }
+        let xid = self.send(connection, Message::BarrierRequest);
+        self.note_sent(connection, xid, Sent::Barrier(ends.tuple));
+        true
+    }
+
+    pub(super) fn send_rule(&mut self, connection: ConnectionId, tuple: &FiveTuple, (key, wanted): Entry) {
+        let message = Message::FlowMod(FlowMod {
+            cookie: wanted.cookie,
+            idle_timeout_s: wanted.idle_timeout_s,
+            flags: crate::soft::TELLS,
+            ..FlowMod::add(key.table, key.priority.0, key.match_, wanted.instructions)
+        });
+        self.tally.flow_mods += 1;
+        let xid = self.send(connection, message);
+        self.note_sent(connection, xid, Sent::Rule(*tuple));
+    }
+
+    fn note_sent(&mut self, connection: ConnectionId, xid: Option<Xid>, sent: Sent) {
+        if let (Some(xid), Some(session)) = (xid, self.sessions.get_mut(&connection)) {
+            session.connecting.note(xid, sent);
+        }
+    }
+
+    fn is_any_taken(&self, datapath: DatapathId, entries: &[Entry]) -> bool {
+        let switch = self.network.node_of(datapath).and_then(|node| self.fabric.switches.get(&node));
+        switch.is_some_and(|switch| switch.has_foreign() && entries.iter().any(|(key, _)| switch.is_foreign(key)))
+    }
+
+    /// Deletes both rules of a connection, if its switch is there; otherwise the survey will.
+    pub(super) fn delete_rules_of(&mut self, tuple: &FiveTuple, known: &Connection) {
+        let Some(connection) = self.connections.get(&known.edge).copied() else { return };
+        let Some(ends) = self.ends_of_known(tuple, known) else { return };
+        for (key, wanted) in [self.compiler.forth(&ends, MacAddr::default()), self.compiler.back(&ends)] {
+            self.delete_rule(connection, &key, wanted.cookie);
+        }
+    }
+
+    pub(super) fn delete_rule(&mut self, connection: ConnectionId, key: &crate::install::RuleKey, cookie: u64) {
+        let delete =
+            FlowMod { cookie, cookie_mask: u64::MAX, ..FlowMod::delete_strict(key.table, key.priority.0, key.match_) };
+        self.tally.flow_mods += 1;
+        self.send(connection, Message::FlowMod(delete));
+    }
+
+    /// Sends a packet through the tables of its switch, when rules lead between client and member both ways.
+    fn send_on(&mut self, at: End, tuple: &FiveTuple, data: &[u8]) {
+        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+        self.vips.connections.edit(tuple, |connection| {
+            connection.late = if connection.stage == Stage::Standing { connection.late + 1 } else { 0 };
+        });
+        let (client, member) = (tuple.src, known.inner.dst);
+        let is_led = self.are_connected(at, client, member);
+        if !is_led && self.vips.held.len() < HELD_MAX {
+            let until = self.now.saturating_add(HELD);
+            self.vips.held.push(HeldPacket { at, client, member, data: data.to_vec(), until });
+            return;
+        }
+        self.through_tables(at, data.to_vec());
+    }
+
+    /// Sends the packets that waited for rules.
+    pub(crate) fn release_packets(&mut self) {
+        if self.vips.held.is_empty() {
+            return;
+        }
+        let held = std::mem::take(&mut self.vips.held);
+        for packet in held {
+            if packet.until <= self.now || self.are_connected(packet.at, packet.client, packet.member) {
+                self.through_tables(packet.at, packet.data);
+            } else {
+                self.vips.held.push(packet);
+            }
+        }
+    }
+
+    fn through_tables(&mut self, (datapath, port): End, data: Vec<u8>) {
+        let Some(connection) = self.connections.get(&datapath).copied() else { return };
+        let actions = vec![Action::output(PortNo::TABLE)];
+        let packet = PacketOut { buffer: BufferId::NO_BUFFER, in_port: port, actions, data };
+        self.tally.packet_outs += 1;
+        self.send(connection, Message::PacketOut(packet));
+    }
+
+    /// Tells a client that nobody serves, as far as the allowance of its switch goes.
+    fn refuse(&mut self, at: End, data: &[u8], refusal: Refusal) {
+        let ip_proto = openflow::frame::parse(data).map_or(0, |headers| headers.ip_proto);
+        let answer = match (refusal, ip_proto) {
+            (Refusal::Drop, _) => None,
+            (Refusal::Reset, protocol::TCP) => tcp_reset(data),
+            (Refusal::Reset, protocol::UDP) => icmp_unreachable(data, Unreachable::Port),
+            (Refusal::Reset, protocol::ICMP) | (Refusal::Unreachable, _) => icmp_unreachable(data, Unreachable::Host),
+            (Refusal::Reset, _) => icmp_unreachable(data, Unreachable::Protocol),
+        };
+        let Some(answer) = answer else { return };
+        let now = self.now;
+        if self.vips.answers.entry(at.0).or_default().take(now) {
+            self.packet_out(at, answer);
+        }
+    }
+
+    /// A barrier was answered; whether it was one of a connection.
+    pub(crate) fn connection_confirmed(&mut self, connection: ConnectionId, datapath: DatapathId, xid: Xid) -> bool {
+        let session = self.sessions.get_mut(&connection);
+        let Some(tuple) = session.and_then(|session| session.connecting.confirm(xid)) else { return false };
+        let is_here = |known: &&Connection| known.edge == datapath && known.stage == Stage::Sent;
+        if self.vips.connections.get(&tuple).filter(is_here).is_some() {
+            self.vips.connections.set_stage(&tuple, Stage::Standing);
+        }
+        true
+    }
+
+    /// A switch refused what was sent under a number; whether that was a rule of a connection.
+    pub(crate) fn connection_refused(
+        &mut self,
+        connection: ConnectionId,
+        at: DatapathId,
+        xid: Xid,
+        error: ErrorKind,
+    ) -> bool {
+        let session = self.sessions.get_mut(&connection);
+        let Some(tuple) = session.and_then(|session| session.connecting.refuse(xid)) else { return false };
+        if let Some(known) = self.vips.connections.get(&tuple).copied().filter(|known| known.edge == at) {
+            self.delete_rules_of(&tuple, &known);
+            self.vips.connections.remove(&tuple);
+            self.blame(at, known.owner.service, error, "the switch would not have its rule");
+        }
+        true
+    }
+
+    /// A switch would not have rules of a service: clients there are told that nobody serves, for a while.
+    fn blame(&mut self, datapath: DatapathId, service: ServiceId, error: ErrorKind, why: &str) {
+        let until = self.now.saturating_add(UNAVAILABLE_FOR);
+        let before = self.vips.unavailable.insert((service, datapath), until);
+        if before.is_none_or(|before| before <= self.now) {
+            let words = format!(
+                "virtual service {} is not available here for {} s: {why}",
+                service.0,
+                UNAVAILABLE_FOR.as_s_f64()
+            );
+            self.event(Event::Refused { datapath, error, words });
+        }
+    }
+}
+
+pub(super) fn member_port(port: Option<u16>, service: &Service) -> u16 {
+    if service.protocol.has_ports() { port.unwrap_or(service.port) } else { 0 }
+}
+
+/// What names a connection: echoes of a pair of hosts are one, since no rule can tell them apart.
+fn tuple_of_connection(headers: &Headers) -> FiveTuple {
+    let tuple = tuple_of_packet(headers);
+    match headers.ip_proto {
+        protocol::TCP | protocol::UDP => tuple,
+        _ => FiveTuple { src_port: 0, dst_port: 0, ..tuple },
+    }
+}
+
+/// Whether a segment of TCP opens a connection; `None` if it is not TCP.
+fn opens(data: &[u8]) -> Option<bool> {
+    let segment = segment(data).ok()??;
+    Some(segment.has(flags::SYN) && !segment.has(flags::ACK))
+}
+
+/// Whether an untagged IPv4 packet is a fragment other than the first: it names no ports.
+fn is_later_fragment(data: &[u8]) -> bool {
+    let offset = data.get(20..22).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    offset & 0x1fff != 0
+}
+
+impl Way {
+    /// Whether it is the one from the member.
+    pub(super) fn is_back(self) -> bool {
+        self == Way::Back
+    }
+}

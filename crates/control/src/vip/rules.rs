@@ -1,0 +1,223 @@
+//! The two rules of a connection at its client's switch, and the rule of a virtual address.
+//!
+//! Both ways are rewritten at the client's switch, before packets are forwarded by destination: elsewhere a connection is
+//! between the client and the member, like any other.
+
+use core::net::Ipv4Addr;
+use net::FiveTuple;
+use openflow::frame::icmp_type;
+use openflow::headers::protocol;
+use openflow::{Action, FlowStats, Instructions, MacAddr, Match, SetField};
+
+use super::spec::{MemberId, ServiceId};
+use crate::compile::{CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of};
+use crate::install::{RuleKey, Wanted};
+
+/// Priorities in table 0, above all rules about hosts.
+const FORTH: u16 = 520;
+const BACK: u16 = 510;
+const ADDRESS: u16 = 450;
+
+/// The rule of answers outlives the other one: a client that goes on finds either both or none.
+const BACK_LATER_S: u16 = 10;
+
+const SERVICE_SHIFT: u32 = 24;
+/// Bits of a cookie that say whose connection it is: of a service, of a member.
+pub(super) const SERVICE_MASK: u64 = !0 << SERVICE_SHIFT;
+pub(super) const MEMBER_MASK: u64 = !0;
+
+/// Whose a connection is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Owner {
+    pub(crate) service: ServiceId,
+    pub(crate) member: MemberId,
+}
+
+/// One of the two ways of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// From the client.
+    Forth,
+    /// From the member.
+    Back,
+}
+
+/// What a connection is between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ends {
+    /// What the client sends: its own address and port, the virtual ones.
+    pub(crate) tuple: FiveTuple,
+    pub(crate) vip_mac: MacAddr,
+    pub(crate) owner: Owner,
+    pub(crate) member: Ipv4Addr,
+    pub(crate) member_port: u16,
+    pub(crate) idle_timeout_s: u16,
+}
+
+impl Ends {
+    /// The connection as it is beyond the client's switch.
+    pub(crate) fn inner(&self) -> FiveTuple {
+        FiveTuple { dst: self.member, dst_port: self.member_port, ..self.tuple }
+    }
+}
+
+/// A rule of a connection that was found on a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) owner: Owner,
+    pub(crate) way: Way,
+    /// Forth: what the client sends. Back: what the member sends.
+    pub(crate) tuple: FiveTuple,
+}
+
+impl Compiler {
+    /// Cookie of the connections of a member at a service.
+    pub(super) fn connection_cookie(self, owner: Owner) -> u64 {
+        let service = u64::from(owner.service.0) << SERVICE_SHIFT;
+        self.cookie(Purpose::Connect) | service | u64::from(owner.member.0 & MemberId::MAX.0)
+    }
+
+    /// What comes from the client goes to the member at `mac`.
+    pub(super) fn forth(self, ends: &Ends, mac: MacAddr) -> Entry {
+        let actions = vec![Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(ends.member))];
+        let port = destination_port(ends.tuple.protocol, ends.member_port);
+        let actions = actions.into_iter().chain(port.filter(|_| ends.member_port != ends.tuple.dst_port)).collect();
+        let instructions = Instructions { metadata: Some(FROM_HOST), ..onward(actions) };
+        self.connection(FORTH, connection_match(&ends.tuple, icmp_type::ECHO_REQUEST), ends, instructions)
+    }
+
+    /// What comes from the member is from the virtual address. Not "as from a host": it may have come far already.
+    pub(super) fn back(self, ends: &Ends) -> Entry {
+        let (from, port) = (ends.tuple.dst, source_port(ends.tuple.protocol, ends.tuple.dst_port));
+        let actions = vec![Action::SetField(SetField::EthSrc(ends.vip_mac)), Action::SetField(SetField::Ipv4Src(from))];
+        let actions = actions.into_iter().chain(port.filter(|_| ends.member_port != ends.tuple.dst_port)).collect();
+        let match_ = connection_match(&ends.inner().reverse(), icmp_type::ECHO_REPLY);
+        let (key, wanted) = self.connection(BACK, match_, ends, onward(actions));
+        (key, Wanted { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted })
+    }
+
+    fn connection(self, priority: u16, match_: Match, ends: &Ends, instructions: Instructions) -> Entry {
+        let (cookie, idle_timeout_s) = (self.connection_cookie(ends.owner), ends.idle_timeout_s);
+        (key(CLASSIFY, priority, match_), Wanted { cookie, idle_timeout_s, instructions, group: None })
+    }
+
+    /// First packets to a virtual address go to the controller, whole and only there; so does whatever nobody serves.
+    pub(super) fn virtual_address(self, address: Ipv4Addr) -> Entry {
+        self.classify(ADDRESS, to(address), Instructions::apply(vec![Action::to_controller()]))
+    }
+
+    /// The connection a rule is about, if its cookie says that it is about one.
+    pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<Found> {
+        if cookie & crate::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
+            return None;
+        }
+        let way = match key.priority.0 {
+            FORTH => Way::Forth,
+            BACK => Way::Back,
+            _ => return None,
+        };
+        let service = ServiceId((cookie >> SERVICE_SHIFT) as u16);
+        let owner = Owner { service, member: MemberId(cookie as u32 & MemberId::MAX.0) };
+        Some(Found { owner, way, tuple: tuple_of(&key.match_)? })
+    }
+
+    /// Whether a rule is exactly the one of a connection, wherever the member's interface is.
+    pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &Ends, way: Way) -> bool {
+        let (key, wanted) = match way {
+            Way::Forth => self.forth(ends, written_mac(&rule.instructions).unwrap_or_default()),
+            Way::Back => self.back(ends),
+        };
+        (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
+            && (rule.cookie, rule.idle_timeout_s) == (wanted.cookie, wanted.idle_timeout_s)
+            && (rule.hard_timeout_s, rule.flags, &rule.instructions) == (0, crate::soft::TELLS, &wanted.instructions)
+    }
+}
+
+/// Where a rule sends what comes from the client: address and port, if it changes that.
+pub(super) fn member_in(rule: &FlowStats) -> Option<(Ipv4Addr, Option<u16>)> {
+    let mut port = None;
+    let mut address = None;
+    for action in &rule.instructions.apply {
+        match action {
+            Action::SetField(SetField::Ipv4Dst(to)) => address = Some(*to),
+            Action::SetField(SetField::TcpDst(to) | SetField::UdpDst(to)) => port = Some(*to),
+            _ => {}
+        }
+    }
+    Some((address?, port))
+}
+
+/// The Ethernet address a rule writes as the destination.
+pub(super) fn written_mac(instructions: &Instructions) -> Option<MacAddr> {
+    instructions.apply.iter().find_map(|action| match action {
+        Action::SetField(SetField::EthDst(mac)) => Some(*mac),
+        _ => None,
+    })
+}
+
+fn onward(apply: Vec<Action>) -> Instructions {
+    Instructions { goto: Some(FORWARD), ..Instructions::apply(apply) }
+}
+
+fn connection_match(tuple: &FiveTuple, icmp: u8) -> Match {
+    let icmpv4_type = (tuple.protocol == protocol::ICMP).then_some(icmp);
+    Match { icmpv4_type, ..tuple_match(tuple) }
+}
+
+fn destination_port(ip_proto: u8, port: u16) -> Option<Action> {
+    match ip_proto {
+        protocol::TCP => Some(Action::SetField(SetField::TcpDst(port))),
+        protocol::UDP => Some(Action::SetField(SetField::UdpDst(port))),
+        _ => None,
+    }
+}
+
+fn source_port(ip_proto: u8, port: u16) -> Option<Action> {
+    match ip_proto {
+        protocol::TCP => Some(Action::SetField(SetField::TcpSrc(port))),
+        protocol::UDP => Some(Action::SetField(SetField::UdpSrc(port))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(ip_proto: u8, ports: [u16; 2], member_port: u16) -> Ends {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 9, 9));
+        let tuple = FiveTuple { src, dst, protocol: ip_proto, src_port: ports[0], dst_port: ports[1] };
+        let owner = Owner { service: ServiceId(0xfffe), member: MemberId(0x00ab_cdef) };
+        let member = Ipv4Addr::new(10, 0, 0, 2);
+        Ends { tuple, vip_mac: MacAddr([6; 6]), owner, member, member_port, idle_timeout_s: 30 }
+    }
+
+    #[test]
+    fn a_rule_names_its_connection_service_and_member() {
+        let compiler = Compiler { owner: 0xa7ab };
+        for ends in [ends(6, [5000, 80], 8080), ends(17, [5000, 53], 53), ends(1, [0, 0], 0)] {
+            let (forth, wanted) = compiler.forth(&ends, MacAddr([2; 6]));
+            let found = compiler.connection_of(wanted.cookie, &forth).unwrap();
+            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, Way::Forth, ends.tuple));
+            let (back, wanted) = compiler.back(&ends);
+            let found = compiler.connection_of(wanted.cookie, &back).unwrap();
+            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, Way::Back, ends.inner().reverse()));
+            let is_port = |action: &Action| matches!(action, Action::SetField(SetField::TcpSrc(_)));
+            assert_eq!(wanted.instructions.apply.iter().any(is_port), ends.tuple.protocol == 6);
+        }
+        let (key, wanted) = compiler.virtual_address(Ipv4Addr::new(10, 9, 9, 9));
+        assert_eq!(compiler.connection_of(wanted.cookie, &key), None);
+    }
+
+    #[test]
+    fn masks_choose_a_service_or_a_member() {
+        let compiler = Compiler { owner: 7 };
+        let cookie = |service: u16, member: u32| {
+            compiler.connection_cookie(Owner { service: ServiceId(service), member: MemberId(member) })
+        };
+        assert_eq!(cookie(1, 2) & SERVICE_MASK, cookie(1, 0xff_ffff) & SERVICE_MASK);
+        assert_ne!(cookie(1, 2) & SERVICE_MASK, cookie(2, 2) & SERVICE_MASK);
+        assert_ne!(cookie(1, 2) & MEMBER_MASK, cookie(1, 3) & MEMBER_MASK);
+        assert_eq!(cookie(0xffff, 0xff_ffff) & crate::compile::PURPOSE_MASK, compiler.cookie(Purpose::Connect));
+    }
+}

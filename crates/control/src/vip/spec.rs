@@ -1,0 +1,243 @@
+//! What is wanted: virtual services, pools, members.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use core::net::Ipv4Addr;
+use openflow::MacAddr;
+use openflow::headers::protocol;
+
+/// Number of a virtual service; not used again soon.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ServiceId(pub u16);
+
+/// Number of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PoolId(pub u16);
+
+/// Number of a member: unique within its pool, at most [`MemberId::MAX`], not used again soon.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MemberId(pub u32);
+
+impl MemberId {
+    /// Greatest number: it stands in 24 bits of a cookie.
+    pub const MAX: MemberId = MemberId(0x00ff_ffff);
+}
+
+/// What a virtual service speaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP echo; it has no port.
+    Icmp,
+}
+
+impl Protocol {
+    /// Its number in IPv4.
+    pub const fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => protocol::TCP,
+            Protocol::Udp => protocol::UDP,
+            Protocol::Icmp => protocol::ICMP,
+        }
+    }
+    /// Whether it has ports.
+    pub const fn has_ports(self) -> bool {
+        !matches!(self, Protocol::Icmp)
+    }
+}
+
+/// A virtual service: an address (and port) at which the members of a pool are reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Service {
+    /// Its number.
+    pub id: ServiceId,
+    /// Its address: no host has it.
+    pub address: Ipv4Addr,
+    /// The Ethernet address ARP is answered with; `None`: derived from the address ([`mac_of`]). The same for all services of
+    /// an address.
+    pub mac: Option<MacAddr>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Its port; 0 for ICMP.
+    pub port: u16,
+    /// Who serves it.
+    pub pool: PoolId,
+    /// A connection that has been silent for this long is over, s; above 0.
+    pub idle_timeout_s: u16,
+}
+
+/// Those who serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pool {
+    /// Its number.
+    pub id: PoolId,
+    /// Its members.
+    pub members: Vec<Member>,
+    /// What becomes of the connections of a member that fails.
+    pub established: Established,
+    /// What clients are told when nobody can serve.
+    pub refusal: Refusal,
+}
+
+/// A server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its number. Another address or port is another member, and its connections are over.
+    pub id: MemberId,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its port; `None`: that of the service.
+    pub port: Option<u16>,
+    /// Its share of new connections relative to the others'; 0 for none.
+    pub weight: u32,
+    /// Whether it may get new connections. Those it has stay.
+    pub is_enabled: bool,
+}
+
+/// What becomes of the connections of a member that fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Established {
+    /// They stay: it may come back.
+    #[default]
+    Keep,
+    /// Their next packet goes to another member.
+    Move,
+    /// Clients are told: TCP is reset, others get an ICMP error. New connections of the same client go to another member.
+    Reset,
+}
+
+/// What clients are told when nobody can serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Refusal {
+    /// What a host without the service says: TCP is reset, UDP gets "port unreachable", ICMP "host unreachable".
+    #[default]
+    Reset,
+    /// "Host unreachable".
+    Unreachable,
+    /// Nothing.
+    Drop,
+}
+
+/// All that is wanted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Services {
+    /// Virtual services.
+    pub services: Vec<Service>,
+    /// Pools; those no service uses are not watched.
+    pub pools: Vec<Pool>,
+}
+
+/// Something wanted that cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct ServicesError {
+    what: String,
+}
+
+/// The Ethernet address of a virtual address, where none was configured: locally administered, with the address in it.
+pub fn mac_of(address: Ipv4Addr) -> MacAddr {
+    let [a, b, c, d] = address.octets();
+    MacAddr([0x06, 0xa7, a, b, c, d])
+}
+
+impl Services {
+    /// Whether all of it can be done.
+    ///
+    /// # Errors
+    /// [`ServicesError`] names the first fault and where it is.
+    pub fn check(&self) -> Result<(), ServicesError> {
+        let fault = |what: String| Err(ServicesError { what });
+        let mut pools = BTreeSet::new();
+        for pool in &self.pools {
+            if !pools.insert(pool.id) {
+                return fault(format!("two pools have the number {}", pool.id.0));
+            }
+            pool.check()?;
+        }
+        let (mut numbers, mut places) = (BTreeSet::new(), BTreeSet::new());
+        let mut macs: BTreeMap<Ipv4Addr, MacAddr> = BTreeMap::new();
+        for service in &self.services {
+            let (id, address) = (service.id.0, service.address);
+            service.check()?;
+            if !numbers.insert(id) {
+                return fault(format!("two services have the number {id}"));
+            }
+            if !places.insert((address, service.protocol, service.port)) {
+                let what = "another one has the same address, protocol and port";
+                return fault(format!("service {id} ({address} port {}): {what}", service.port));
+            }
+            if !pools.contains(&service.pool) {
+                return fault(format!("service {id}: there is no pool {}", service.pool.0));
+            }
+            let mac = service.mac();
+            if *macs.entry(address).or_insert(mac) != mac {
+                return fault(format!("service {id}: another one has {address} with another Ethernet address"));
+            }
+        }
+        let mut members = self.pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
+        match members.find(|(_, member)| macs.contains_key(&member.address)) {
+            None => Ok(()),
+            Some((pool, member)) => fault(format!(
+                "pool {}, member {}: {} is the address of a virtual service, which cannot serve another",
+                pool.id.0, member.id.0, member.address
+            )),
+        }
+    }
+}
+
+impl Service {
+    /// The Ethernet address ARP is answered with.
+    pub fn mac(&self) -> MacAddr {
+        self.mac.unwrap_or_else(|| mac_of(self.address))
+    }
+
+    fn check(&self) -> Result<(), ServicesError> {
+        let fault = |what: &str| Err(ServicesError { what: format!("service {}: {what}", self.id.0) });
+        if !is_station(self.address) {
+            return fault(&format!("{} is not the address of one host", self.address));
+        }
+        if self.mac.is_some_and(|mac| mac.is_multicast() || mac == MacAddr::default()) {
+            return fault("its Ethernet address is not that of one host");
+        }
+        match (self.protocol.has_ports(), self.port) {
+            (true, 0) => return fault("TCP and UDP need a port above 0"),
+            (false, 1..) => return fault("ICMP has no ports: it must be 0"),
+            _ => {}
+        }
+        if self.idle_timeout_s == 0 {
+            fault("its idle timeout must be above 0: rules would stay for ever")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Pool {
+    fn check(&self) -> Result<(), ServicesError> {
+        let mut numbers = BTreeSet::new();
+        for member in &self.members {
+            let fault =
+                |what: &str| Err(ServicesError { what: format!("pool {}, member {}: {what}", self.id.0, member.id.0) });
+            if member.id > MemberId::MAX {
+                return fault(&format!("its number is above {}", MemberId::MAX.0));
+            }
+            if !numbers.insert(member.id) {
+                return fault("another one has its number");
+            }
+            if !is_station(member.address) {
+                return fault(&format!("{} is not the address of one host", member.address));
+            }
+            if member.port == Some(0) {
+                return fault("its port must be above 0");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_station(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
+}

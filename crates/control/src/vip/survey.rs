@@ -1,0 +1,157 @@
+//! Rules of connections that are found on switches, and that go.
+
+use std::collections::BTreeSet;
+
+use net::FiveTuple;
+use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
+use std::cmp::Reverse;
+
+use super::packets::member_port;
+use super::rules::{Ends, Found, Owner, Way, member_in};
+use super::spec::Member;
+use super::table::{Connection, Stage};
+use super::{MemberFacts, MemberState};
+use crate::compile::{PURPOSE_MASK, Purpose};
+use crate::controller::Controller;
+use crate::install::RuleKey;
+
+impl Controller {
+    /// A switch was surveyed: rules of connections are left to it, and taken out of what it was found with. Those that are
+    /// right are taken up again; the others are deleted. Connections that should be there and are not are over.
+    pub(crate) fn survey_connections(
+        &mut self,
+        connection: ConnectionId,
+        datapath: DatapathId,
+        rules: &mut Vec<FlowStats>,
+    ) {
+        let cookie = self.compiler.cookie(Purpose::Connect);
+        let found: Vec<FlowStats> = rules.extract_if(.., |rule| rule.cookie & PURPOSE_MASK == cookie).collect();
+        let (mut forth, mut back) = (BTreeSet::new(), BTreeSet::new());
+        // What comes from clients first: the other rules are about these.
+        let is_back = |rule: &&FlowStats| {
+            self.compiler.connection_of(rule.cookie, &key_of(rule)).is_some_and(|found| found.way.is_back())
+        };
+        let (answers, questions): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_back);
+        for rule in questions.into_iter().chain(answers) {
+            match self.take_up(datapath, rule) {
+                Some((tuple, way)) => drop(if way.is_back() { back.insert(tuple) } else { forth.insert(tuple) }),
+                None => self.delete_rule(connection, &key_of(rule), rule.cookie),
+            }
+        }
+        let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
+        for tuple in here {
+            if !forth.contains(&tuple) {
+                let now = self.now;
+                self.vips.connections.set_stage(&tuple, Stage::Over(now));
+            } else if !back.contains(&tuple) {
+                self.send_back(connection, &tuple);
+            }
+        }
+    }
+
+    /// Takes up a rule, if it is right: the connection it is of, and which of its ways.
+    fn take_up(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, Way)> {
+        let (found, ends) = self.read_rule(rule)?;
+        if !self.compiler.is_rule_of(rule, &ends, found.way) {
+            return None;
+        }
+        let (tuple, owner, now) = (ends.tuple, ends.owner, self.now);
+        let known = self.vips.connections.get(&tuple).copied();
+        let is_elsewhere = |known: Connection| known.has_rules() && (known.edge, known.owner) != (datapath, owner);
+        if known.is_some_and(is_elsewhere) || matches!(known.map(|known| known.stage), Some(Stage::Broken(_))) {
+            return None;
+        }
+        if found.way == Way::Forth && known.is_none_or(|known| !known.has_rules()) {
+            if !self.vips.connections.make_room(now) || self.vips.connections.is_inner_taken(&ends.inner(), &tuple) {
+                return None;
+            }
+            self.remember_member(&ends);
+            let (inner, edge, stage) = (ends.inner(), datapath, Stage::Standing);
+            let connection = Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2] };
+            self.vips.connections.begin(tuple, connection);
+        }
+        self.vips.connections.counted(&tuple, found.way.is_back(), rule.bytes);
+        Some((tuple, found.way))
+    }
+
+    /// The connection a rule says it is of: of a service there is, with the member it names, or with one that was wanted
+    /// before. The rule tells all of it.
+    pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(Found, Ends)> {
+        let found = self.compiler.connection_of(rule.cookie, &key_of(rule))?;
+        let service = self.vips.services.get(&found.owner.service)?;
+        let tuple = match found.way {
+            Way::Forth => found.tuple,
+            Way::Back => FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() },
+        };
+        if (tuple.dst, tuple.protocol, tuple.dst_port) != (service.address, service.protocol.number(), service.port) {
+            return None;
+        }
+        let (member, port) = match found.way {
+            Way::Forth => {
+                let (address, port) = member_in(rule)?;
+                (address, port.unwrap_or(tuple.dst_port))
+            }
+            Way::Back => (found.tuple.src, found.tuple.src_port),
+        };
+        let current = self.vips.member(found.owner).filter(|facts| !facts.is_leaving);
+        let is_other =
+            current.is_some_and(|facts| (facts.spec.address, member_port(facts.spec.port, service)) != (member, port));
+        let ends = self.ends_of(tuple, found.owner, member, port).filter(|_| !is_other)?;
+        Some((found, ends))
+    }
+
+    /// A member that is not wanted any more has a connection: it keeps it.
+    fn remember_member(&mut self, ends: &Ends) {
+        let Owner { service, member } = ends.owner;
+        let Some(service) = self.vips.services.get(&service) else { return };
+        let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
+        let port = service.protocol.has_ports().then_some(ends.member_port);
+        let spec = Member { id: member, address: ends.member, port, weight: 0, is_enabled: false };
+        let facts = MemberFacts { spec, is_leaving: true, state: MemberState::Unknown, mac: None };
+        pool.members.entry(member).or_insert(facts);
+    }
+
+    /// A rule is gone; whether it was one of a connection.
+    pub(crate) fn connection_removed(&mut self, datapath: DatapathId, removed: &FlowRemoved) -> bool {
+        let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
+        let Some(found) = self.compiler.connection_of(removed.cookie, &key) else { return false };
+        let tuple = match found.way {
+            Way::Forth => Some(found.tuple),
+            Way::Back => self.vips.connections.find_inner(&found.tuple.reverse()),
+        };
+        let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
+        let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
+        let Some((tuple, known)) = known else {
+            self.vips.connections.add_bytes(found.owner, found.way.is_back(), removed.bytes);
+            return true;
+        };
+        self.vips.connections.counter_gone(&tuple, found.way.is_back(), removed.bytes);
+        match (known.has_rules(), found.way) {
+            (true, Way::Forth) => {
+                let now = self.now;
+                self.vips.connections.set_stage(&tuple, Stage::Over(now));
+                self.vips.forget_those_who_left();
+            }
+            // The client still sends, and may be answered.
+            (true, Way::Back) => {
+                if let Some(connection) = self.connections.get(&datapath).copied() {
+                    self.send_back(connection, &tuple);
+                }
+            }
+            (false, _) => {}
+        }
+        true
+    }
+
+    /// Sends the rule of a connection's answers again.
+    fn send_back(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
+        let known = self.vips.connections.get(tuple);
+        if let Some(ends) = known.and_then(|known| self.ends_of_known(tuple, known)) {
+            self.send_rule(connection, tuple, self.compiler.back(&ends));
+        }
+    }
+}
+
+fn key_of(rule: &FlowStats) -> RuleKey {
+    RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
+}

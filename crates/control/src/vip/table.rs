@@ -1,0 +1,296 @@
+//! Which connection is whose: bounded, and remembered for a while after its rules have gone.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use net::{FiveTuple, Time};
+use openflow::DatapathId;
+
+use super::rules::Owner;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Its rules are under way.
+    Sent,
+    /// They are there.
+    Standing,
+    /// They are gone since then: if it goes on, it goes to the same member.
+    Over(Time),
+    /// Its member has failed, then; whatever its client still sends is answered with a reset.
+    Broken(Time),
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    pub(crate) owner: Owner,
+    /// What it is beyond the client's switch.
+    pub(crate) inner: FiveTuple,
+    /// The switch of the client.
+    pub(crate) edge: DatapathId,
+    /// When rules were sent last.
+    pub(crate) sent: Time,
+    pub(crate) stage: Stage,
+    /// Packets sent on to the tables since its rules were confirmed.
+    pub(crate) late: u8,
+    /// Bytes of its rules at the last poll: forth, back.
+    pub(crate) bytes: [u64; 2],
+}
+
+impl Connection {
+    /// Whether there are rules of it, or will be.
+    pub(crate) fn has_rules(&self) -> bool {
+        matches!(self.stage, Stage::Sent | Stage::Standing)
+    }
+}
+
+/// What the connections of one member at one service have come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// With rules, now.
+    pub connections: u64,
+    /// In all.
+    pub connections_total: u64,
+    /// Bytes from clients.
+    pub bytes_in: u64,
+    /// Bytes to clients.
+    pub bytes_out: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.connections += other.connections;
+        self.connections_total += other.connections_total;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+    }
+}
+
+/// All connections, by what clients send.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    by_tuple: BTreeMap<FiveTuple, Connection>,
+    /// By what they are beyond the client's switch: no two may be the same there.
+    by_inner: BTreeMap<FiveTuple, FiveTuple>,
+    /// Those that are over or broken, oldest first; some may live again.
+    over: VecDeque<(Time, FiveTuple)>,
+    counts: BTreeMap<Owner, Counts>,
+    max: usize,
+    memory: Time,
+}
+
+impl Connections {
+    /// At most `max` at once; those that are over are remembered for `memory`.
+    pub(crate) fn new(max: usize, memory: Time) -> Connections {
+        let (by_tuple, by_inner, counts) = Default::default();
+        Connections { by_tuple, by_inner, over: VecDeque::new(), counts, max, memory }
+    }
+
+    pub(crate) fn get(&self, tuple: &FiveTuple) -> Option<&Connection> {
+        self.by_tuple.get(tuple)
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&FiveTuple, &Connection)> {
+        self.by_tuple.iter()
+    }
+    pub(crate) fn counts(&self) -> &BTreeMap<Owner, Counts> {
+        &self.counts
+    }
+    /// The connection that is this beyond its client's switch.
+    pub(crate) fn find_inner(&self, inner: &FiveTuple) -> Option<FiveTuple> {
+        self.by_inner.get(inner).copied()
+    }
+    /// Whether another connection with rules is this beyond its client's switch.
+    pub(crate) fn is_inner_taken(&self, inner: &FiveTuple, tuple: &FiveTuple) -> bool {
+        let other = self.by_inner.get(inner).filter(|other| *other != tuple);
+        other.and_then(|other| self.by_tuple.get(other)).is_some_and(Connection::has_rules)
+    }
+
+    /// Makes room for one more; whether there is any.
+    pub(crate) fn make_room(&mut self, now: Time) -> bool {
+        self.forget_old(now);
+        while self.by_tuple.len() >= self.max {
+            let Some((at, tuple)) = self.over.pop_front() else { return false };
+            self.forget_if(&tuple, at);
+        }
+        true
+    }
+
+    fn forget_old(&mut self, now: Time) {
+        while let Some((at, tuple)) = self.over.front().copied()
+            && at.saturating_add(self.memory) <= now
+        {
+            self.over.pop_front();
+            self.forget_if(&tuple, at);
+        }
+    }
+    fn forget_if(&mut self, tuple: &FiveTuple, at: Time) {
+        let is_meant = |connection: &Connection| [Stage::Over(at), Stage::Broken(at)].contains(&connection.stage);
+        if self.by_tuple.get(tuple).is_some_and(is_meant) {
+            self.remove(tuple);
+        }
+    }
+
+    /// A connection begins, or goes on with another member or at another switch.
+    pub(crate) fn begin(&mut self, tuple: FiveTuple, connection: Connection) {
+        let before = self.remove(&tuple);
+        let is_same = before.is_some_and(|before| before.owner == connection.owner);
+        if let Some(other) = self.find_inner(&connection.inner) {
+            self.remove(&other);
+        }
+        self.by_inner.insert(connection.inner, tuple);
+        let counts = self.counts.entry(connection.owner).or_default();
+        counts.connections += 1;
+        counts.connections_total += u64::from(!is_same);
+        self.by_tuple.insert(tuple, connection);
+    }
+
+    /// Changes one without changing its stage.
+    pub(crate) fn edit(&mut self, tuple: &FiveTuple, edit: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = self.by_tuple.get_mut(tuple) {
+            edit(connection);
+        }
+    }
+
+    /// Rules of a connection were sent, or confirmed.
+    pub(crate) fn set_stage(&mut self, tuple: &FiveTuple, stage: Stage) {
+        let Some(connection) = self.by_tuple.get_mut(tuple) else { return };
+        let had_rules = connection.has_rules();
+        connection.stage = stage;
+        let (has_rules, owner) = (connection.has_rules(), connection.owner);
+        if let Stage::Over(at) | Stage::Broken(at) = stage {
+            self.over.push_back((at, *tuple));
+        }
+        let counts = self.counts.entry(owner).or_default();
+        match (had_rules, has_rules) {
+            (false, true) => counts.connections += 1,
+            (true, false) => counts.connections = counts.connections.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Counters of a rule: bytes so far.
+    pub(crate) fn counted(&mut self, tuple: &FiveTuple, is_back: bool, bytes: u64) {
+        let Some(connection) = self.by_tuple.get_mut(tuple) else { return };
+        let last = &mut connection.bytes[usize::from(is_back)];
+        let more = if bytes >= *last { bytes - *last } else { bytes };
+        *last = bytes;
+        let owner = connection.owner;
+        self.add_bytes(owner, is_back, more);
+    }
+    /// A rule is gone, or begins anew: its counters begin at zero.
+    pub(crate) fn counter_gone(&mut self, tuple: &FiveTuple, is_back: bool, bytes: u64) {
+        self.counted(tuple, is_back, bytes);
+        self.edit(tuple, |connection| connection.bytes[usize::from(is_back)] = 0);
+    }
+    /// Bytes of a connection that is not known any more.
+    pub(crate) fn add_bytes(&mut self, owner: Owner, is_back: bool, bytes: u64) {
+        let Some(counts) = self.counts.get_mut(&owner) else { return };
+        match is_back {
+            false => counts.bytes_in += bytes,
+            true => counts.bytes_out += bytes,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, tuple: &FiveTuple) -> Option<Connection> {
+        let connection = self.by_tuple.remove(tuple)?;
+        if self.by_inner.get(&connection.inner) == Some(tuple) {
+            self.by_inner.remove(&connection.inner);
+        }
+        if connection.has_rules()
+            && let Some(counts) = self.counts.get_mut(&connection.owner)
+        {
+            counts.connections = counts.connections.saturating_sub(1);
+        }
+        Some(connection)
+    }
+
+    /// Connections that are meant, by what clients send.
+    pub(crate) fn select(&self, is_meant: impl Fn(&Connection) -> bool) -> Vec<FiveTuple> {
+        self.by_tuple.iter().filter(|(_, connection)| is_meant(connection)).map(|(tuple, _)| *tuple).collect()
+    }
+
+    /// Nothing is known any more of those with such owners.
+    pub(crate) fn forget(&mut self, is_meant: impl Fn(&Owner) -> bool) {
+        for tuple in self.select(|connection| is_meant(&connection.owner)) {
+            self.remove(&tuple);
+        }
+        self.counts.retain(|owner, _| !is_meant(owner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::super::spec::{MemberId, ServiceId};
+    use super::*;
+
+    const OWNER: Owner = Owner { service: ServiceId(1), member: MemberId(1) };
+
+    fn tuple(port: u16) -> FiveTuple {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 9, 9));
+        FiveTuple { src, dst, protocol: 6, src_port: port, dst_port: 80 }
+    }
+    fn connection(port: u16, inner_port: u16) -> Connection {
+        let inner = FiveTuple { dst: Ipv4Addr::new(10, 0, 0, 2), src_port: inner_port, ..tuple(port) };
+        let (edge, sent) = (DatapathId(1), Time::ZERO);
+        Connection { owner: OWNER, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2] }
+    }
+    fn now(connections: &Connections) -> u64 {
+        connections.counts()[&OWNER].connections
+    }
+
+    #[test]
+    fn those_that_are_over_give_way_oldest_first_and_those_with_rules_do_not() {
+        let mut table = Connections::new(3, Time::from_s(60));
+        for port in 1..=3 {
+            assert!(table.make_room(Time::ZERO));
+            table.begin(tuple(port), connection(port, port));
+        }
+        assert!(!table.make_room(Time::ZERO));
+        assert_eq!(now(&table), 3);
+        table.set_stage(&tuple(2), Stage::Over(Time::from_s(1)));
+        table.set_stage(&tuple(1), Stage::Over(Time::from_s(2)));
+        table.set_stage(&tuple(2), Stage::Sent); // It goes on after all.
+        assert_eq!(now(&table), 2);
+        assert!(table.make_room(Time::from_s(3)));
+        assert!(table.get(&tuple(1)).is_none() && table.get(&tuple(2)).is_some());
+        assert_eq!(table.counts()[&OWNER].connections_total, 3);
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten_after_a_while() {
+        let mut table = Connections::new(3, Time::from_s(60));
+        table.begin(tuple(1), connection(1, 1));
+        table.set_stage(&tuple(1), Stage::Over(Time::from_s(10)));
+        table.make_room(Time::from_s(69));
+        assert!(table.get(&tuple(1)).is_some());
+        table.make_room(Time::from_s(70));
+        assert!(table.get(&tuple(1)).is_none() && table.by_inner.is_empty() && table.over.is_empty());
+    }
+
+    #[test]
+    fn two_connections_are_never_one_beyond_the_edge() {
+        let mut table = Connections::new(9, Time::from_s(60));
+        table.begin(tuple(1), connection(1, 7));
+        let same = connection(2, 7).inner;
+        assert!(table.is_inner_taken(&same, &tuple(2)) && !table.is_inner_taken(&same, &tuple(1)));
+        table.set_stage(&tuple(1), Stage::Over(Time::ZERO));
+        assert!(!table.is_inner_taken(&same, &tuple(2)));
+        table.begin(tuple(2), connection(2, 7));
+        assert_eq!((table.find_inner(&same), table.get(&tuple(1)).is_some()), (Some(tuple(2)), false));
+    }
+
+    #[test]
+    fn bytes_are_counted_once() {
+        let mut table = Connections::new(9, Time::from_s(60));
+        table.begin(tuple(1), connection(1, 1));
+        table.counted(&tuple(1), false, 100);
+        table.counted(&tuple(1), false, 150);
+        table.counted(&tuple(1), true, 1000);
+        table.counter_gone(&tuple(1), false, 170);
+        table.counted(&tuple(1), false, 30);
+        let counts = table.counts()[&OWNER];
+        assert_eq!((counts.bytes_in, counts.bytes_out), (200, 1000));
+    }
+}
