@@ -70,7 +70,7 @@ pub struct Controller {
     pub(crate) fabric: Fabric,
     pub(crate) base: Base,
     pairs: Pairs,
-    pins: Pins,
+    pub(crate) pins: Pins,
     placements: Placements,
     /// Limits agents were told of.
     paced: BTreeMap<FiveTuple, Bandwidth>,

@@ -35,7 +35,13 @@ fn service(id: u16, protocol: Protocol, port: u16) -> Service {
 }
 fn pool(port: Option<u16>) -> Pool {
     let members = (1..).zip(SERVERS).map(|(id, host)| member(id, host, port)).collect();
-    Pool { id: PoolId(1), members, established: Established::Keep, refusal: Refusal::Reset }
+    Pool {
+        id: PoolId(1),
+        balancer: "server-rr".into(),
+        members,
+        established: Established::Keep,
+        refusal: Refusal::Reset,
+    }
 }
 fn all_protocols() -> Services {
     let services = vec![service(1, Protocol::Tcp, 80), service(2, Protocol::Udp, 53), service(3, Protocol::Icmp, 0)];
@@ -575,6 +581,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         ),
         ("have the number", Box::new(|wanted| wanted.services[1].id = ServiceId(1))),
         ("another Ethernet address", Box::new(|wanted| wanted.services[1].mac = Some(MacAddr([2; 6])))),
+        ("does not pick servers", Box::new(|wanted| wanted.pools[0].balancer = "ecmp".into())),
+        ("did you mean", Box::new(|wanted| wanted.pools[0].balancer = "server-r".into())),
         ("has its number", Box::new(|wanted| wanted.pools[0].members[1].id = MemberId(1))),
         ("number is above", Box::new(|wanted| wanted.pools[0].members[1].id = MemberId(1 << 24))),
         ("cannot serve another", Box::new(|wanted| wanted.pools[0].members[1].address = VIP)),
@@ -588,4 +596,64 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert!(error.contains(words), "{error}");
         assert_eq!(world.controller.services(), before);
     }
+}
+
+/// The balancer picked a path too: the connection goes along it, and its answers back, until a link of it dies.
+#[test]
+fn paths_that_balancers_pick_are_taken_both_ways() {
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-rr:path=spl".into();
+    services.pools[0].members.truncate(1);
+    let mut world = up(services);
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(12));
+    world.settle();
+    let pins = |world: &World| -> usize {
+        let of_pin = |entry: &FlowStats| entry.cookie >> 40 == 0xa7_ab05;
+        world.switches.values().flat_map(switch::Switch::entries).filter(of_pin).count()
+    };
+    assert_eq!(pins(&world), 8, "four switches each way, the last one of each has the host");
+    let way = |world: &mut World| {
+        let number = ask(world, tcp(0, 5000));
+        world.run(Time::from_ms(20));
+        assert_eq!(served(world, number, tcp(0, 5000)), Some(12));
+        let question = &world.packets[number as usize];
+        let mut back = world.packets[question.answer.expect("answered") as usize].visited.clone();
+        back.reverse();
+        assert_eq!(question.visited, back, "the same way");
+        back
+    };
+    let before = way(&mut world);
+    let cable = world.cable(before[1], before[2]);
+    world.set_cable(cable, false);
+    world.run(Time::from_ms(100));
+    world.settle();
+    assert_eq!(pins(&world), 0);
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(12), "by the base");
+    // A new connection gets a path that is alive; when it is over nothing is left.
+    assert_eq!(request(&mut world, tcp(0, 5001)), Some(12));
+    world.settle();
+    assert_eq!(pins(&world), 8);
+    world.run(Time::from_s(60));
+    world.settle();
+    assert_eq!((pins(&world), connection_rules(&world).len()), (0, 0));
+    world.assert_exact();
+}
+
+#[test]
+fn least_connections_hears_of_their_ends() {
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-lc".into();
+    services.pools[0].members.truncate(2);
+    let mut world = up(services);
+    let members: Vec<u32> = (0..4).map(|port| request(&mut world, tcp(0, 5000 + port)).expect("served")).collect();
+    assert_eq!(members.iter().filter(|member| **member == 12).count(), 2, "{members:?}");
+    // Those of member 12 end; those of 13 go on.
+    for _ in 0..8 {
+        world.run(Time::from_s(5));
+        for (port, _) in members.iter().enumerate().filter(|(_, member)| **member == 13) {
+            assert_eq!(request(&mut world, tcp(0, 5000 + port as u16)), Some(13));
+        }
+    }
+    let next: Vec<u32> = (0..2).map(|port| request(&mut world, tcp(0, 7000 + port)).expect("served")).collect();
+    assert_eq!(next, [12, 12]);
 }

@@ -20,6 +20,7 @@ impl Controller {
             return; // No switch has ever been ready: there is nothing to decide about.
         }
         self.follow_network();
+        self.follow_ended();
         while let Some(why) = self.questions.pop_front() {
             self.ask(why);
         }
@@ -130,6 +131,9 @@ impl Controller {
         self.pairs.mark(changes.pairs);
         for flow in changes.pins {
             let Some(facts) = self.flows.table.get(flow).copied() else { continue };
+            if self.vips.is_pinned(&facts.tuple) {
+                continue; // The balancer of its service has picked its path.
+            }
             let pin = self.placements.pin_of(flow).cloned();
             let (path, rate) = pin.map_or((None, None), |pin| (Some(pin.path), pin.rate));
             let ends = self.network.host(facts.src).zip(self.network.host(facts.dst));
@@ -154,6 +158,9 @@ impl Controller {
 
     /// A flow is not known any more: nothing leads it.
     pub(super) fn unpin(&mut self, tuple: FiveTuple) {
+        if self.vips.is_pinned(&tuple) {
+            return;
+        }
         self.pins.want(tuple, None, None, false);
         self.want_acks(tuple, None, None);
     }

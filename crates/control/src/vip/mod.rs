@@ -15,6 +15,8 @@
 //! seems to come from the virtual address.
 
 mod packets;
+mod paths;
+mod pools;
 mod rules;
 mod spec;
 mod survey;
@@ -23,15 +25,18 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use balance::central::Path;
 use core::net::Ipv4Addr;
-use net::{NodeIx, Time};
+use net::{FiveTuple, NodeIx, Time};
 use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
 
 pub(crate) use packets::Connecting;
 use packets::HeldPacket;
+use pools::{MemberFacts, PoolNow};
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
 pub use spec::{
-    Established, Member, MemberId, Pool, PoolId, Protocol, Refusal, Service, ServiceId, Services, ServicesError, mac_of,
+    Established, MEMBER_MAX, Member, MemberId, Pool, PoolId, Protocol, Refusal, Service, ServiceId, Services,
+    ServicesError, mac_of,
 };
 pub use table::Counts;
 use table::{Connections, Stage};
@@ -45,7 +50,6 @@ use crate::{Config, Event};
 const SEEK_EVERY: Time = Time::from_s(1);
 
 /// What is wanted and known of virtual services.
-#[derive(Debug)]
 pub(crate) struct Vips {
     wanted: Services,
     services: BTreeMap<ServiceId, Service>,
@@ -53,6 +57,9 @@ pub(crate) struct Vips {
     by_place: BTreeMap<(Ipv4Addr, u8, u16), ServiceId>,
     macs: BTreeMap<Ipv4Addr, MacAddr>,
     connections: Connections,
+    /// Paths of connections whose balancer picked one, by what they are beyond the client's switch.
+    pinned: BTreeMap<FiveTuple, Path>,
+    seed: u64,
     held: Vec<HeldPacket>,
     /// Where rules of virtual addresses are wanted.
     ruled: BTreeSet<(NodeIx, Ipv4Addr)>,
@@ -61,25 +68,6 @@ pub(crate) struct Vips {
     answers: BTreeMap<DatapathId, packets::Allowance>,
     next_seek: Option<Time>,
     is_new: bool,
-}
-
-#[derive(Debug)]
-struct PoolNow {
-    spec: Pool,
-    members: BTreeMap<MemberId, MemberFacts>,
-    /// Who was picked last.
-    last: Option<MemberId>,
-}
-
-#[derive(Clone, Debug)]
-struct MemberFacts {
-    spec: Member,
-    /// Not wanted any more: it keeps the connections it has.
-    is_leaving: bool,
-    /// What it was when that was looked at last.
-    state: MemberState,
-    /// Its interface, as its rules have it.
-    mac: Option<MacAddr>,
 }
 
 impl Vips {
@@ -91,6 +79,8 @@ impl Vips {
             by_place: BTreeMap::new(),
             macs: BTreeMap::new(),
             connections: Connections::new(config.connections_max, config.connection_memory),
+            pinned: BTreeMap::new(),
+            seed: config.seed,
             held: Vec::new(),
             ruled: BTreeSet::new(),
             unavailable: BTreeMap::new(),
@@ -103,6 +93,10 @@ impl Vips {
     /// The Ethernet address of a virtual address.
     pub(crate) fn mac_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
         self.macs.get(&address).copied()
+    }
+    /// Whether a flow is one way of a connection whose balancer picked its path.
+    pub(crate) fn is_pinned(&self, tuple: &FiveTuple) -> bool {
+        !self.pinned.is_empty() && (self.pinned.contains_key(tuple) || self.pinned.contains_key(&tuple.reverse()))
     }
     /// Whether an address is a virtual one.
     pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
@@ -140,7 +134,7 @@ impl Vips {
         let mut pools = BTreeMap::new();
         for spec in &wanted.pools {
             let before = self.pools.remove(&spec.id);
-            let (pool, others) = PoolNow::follow(spec, before);
+            let (pool, others) = PoolNow::follow(spec, before, self.seed);
             let services = services.values().filter(|service| service.pool == spec.id);
             let owners =
                 services.flat_map(|service| others.iter().map(|member| Owner { service: service.id, member: *member }));
@@ -176,27 +170,6 @@ struct Changes {
     rewritten: Vec<ServiceId>,
     /// Their numbers are those of other servers now.
     others: Vec<Owner>,
-}
-
-impl PoolNow {
-    /// The pool as it is wanted now, and members whose numbers are those of other servers now.
-    fn follow(spec: &Pool, before: Option<PoolNow>) -> (PoolNow, Vec<MemberId>) {
-        let (mut members, last) = before.map_or_else(Default::default, |before| (before.members, before.last));
-        let mut others = Vec::new();
-        for facts in members.values_mut() {
-            facts.is_leaving = true;
-        }
-        for spec in &spec.members {
-            let fresh = MemberFacts { spec: *spec, is_leaving: false, state: MemberState::Unknown, mac: None };
-            let facts = members.entry(spec.id).or_insert_with(|| fresh.clone());
-            if (facts.spec.address, facts.spec.port) != (spec.address, spec.port) {
-                others.push(spec.id);
-                *facts = fresh;
-            }
-            (facts.spec, facts.is_leaving) = (*spec, false);
-        }
-        (PoolNow { spec: spec.clone(), members, last }, others)
-    }
 }
 
 impl Controller {
@@ -258,6 +231,7 @@ impl Controller {
         }
         self.write_addresses();
         self.look_at_members();
+        self.drop_dead_paths();
         self.vips.forget_those_who_left();
         let is_anyone_unknown = self.unknown_members().next().is_some();
         self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
@@ -299,6 +273,13 @@ impl Controller {
             if before == MemberState::Up {
                 self.member_failed(pool, member, established);
             }
+        }
+        let network = &self.network;
+        for pool in self.vips.pools.values_mut() {
+            pool.tell(|member| {
+                let host = network.find_host(member.address)?;
+                Some((host, network.host(host)?.edge))
+            });
         }
     }
 

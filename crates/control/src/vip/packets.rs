@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use balance::central::NetworkView;
+use balance::server::{Choice, Request};
 use core::net::Ipv4Addr;
-use net::{FiveTuple, NodeIx, Time};
+use net::{FiveTuple, Time};
 use openflow::frame::{Unreachable, flags, icmp_type, icmp_unreachable, segment, tcp_reset};
 use openflow::headers::protocol;
 use openflow::{
@@ -11,6 +13,7 @@ use openflow::{
 };
 
 use super::MemberState;
+use super::pools::MemberFacts;
 use super::rules::{Ends, Owner, Way};
 use super::spec::{MemberId, Protocol, Refusal, Service, ServiceId};
 use super::table::{Connection, Stage};
@@ -171,60 +174,62 @@ impl Controller {
             return self.refuse(at, data, refusal);
         }
         let before = self.vips.connections.get(&tuple).copied();
-        let ends = match before.filter(|_| keeps) {
-            Some(known) => self.ends_of_known(&tuple, &known),
-            None => self
-                .pick(at, service, &tuple)
-                .and_then(|member| self.ends_of_new(tuple, Owner { service: service.id, member }, service)),
+        let Some(edge) = self.network.node_of(at.0) else { return };
+        let request = Request { tuple, edge, size: None, at: self.now };
+        let choice = match before.filter(|_| keeps) {
+            Some(known) => Some(Choice { member: known.owner.member, path: None }),
+            None => self.pick(&request, service),
         };
+        let ends = choice.as_ref().and_then(|choice| match before.filter(|_| keeps) {
+            Some(known) => self.ends_of_known(&tuple, &known),
+            None => self.ends_of_new(tuple, Owner { service: service.id, member: choice.member }, service),
+        });
         let mac = ends.and_then(|ends| self.interface_of(ends.member));
-        let Some((ends, mac)) = ends.zip(mac) else {
+        let (Some(ends), Some(mac)) = (ends, mac) else {
             self.vips.connections.remove(&tuple);
             return self.refuse(at, data, refusal);
         };
         if let Some(before) = before.filter(|before| before.has_rules() && before.edge != at.0) {
             self.delete_rules_of(&tuple, &before);
         }
-        let (owner, inner, sent, edge) = (ends.owner, ends.inner(), self.now, at.0);
-        let connection = Connection { owner, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2] };
+        let (owner, inner, sent, stage) = (ends.owner, ends.inner(), self.now, Stage::Sent);
+        let connection = Connection { owner, inner, edge: at.0, sent, stage, late: 0, bytes: [0; 2], carried: 0 };
         self.vips.connections.begin(tuple, connection);
+        self.follow_ended();
+        if keeps {
+            self.tell_placed(&tuple, &connection);
+        }
         if !self.send_rules(at.0, &ends, mac) {
             self.vips.connections.remove(&tuple);
             return self.refuse(at, data, refusal);
         }
+        if let Some(path) = choice.and_then(|choice| choice.path) {
+            self.pin_connection(inner, path, edge);
+        }
         self.send_on(at, &tuple, data);
     }
 
-    /// Who gets a new connection: of those who may, the one after the last one in the order of numbers.
-    fn pick(&mut self, at: End, service: &Service, tuple: &FiveTuple) -> Option<MemberId> {
-        let edge = self.network.node_of(at.0)?;
-        let pool = self.vips.pools.get(&service.pool)?;
-        let may_get = |facts: &super::MemberFacts| {
+    /// Who gets a new connection, and by which path. Not the client itself: a switch does not send a packet back where it came
+    /// from. Not a member for which it would be the same as another connection of the client.
+    fn pick(&mut self, request: &Request, service: &Service) -> Option<Choice> {
+        let Controller { vips, network, flows, load, needs, now, .. } = self;
+        let pool = vips.pools.get_mut(&service.pool)?;
+        let tuple = &request.tuple;
+        let is_out = |facts: &MemberFacts| {
             let spec = &facts.spec;
             let inner = FiveTuple { dst: spec.address, dst_port: member_port(spec.port, service), ..*tuple };
-            !facts.is_leaving
-                && spec.is_enabled
-                && spec.weight > 0
-                && facts.state == MemberState::Up
-                && spec.address != tuple.src // A switch does not send a packet back where it came from.
-                && self.is_reached(edge, spec.address)
-                && !self.vips.connections.is_inner_taken(&inner, tuple)
+            spec.address == tuple.src || vips.connections.is_inner_taken(&inner, tuple)
         };
-        let candidates: Vec<MemberId> =
-            pool.members.iter().filter(|(_, facts)| may_get(facts)).map(|(id, _)| *id).collect();
-        let next = candidates.iter().find(|id| Some(**id) > pool.last).or(candidates.first()).copied();
-        let pool = self.vips.pools.get_mut(&service.pool).expect("the pool of the service");
-        pool.last = next.or(pool.last);
-        next
-    }
-
-    /// Whether live links lead from a switch to a host.
-    fn is_reached(&self, from: NodeIx, address: Ipv4Addr) -> bool {
-        let host = self.network.find_host(address).and_then(|host| self.network.host(host));
-        let routes = self.network.routes();
-        host.is_some_and(|host| {
-            host.edge == from || routes.class_at(host.edge).is_some_and(|class| routes.path_count(from, class) > 0)
-        })
+        let except: Vec<MemberId> = pool.members.iter().filter(|(_, facts)| is_out(facts)).map(|(id, _)| *id).collect();
+        let view = NetworkView {
+            now: *now,
+            topology: network.topology(),
+            alive: network.alive(),
+            routes: network.routes(),
+            load: if needs.counters { load } else { &[] },
+            flows: &flows.table,
+        };
+        pool.pick(request, &except, &view)
     }
 
     /// What a connection is between, if its service is wanted.

@@ -9,7 +9,7 @@ use openflow::frame::icmp_type;
 use openflow::headers::protocol;
 use openflow::{Action, FlowStats, Instructions, MacAddr, Match, SetField};
 
-use super::spec::{MemberId, ServiceId};
+use super::spec::{MEMBER_MAX, MemberId, ServiceId};
 use crate::compile::{CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of};
 use crate::install::{RuleKey, Wanted};
 
@@ -74,7 +74,7 @@ impl Compiler {
     /// Cookie of the connections of a member at a service.
     pub(super) fn connection_cookie(self, owner: Owner) -> u64 {
         let service = u64::from(owner.service.0) << SERVICE_SHIFT;
-        self.cookie(Purpose::Connect) | service | u64::from(owner.member.0 & MemberId::MAX.0)
+        self.cookie(Purpose::Connect) | service | u64::from(owner.member.0 & MEMBER_MAX.0)
     }
 
     /// What comes from the client goes to the member at `mac`.
@@ -117,7 +117,7 @@ impl Compiler {
             _ => return None,
         };
         let service = ServiceId((cookie >> SERVICE_SHIFT) as u16);
-        let owner = Owner { service, member: MemberId(cookie as u32 & MemberId::MAX.0) };
+        let owner = Owner { service, member: MemberId(cookie as u32 & MEMBER_MAX.0) };
         Some(Found { owner, way, tuple: tuple_of(&key.match_)? })
     }
 

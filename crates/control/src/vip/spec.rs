@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use balance::server::MemberId;
 use core::net::Ipv4Addr;
 use openflow::MacAddr;
 use openflow::headers::protocol;
+
+use super::pools::picker;
 
 /// Number of a virtual service; not used again soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -14,14 +17,8 @@ pub struct ServiceId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub u16);
 
-/// Number of a member: unique within its pool, at most [`MemberId::MAX`], not used again soon.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct MemberId(pub u32);
-
-impl MemberId {
-    /// Greatest number: it stands in 24 bits of a cookie.
-    pub const MAX: MemberId = MemberId(0x00ff_ffff);
-}
+/// Greatest number of a member: it stands in 24 bits of a cookie.
+pub const MEMBER_MAX: MemberId = MemberId(0x00ff_ffff);
 
 /// What a virtual service speaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,6 +71,9 @@ pub struct Service {
 pub struct Pool {
     /// Its number.
     pub id: PoolId,
+    /// Who picks members for new connections: a balancer of servers with its parameters, such as `server-rr` or
+    /// `maglev:size=65537`. Its state begins anew when this text changes.
+    pub balancer: String,
     /// Its members.
     pub members: Vec<Member>,
     /// What becomes of the connections of a member that fails.
@@ -85,7 +85,7 @@ pub struct Pool {
 /// A server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its number. Another address or port is another member, and its connections are over.
+    /// Its number, at most [`MEMBER_MAX`]. Another address or port is another member, and its connections are over.
     pub id: MemberId,
     /// Its address.
     pub address: Ipv4Addr,
@@ -217,12 +217,15 @@ impl Service {
 
 impl Pool {
     fn check(&self) -> Result<(), ServicesError> {
+        if let Err(why) = picker(&self.balancer, 0) {
+            return Err(ServicesError { what: format!("pool {}: {why}", self.id.0) });
+        }
         let mut numbers = BTreeSet::new();
         for member in &self.members {
             let fault =
                 |what: &str| Err(ServicesError { what: format!("pool {}, member {}: {what}", self.id.0, member.id.0) });
-            if member.id > MemberId::MAX {
-                return fault(&format!("its number is above {}", MemberId::MAX.0));
+            if member.id > MEMBER_MAX {
+                return fault(&format!("its number is above {}", MEMBER_MAX.0));
             }
             if !numbers.insert(member.id) {
                 return fault("another one has its number");

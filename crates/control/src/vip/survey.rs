@@ -6,11 +6,12 @@ use net::FiveTuple;
 use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
 use std::cmp::Reverse;
 
+use super::MemberState;
 use super::packets::member_port;
+use super::pools::MemberFacts;
 use super::rules::{Ends, Found, Owner, Way, member_in};
 use super::spec::Member;
 use super::table::{Connection, Stage};
-use super::{MemberFacts, MemberState};
 use crate::compile::{PURPOSE_MASK, Purpose};
 use crate::controller::Controller;
 use crate::install::RuleKey;
@@ -67,8 +68,9 @@ impl Controller {
             }
             self.remember_member(&ends);
             let (inner, edge, stage) = (ends.inner(), datapath, Stage::Standing);
-            let connection = Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2] };
+            let connection = Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2], carried: 0 };
             self.vips.connections.begin(tuple, connection);
+            self.tell_placed(&tuple, &connection);
         }
         self.vips.connections.counted(&tuple, found.way.is_back(), rule.bytes);
         Some((tuple, found.way))

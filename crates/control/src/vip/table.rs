@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     pub(crate) late: u8,
     /// Bytes of its rules at the last poll: forth, back.
     pub(crate) bytes: [u64; 2],
+    /// Bytes in all, both ways together.
+    pub(crate) carried: u64,
 }
 
 impl Connection {
@@ -75,6 +77,8 @@ pub(crate) struct Connections {
     /// Those that are over or broken, oldest first; some may live again.
     over: VecDeque<(Time, FiveTuple)>,
     counts: BTreeMap<Owner, Counts>,
+    /// Those that have lost their rules since this was last asked for.
+    ended: Vec<(FiveTuple, Connection)>,
     max: usize,
     memory: Time,
 }
@@ -83,7 +87,8 @@ impl Connections {
     /// At most `max` at once; those that are over are remembered for `memory`.
     pub(crate) fn new(max: usize, memory: Time) -> Connections {
         let (by_tuple, by_inner, counts) = Default::default();
-        Connections { by_tuple, by_inner, over: VecDeque::new(), counts, max, memory }
+        let (over, ended) = Default::default();
+        Connections { by_tuple, by_inner, over, counts, ended, max, memory }
     }
 
     pub(crate) fn get(&self, tuple: &FiveTuple) -> Option<&Connection> {
@@ -103,6 +108,11 @@ impl Connections {
     pub(crate) fn is_inner_taken(&self, inner: &FiveTuple, tuple: &FiveTuple) -> bool {
         let other = self.by_inner.get(inner).filter(|other| *other != tuple);
         other.and_then(|other| self.by_tuple.get(other)).is_some_and(Connection::has_rules)
+    }
+
+    /// Those that have lost their rules since the last call.
+    pub(crate) fn take_ended(&mut self) -> Vec<(FiveTuple, Connection)> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Makes room for one more; whether there is any.
@@ -157,6 +167,9 @@ impl Connections {
         let had_rules = connection.has_rules();
         connection.stage = stage;
         let (has_rules, owner) = (connection.has_rules(), connection.owner);
+        if had_rules && !has_rules {
+            self.ended.push((*tuple, *connection));
+        }
         if let Stage::Over(at) | Stage::Broken(at) = stage {
             self.over.push_back((at, *tuple));
         }
@@ -174,6 +187,7 @@ impl Connections {
         let last = &mut connection.bytes[usize::from(is_back)];
         let more = if bytes >= *last { bytes - *last } else { bytes };
         *last = bytes;
+        connection.carried += more;
         let owner = connection.owner;
         self.add_bytes(owner, is_back, more);
     }
@@ -200,6 +214,7 @@ impl Connections {
             && let Some(counts) = self.counts.get_mut(&connection.owner)
         {
             counts.connections = counts.connections.saturating_sub(1);
+            self.ended.push((*tuple, connection));
         }
         Some(connection)
     }
@@ -234,7 +249,7 @@ mod tests {
     fn connection(port: u16, inner_port: u16) -> Connection {
         let inner = FiveTuple { dst: Ipv4Addr::new(10, 0, 0, 2), src_port: inner_port, ..tuple(port) };
         let (edge, sent) = (DatapathId(1), Time::ZERO);
-        Connection { owner: OWNER, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2] }
+        Connection { owner: OWNER, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2], carried: 0 }
     }
     fn now(connections: &Connections) -> u64 {
         connections.counts()[&OWNER].connections

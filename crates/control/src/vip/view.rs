@@ -80,7 +80,7 @@ impl Controller {
 
     fn members_of(&self, service: ServiceId, pool: PoolId) -> Vec<MemberNow> {
         let Some(pool) = self.vips.pools.get(&pool) else { return Vec::new() };
-        let now = |(id, facts): (&MemberId, &super::MemberFacts)| MemberNow {
+        let now = |(id, facts): (&MemberId, &super::pools::MemberFacts)| MemberNow {
             id: *id,
             address: facts.spec.address,
             port: facts.spec.port,

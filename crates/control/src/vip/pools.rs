@@ -1,0 +1,117 @@
+//! Pools as they are: members, what is known of them, and the balancer that picks.
+
+use std::collections::BTreeMap;
+
+use balance::central::NetworkView;
+use balance::registry::{Build, Spec};
+use balance::server::{self, Choice, Ended, Place, Request, ServerBalancer, ServerCx, ServerEnv};
+use net::{HostIx, NodeIx, Stream};
+use openflow::MacAddr;
+
+use super::spec::{Member, MemberId, Pool};
+use super::view::MemberState;
+
+/// A pool.
+pub(super) struct PoolNow {
+    pub(super) spec: Pool,
+    pub(super) members: BTreeMap<MemberId, MemberFacts>,
+    balancer: Box<dyn ServerBalancer>,
+    rng: Stream,
+    /// As the balancer sees it: members that have been seen.
+    seen: server::Pool,
+}
+
+/// A member.
+#[derive(Clone, Debug)]
+pub(super) struct MemberFacts {
+    pub(super) spec: Member,
+    /// Not wanted any more: it keeps the connections it has.
+    pub(super) is_leaving: bool,
+    /// What it was when that was looked at last.
+    pub(super) state: MemberState,
+    /// Its interface, as its rules have it.
+    pub(super) mac: Option<MacAddr>,
+}
+
+/// What picks servers, by its specification; `None` if that is none, or picks something else.
+pub(super) fn picker(text: &str, seed: u64) -> Result<Box<dyn ServerBalancer>, String> {
+    let spec = Spec::parse(text).map_err(|error| error.to_string())?;
+    match spec.entry.build {
+        Build::Server(build) => Ok(build(&ServerEnv { seed }, &spec.params)),
+        _ => Err(format!("`{}` does not pick servers; server-rr, for one, does", spec.entry.name)),
+    }
+}
+
+impl PoolNow {
+    /// The pool as it is wanted now, and members whose numbers are those of other servers now.
+    pub(super) fn follow(spec: &Pool, before: Option<PoolNow>, seed: u64) -> (PoolNow, Vec<MemberId>) {
+        let mut pool = match before {
+            Some(before) if before.spec.balancer == spec.balancer => before,
+            other => PoolNow {
+                spec: spec.clone(),
+                members: other.map(|before| before.members).unwrap_or_default(),
+                balancer: picker(&spec.balancer, seed).expect("services were checked"),
+                rng: Stream::new(seed, &format!("pool {}", spec.id.0)),
+                seen: server::Pool::default(),
+            },
+        };
+        let mut others = Vec::new();
+        for facts in pool.members.values_mut() {
+            facts.is_leaving = true;
+        }
+        for spec in &spec.members {
+            let fresh = MemberFacts { spec: *spec, is_leaving: false, state: MemberState::Unknown, mac: None };
+            let facts = pool.members.entry(spec.id).or_insert_with(|| fresh.clone());
+            if (facts.spec.address, facts.spec.port) != (spec.address, spec.port) {
+                others.push(spec.id);
+                *facts = fresh;
+            }
+            (facts.spec, facts.is_leaving) = (*spec, false);
+        }
+        pool.spec = spec.clone();
+        (pool, others)
+    }
+
+    /// Members, or where they are, may have changed: the balancer is told if they have.
+    pub(super) fn tell(&mut self, place_of: impl Fn(&Member) -> Option<(HostIx, NodeIx)>) {
+        let members = self.members.iter().filter_map(|(id, facts)| {
+            let (host, edge) = place_of(&facts.spec)?;
+            let is_accepting = !facts.is_leaving && facts.spec.is_enabled && facts.state == MemberState::Up;
+            let known = self.seen.get(*id).map(|member| member.facts).unwrap_or_default();
+            let place = Place::Host { host, edge };
+            Some(server::Member { id: *id, place, weight: facts.spec.weight, is_accepting, facts: known })
+        });
+        let seen = server::Pool::new(members);
+        if seen != self.seen {
+            self.seen = seen;
+            self.balancer.pool_changed(&self.seen);
+        }
+    }
+
+    /// Who gets a request: none of `except`.
+    pub(super) fn pick(&mut self, request: &Request, except: &[MemberId], view: &NetworkView<'_>) -> Option<Choice> {
+        let mut left_out = Vec::new();
+        for id in except {
+            if let Some(member) = self.seen.get_mut(*id).filter(|member| member.is_accepting) {
+                member.is_accepting = false;
+                left_out.push(*id);
+            }
+        }
+        let choice = self.balancer.pick(&mut ServerCx { rng: &mut self.rng }, request, &self.seen, view);
+        for id in left_out {
+            if let Some(member) = self.seen.get_mut(id) {
+                member.is_accepting = true;
+            }
+        }
+        choice.filter(|choice| !except.contains(&choice.member))
+    }
+
+    /// A connection goes on with the member it had.
+    pub(super) fn placed(&mut self, request: &Request, member: MemberId) {
+        self.balancer.placed(request, &Choice { member, path: None });
+    }
+    /// A connection is over.
+    pub(super) fn ended(&mut self, request: &Request, ended: &Ended) {
+        self.balancer.ended(request, ended);
+    }
+}
