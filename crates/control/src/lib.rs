@@ -87,6 +87,8 @@ pub struct Config {
     pub hosts_per_port: usize,
     /// How switches divide flows among several next hops.
     pub spread: Spread,
+    /// The address health checks of members come from; `None`: there are none.
+    pub checker: Option<vip::Checker>,
     /// Most connections to virtual services known at once; further ones are refused ([`vip::Refusal`]).
     pub connections_max: usize,
     /// How long it is remembered who served a connection after its rules have gone.
@@ -124,6 +126,7 @@ impl Default for Config {
             hosts_max: 10_000,
             hosts_per_port: 256,
             spread: Spread::Switch,
+            checker: None,
             connections_max: 1_000_000,
             connection_memory: Time::from_s(60),
         }

@@ -24,7 +24,7 @@ impl Controller {
             self.claims.next_due(),
             self.hints.next_due(),
             self.held_answers.next_due(),
-            self.vips.next_due().filter(|_| is_anyone_there),
+            self.next_of_services().filter(|_| is_anyone_there),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
@@ -36,6 +36,7 @@ impl Controller {
         self.find_gone();
         self.believe_claims();
         self.seek_members();
+        self.run_checks();
         self.probe_all();
         self.ask_hinted();
         // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.

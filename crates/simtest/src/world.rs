@@ -349,6 +349,7 @@ impl World {
             remembered: Vec::new(),
             hosts_max: self.hosts.len() * 2,
             hosts_per_port: traits.hosts_per_port,
+            checker: None,
             connections_max: usize::MAX,
             connection_memory: net::Time::from_s(60),
             // Another life of the controller may divide flows in another way than the one before.

@@ -14,6 +14,7 @@
 //! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
 //! seems to come from the virtual address.
 
+mod health;
 mod packets;
 mod paths;
 mod pools;
@@ -30,13 +31,14 @@ use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
 
+pub use health::Failure;
 pub(crate) use packets::Connecting;
 use packets::HeldPacket;
 use pools::{MemberFacts, PoolNow};
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
 pub use spec::{
-    Established, MEMBER_MAX, Member, MemberId, Pool, PoolId, Protocol, Refusal, Service, ServiceId, Services,
-    ServicesError, mac_of,
+    Check, Established, MEMBER_MAX, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId,
+    Services, ServicesError, mac_of,
 };
 pub use table::Counts;
 use table::{Connections, Stage};
@@ -45,6 +47,15 @@ pub use view::{MemberNow, MemberState, ServiceNow};
 use crate::compile::CLASSIFY;
 use crate::controller::Controller;
 use crate::{Config, Event};
+
+/// The address health checks come from. No host has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checker {
+    /// IPv4 address; answers to it come to the controller from wherever members are.
+    pub ipv4: Ipv4Addr,
+    /// Ethernet address.
+    pub mac: MacAddr,
+}
 
 /// Members nothing is known of are asked for this often.
 const SEEK_EVERY: Time = Time::from_s(1);
@@ -67,6 +78,10 @@ pub(crate) struct Vips {
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
     answers: BTreeMap<DatapathId, packets::Allowance>,
     next_seek: Option<Time>,
+    /// Number of the last check.
+    next_check: u32,
+    /// The checker's address.
+    checker: Option<Checker>,
     is_new: bool,
 }
 
@@ -77,7 +92,7 @@ impl Vips {
             services: BTreeMap::new(),
             pools: BTreeMap::new(),
             by_place: BTreeMap::new(),
-            macs: BTreeMap::new(),
+            macs: config.checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
             connections: Connections::new(config.connections_max, config.connection_memory),
             pinned: BTreeMap::new(),
             seed: config.seed,
@@ -86,7 +101,9 @@ impl Vips {
             unavailable: BTreeMap::new(),
             answers: BTreeMap::new(),
             next_seek: None,
-            is_new: false,
+            next_check: 0,
+            checker: config.checker,
+            is_new: config.checker.is_some(),
         }
     }
 
@@ -101,10 +118,6 @@ impl Vips {
     /// Whether an address is a virtual one.
     pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
         self.macs.contains_key(&address)
-    }
-    /// When something is due.
-    pub(crate) fn next_due(&self) -> Option<Time> {
-        self.held.iter().map(|held| held.until).chain(self.next_seek).min()
     }
 
     fn is_idle(&self) -> bool {
@@ -143,7 +156,8 @@ impl Vips {
         }
         let place = |service: &Service| ((service.address, service.protocol.number(), service.port), service.id);
         self.by_place = services.values().map(place).collect();
-        self.macs = services.values().map(|service| (service.address, service.mac())).collect();
+        let checker = self.checker.iter().map(|checker| (checker.ipv4, checker.mac));
+        self.macs = services.values().map(|service| (service.address, service.mac())).chain(checker).collect();
         (self.services, self.pools, self.wanted, self.is_new) = (services, pools, wanted, true);
         changes
     }
@@ -180,7 +194,7 @@ impl Controller {
     /// # Errors
     /// [`ServicesError`] says what cannot be; nothing has changed then.
     pub fn set_services(&mut self, now: Time, wanted: Services) -> Result<(), ServicesError> {
-        wanted.check()?;
+        wanted.check(self.config.checker.map(|checker| checker.ipv4))?;
         if wanted == self.vips.wanted {
             return Ok(());
         }
@@ -317,7 +331,7 @@ impl Controller {
         match host {
             None => MemberState::Unknown,
             Some(host) if !self.network.is_alive(host.uplink()) => MemberState::Unplugged,
-            Some(_) => MemberState::Up,
+            Some(_) => MemberState::of(facts.watch.failure),
         }
     }
 
@@ -344,6 +358,12 @@ impl Controller {
         let members = self.vips.pools.values().flat_map(|pool| pool.members.values());
         let addresses = members.filter(|facts| !facts.is_leaving).map(|facts| facts.spec.address);
         addresses.filter(|address| self.network.find_host(*address).is_none())
+    }
+
+    /// When something about services is due.
+    pub(crate) fn next_of_services(&self) -> Option<Time> {
+        let held = self.vips.held.iter().map(|held| held.until);
+        held.chain(self.vips.next_seek).chain(self.next_check()).min()
     }
 
     /// Asks for members nobody has heard of.

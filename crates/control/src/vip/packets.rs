@@ -122,6 +122,9 @@ impl Controller {
         if is_later_fragment(data) || self.vips.is_virtual(headers.ipv4_src) {
             return;
         }
+        if self.config.checker.is_some_and(|checker| checker.ipv4 == headers.ipv4_dst) {
+            return self.check_answered(at, headers, data);
+        }
         let is_error = headers.ip_proto == protocol::ICMP && headers.l4_src != u16::from(icmp_type::ECHO_REQUEST);
         if is_error {
             return; // About a packet of a connection, and not to be answered; or an answer nobody asked for.
@@ -346,7 +349,7 @@ impl Controller {
     }
 
     /// Tells a client that nobody serves, as far as the allowance of its switch goes.
-    fn refuse(&mut self, at: End, data: &[u8], refusal: Refusal) {
+    pub(super) fn refuse(&mut self, at: End, data: &[u8], refusal: Refusal) {
         let ip_proto = openflow::frame::parse(data).map_or(0, |headers| headers.ip_proto);
         let answer = match (refusal, ip_proto) {
             (Refusal::Drop, _) => None,

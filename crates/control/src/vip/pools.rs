@@ -8,6 +8,7 @@ use balance::server::{self, Choice, Ended, Place, Request, ServerBalancer, Serve
 use net::{HostIx, NodeIx, Stream};
 use openflow::MacAddr;
 
+use super::health::Watch;
 use super::spec::{Member, MemberId, Pool};
 use super::view::MemberState;
 
@@ -31,6 +32,7 @@ pub(super) struct MemberFacts {
     pub(super) state: MemberState,
     /// Its interface, as its rules have it.
     pub(super) mac: Option<MacAddr>,
+    pub(super) watch: Watch,
 }
 
 /// What picks servers, by its specification; `None` if that is none, or picks something else.
@@ -55,12 +57,22 @@ impl PoolNow {
                 seen: server::Pool::default(),
             },
         };
+        if pool.spec.monitor != spec.monitor {
+            // What was found in another way does not count.
+            pool.members.values_mut().for_each(|facts| facts.watch = Watch::default());
+        }
         let mut others = Vec::new();
         for facts in pool.members.values_mut() {
             facts.is_leaving = true;
         }
         for spec in &spec.members {
-            let fresh = MemberFacts { spec: *spec, is_leaving: false, state: MemberState::Unknown, mac: None };
+            let fresh = MemberFacts {
+                spec: *spec,
+                is_leaving: false,
+                state: MemberState::Unknown,
+                mac: None,
+                watch: Watch::default(),
+            };
             let facts = pool.members.entry(spec.id).or_insert_with(|| fresh.clone());
             if (facts.spec.address, facts.spec.port) != (spec.address, spec.port) {
                 others.push(spec.id);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use balance::server::MemberId;
 use core::net::Ipv4Addr;
+use net::Time;
 use openflow::MacAddr;
 use openflow::headers::protocol;
 
@@ -74,6 +75,8 @@ pub struct Pool {
     /// Who picks members for new connections: a balancer of servers with its parameters, such as `server-rr` or
     /// `maglev:size=65537`. Its state begins anew when this text changes.
     pub balancer: String,
+    /// How members are checked; `None`: they count as well while their ports are up.
+    pub monitor: Option<Monitor>,
     /// Its members.
     pub members: Vec<Member>,
     /// What becomes of the connections of a member that fails.
@@ -95,6 +98,66 @@ pub struct Member {
     pub weight: u32,
     /// Whether it may get new connections. Those it has stay.
     pub is_enabled: bool,
+}
+
+/// How members are checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Monitor {
+    /// What is asked.
+    pub check: Check,
+    /// Where; `None`: the member's port, or that of the first service of the pool.
+    pub port: Option<u16>,
+    /// Time from the beginning of a check to that of the next one; above 0.
+    pub interval: Time,
+    /// How long an answer is waited for; above 0 and at most the interval.
+    pub timeout: Time,
+    /// Checks in a row that must succeed before a member that failed may serve again; above 0.
+    pub rise: u32,
+    /// Checks in a row that must fail before a member counts as failing; above 0.
+    pub fall: u32,
+}
+
+/// What is asked of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// An echo, of ICMP.
+    Icmp,
+    /// A connection of TCP, which is broken off at once.
+    Tcp,
+    /// A page, over HTTP/1.0; the beginning of the answer tells.
+    Http {
+        /// Its path, beginning with `/`.
+        path: String,
+        /// Least and greatest status that is well.
+        statuses: (u16, u16),
+    },
+}
+
+impl Monitor {
+    fn fault(&self) -> Option<&'static str> {
+        if self.interval == Time::ZERO || self.timeout == Time::ZERO || self.timeout > self.interval {
+            return Some("its monitor needs an interval above 0, and a timeout above 0 and at most the interval");
+        }
+        if self.rise == 0 || self.fall == 0 {
+            return Some("rise and fall of its monitor must be above 0");
+        }
+        if self.port == Some(0) {
+            return Some("the port of its monitor must be above 0");
+        }
+        match &self.check {
+            Check::Http { path, .. } if !is_path(path) => {
+                Some("the path of its monitor must begin with `/`, in ASCII without spaces, at most 1,000 bytes")
+            }
+            Check::Http { statuses, .. } if statuses.0 > statuses.1 => {
+                Some("no status is within those its monitor expects")
+            }
+            _ => None,
+        }
+    }
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.len() <= 1000 && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// What becomes of the connections of a member that fails.
@@ -144,11 +207,11 @@ pub fn mac_of(address: Ipv4Addr) -> MacAddr {
 }
 
 impl Services {
-    /// Whether all of it can be done.
+    /// Whether all of it can be done; `checker` is the controller's own address, if it has one.
     ///
     /// # Errors
     /// [`ServicesError`] names the first fault and where it is.
-    pub fn check(&self) -> Result<(), ServicesError> {
+    pub fn check(&self, checker: Option<Ipv4Addr>) -> Result<(), ServicesError> {
         let fault = |what: String| Err(ServicesError { what });
         let mut pools = BTreeSet::new();
         for pool in &self.pools {
@@ -156,6 +219,15 @@ impl Services {
                 return fault(format!("two pools have the number {}", pool.id.0));
             }
             pool.check()?;
+            if pool.monitor.is_some() && checker.is_none() {
+                return fault(format!(
+                    "pool {}: it has a monitor, and no address of a checker is configured",
+                    pool.id.0
+                ));
+            }
+        }
+        if let Some(service) = self.services.iter().find(|service| Some(service.address) == checker) {
+            return fault(format!("service {}: {} is the checker's address", service.id.0, service.address));
         }
         let (mut numbers, mut places) = (BTreeSet::new(), BTreeSet::new());
         let mut macs: BTreeMap<Ipv4Addr, MacAddr> = BTreeMap::new();
@@ -219,6 +291,9 @@ impl Pool {
     fn check(&self) -> Result<(), ServicesError> {
         if let Err(why) = picker(&self.balancer, 0) {
             return Err(ServicesError { what: format!("pool {}: {why}", self.id.0) });
+        }
+        if let Some(what) = self.monitor.as_ref().and_then(Monitor::fault) {
+            return Err(ServicesError { what: format!("pool {}: {what}", self.id.0) });
         }
         let mut numbers = BTreeSet::new();
         for member in &self.members {

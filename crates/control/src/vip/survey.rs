@@ -7,6 +7,7 @@ use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
 use std::cmp::Reverse;
 
 use super::MemberState;
+use super::health::Watch;
 use super::packets::member_port;
 use super::pools::MemberFacts;
 use super::rules::{Ends, Found, Owner, Way, member_in};
@@ -109,7 +110,8 @@ impl Controller {
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
         let port = service.protocol.has_ports().then_some(ends.member_port);
         let spec = Member { id: member, address: ends.member, port, weight: 0, is_enabled: false };
-        let facts = MemberFacts { spec, is_leaving: true, state: MemberState::Unknown, mac: None };
+        let facts =
+            MemberFacts { spec, is_leaving: true, state: MemberState::Unknown, mac: None, watch: Watch::default() };
         pool.members.entry(member).or_insert(facts);
     }
 

@@ -3,6 +3,7 @@
 use core::net::Ipv4Addr;
 use openflow::FlowStats;
 
+use super::health::Failure;
 use super::rules::Owner;
 use super::spec::{MemberId, PoolId, Service, ServiceId};
 use super::table::Counts;
@@ -17,6 +18,8 @@ pub enum MemberState {
     Unknown,
     /// Its port is down, or its switch is gone.
     Unplugged,
+    /// Checks say that it does not serve.
+    Failing(Failure),
 }
 
 impl MemberState {
@@ -26,6 +29,10 @@ impl MemberState {
             MemberState::Up => "up",
             MemberState::Unknown => "not seen: no answer to ARP",
             MemberState::Unplugged => "its port is down, or its switch is gone",
+            MemberState::Failing(Failure::NoAnswer) => "failing: no answer to checks",
+            MemberState::Failing(Failure::Refused) => "failing: it refuses connections",
+            MemberState::Failing(Failure::NotHttp) => "failing: its answer is not HTTP",
+            MemberState::Failing(Failure::Status(_)) => "failing: it answers with another status than expected",
         }
     }
 }

@@ -155,6 +155,8 @@ pub struct World {
     pub link_down: BTreeSet<LinkIx>,
     /// Hosts that answer marked packets ([`World::ask`]) at once, swapping addresses and ports.
     pub answering: BTreeSet<HostIx>,
+    /// Hosts with a server of pages at every port, which also answer echoes: the status of its pages; 0: nobody listens.
+    pub pages: BTreeMap<HostIx, u16>,
     /// Extra delay of the channel of a switch.
     pub stall: BTreeMap<NodeIx, Time>,
     queue: BTreeMap<(Time, u64), Happening>,
@@ -197,6 +199,7 @@ impl World {
             link_down: BTreeSet::new(),
             stall: BTreeMap::new(),
             answering: BTreeSet::new(),
+            pages: BTreeMap::new(),
             queue: BTreeMap::new(),
             next: 0,
             next_connection: 1,
@@ -381,7 +384,13 @@ impl World {
                         self.answer(host, number);
                     }
                 }
-                None => self.to_hosts.push((host, bytes)),
+                None => {
+                    let answer = self.pages.get(&host).and_then(|status| serve(&bytes, *status));
+                    self.to_hosts.push((host, bytes));
+                    if let Some(answer) = answer {
+                        self.transmit(host, answer, None);
+                    }
+                }
             }
             return;
         }
@@ -527,6 +536,30 @@ impl World {
         };
         let checked = sent.into_iter().map(|(tuple, dst, number)| (tuple, dst, packet(number)));
         checked.filter(|(_, dst, packet)| !is_right(*dst, packet)).map(|(tuple, _, packet)| (tuple, packet)).collect()
+    }
+}
+
+/// What a server of pages answers, if anything: it keeps nothing in mind.
+fn serve(bytes: &[u8], status: u16) -> Option<Vec<u8>> {
+    use openflow::frame::{Echo, Segment, echo, flags, icmp_echo, segment, tcp, tcp_reset};
+    let headers = frame::parse(bytes).ok()?;
+    let (macs, addresses) = ([headers.eth_dst, headers.eth_src], [headers.ipv4_dst, headers.ipv4_src]);
+    if let Some(asked) = echo(bytes).filter(|echo| !echo.is_reply) {
+        return Some(icmp_echo(macs, addresses, Echo { is_reply: true, ..asked }));
+    }
+    let got = segment(bytes).ok()??;
+    let ports = [headers.l4_dst, headers.l4_src];
+    let ack = got.seq.wrapping_add(got.sequence_len());
+    let answer =
+        |flags, seq, payload: &[u8]| tcp(macs, addresses, ports, &Segment { flags, seq, ack, window: 9, payload });
+    match (got.has(flags::SYN), got.payload.is_empty()) {
+        (true, _) if status == 0 => tcp_reset(bytes),
+        (true, _) => Some(answer(flags::SYN | flags::ACK, 1_000_000, b"")),
+        (false, false) => {
+            let page = format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n");
+            Some(answer(flags::ACK | flags::PSH, 1_000_001, page.as_bytes()))
+        }
+        (false, true) => None,
     }
 }
 

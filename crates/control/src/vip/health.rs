@@ -1,0 +1,340 @@
+//! Health checks through the data plane: questions leave by the port of the member, and answers to the checker's address
+//! come to the controller by the same rule as packets to virtual addresses.
+//!
+//! A member that has not been checked yet counts as well: a controller that starts again does not turn clients away.
+
+use core::net::Ipv4Addr;
+use net::Time;
+use openflow::frame::{Echo, Segment, echo, flags, icmp_echo, segment, tcp};
+use openflow::headers::protocol;
+use openflow::{Headers, MacAddr};
+
+use super::spec::{Check, MemberId, Monitor, PoolId, Refusal};
+use super::view::MemberState;
+use crate::controller::Controller;
+use crate::network::End;
+
+/// First port of questions, and how many are used in turn.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u32 = 40_000;
+const WINDOW: u16 = 8_192;
+
+/// Why a check failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Failure {
+    /// Nothing came in time.
+    NoAnswer,
+    /// The connection was refused.
+    Refused,
+    /// What came is not HTTP.
+    NotHttp,
+    /// A status that is not one of those expected.
+    Status(u16),
+}
+
+/// What checks of a member have shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    /// The check under way.
+    run: Option<Run>,
+    /// When the next one begins.
+    next: Option<Time>,
+    /// How many ended like the last one, in a row.
+    streak: u32,
+    was_good: bool,
+    /// What counts.
+    pub(super) failure: Option<Failure>,
+}
+
+/// A check under way.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Tells answers to this question from others.
+    number: u32,
+    until: Time,
+    step: Step,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Echo,
+    Syn,
+    /// The request is out; the first byte of the answer has this number.
+    Request(u32),
+}
+
+impl Watch {
+    /// When something is due.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.run.map(|run| run.until).or(self.next)
+    }
+
+    /// A check has ended; whether that changes what counts.
+    fn note(&mut self, now: Time, monitor: &Monitor, failure: Option<Failure>) -> bool {
+        let began = self.run.take().map_or(now, |run| run.until.saturating_sub(monitor.timeout));
+        self.next = Some(began.saturating_add(monitor.interval).max(now));
+        let is_good = failure.is_none();
+        self.streak = if self.was_good == is_good { self.streak.saturating_add(1) } else { 1 };
+        self.was_good = is_good;
+        let is_enough = self.streak >= if is_good { monitor.rise } else { monitor.fall };
+        let before = self.failure;
+        if is_enough {
+            self.failure = failure;
+        }
+        before.is_some() != self.failure.is_some()
+    }
+}
+
+impl Run {
+    fn port(&self) -> u16 {
+        FIRST_PORT + (self.number % PORTS) as u16
+    }
+    /// First sequence number: different from run to run, so that old segments are not taken for answers.
+    fn isn(&self) -> u32 {
+        self.number.wrapping_mul(0x9e37_79b1)
+    }
+    fn echo(&self) -> (u16, u16) {
+        (self.number as u16, (self.number >> 16) as u16)
+    }
+}
+
+/// A member and how to reach it.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    pool: PoolId,
+    member: MemberId,
+    address: Ipv4Addr,
+    mac: MacAddr,
+    at: End,
+    port: u16,
+}
+
+impl Controller {
+    /// Ends checks that got no answer, and begins those that are due.
+    pub(crate) fn run_checks(&mut self) {
+        let now = self.now;
+        let due = |watch: &Watch| watch.next_due().is_none_or(|at| at <= now);
+        let pools = self.vips.pools.iter().filter(|(_, pool)| pool.spec.monitor.is_some());
+        let members =
+            pools.flat_map(|(id, pool)| pool.members.iter().map(move |(member, facts)| (*id, *member, facts)));
+        let members: Vec<(PoolId, MemberId)> = members
+            .filter(|(.., facts)| !facts.is_leaving && due(&facts.watch))
+            .map(|(pool, member, _)| (pool, member))
+            .collect();
+        for (pool, member) in members {
+            let Some(monitor) = self.monitor_of(pool) else { continue };
+            self.end_late(pool, member, &monitor);
+            self.begin_check(pool, member, &monitor);
+        }
+    }
+
+    fn monitor_of(&self, pool: PoolId) -> Option<Monitor> {
+        self.vips.pools.get(&pool)?.spec.monitor.clone()
+    }
+    fn watch(&mut self, pool: PoolId, member: MemberId) -> Option<&mut Watch> {
+        Some(&mut self.vips.pools.get_mut(&pool)?.members.get_mut(&member)?.watch)
+    }
+
+    fn end_late(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor) {
+        let now = self.now;
+        let late = self.watch(pool, member).and_then(|watch| watch.run).filter(|run| run.until <= now);
+        if let Some(run) = late {
+            if run.step != Step::Echo
+                && let Some(target) = self.target_of(pool, member, monitor)
+            {
+                let seq = run.isn().wrapping_add(1);
+                self.say(&target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+            }
+            self.end_check(pool, member, monitor, Some(Failure::NoAnswer));
+        }
+    }
+
+    fn begin_check(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor) {
+        let now = self.now;
+        let Some(target) = self.target_of(pool, member, monitor) else {
+            // Its port tells that it cannot serve. It is looked at again when that changes.
+            if let Some(watch) = self.watch(pool, member) {
+                watch.next = Some(now.saturating_add(monitor.interval));
+            }
+            return;
+        };
+        self.vips.next_check = self.vips.next_check.wrapping_add(1);
+        let number = self.vips.next_check;
+        let until = now.saturating_add(monitor.timeout);
+        let step = if monitor.check == Check::Icmp { Step::Echo } else { Step::Syn };
+        let run = Run { number, until, step };
+        match self.watch(pool, member) {
+            Some(watch) if watch.run.is_none() && watch.next.is_none_or(|next| next <= now) => watch.run = Some(run),
+            _ => return,
+        }
+        match step {
+            Step::Echo => {
+                let (Some(checker), (id, seq)) = (self.config.checker, run.echo()) else { return };
+                let macs = [checker.mac, target.mac];
+                let addresses = [checker.ipv4, target.address];
+                self.packet_out(target.at, icmp_echo(macs, addresses, Echo { is_reply: false, id, seq }));
+            }
+            _ => {
+                let syn = Segment { flags: flags::SYN, seq: run.isn(), ack: 0, window: WINDOW, payload: &[] };
+                self.say(&target, run, &syn);
+            }
+        }
+    }
+
+    fn target_of(&self, pool: PoolId, member: MemberId, monitor: &Monitor) -> Option<Target> {
+        let spec = self.vips.pools.get(&pool)?.members.get(&member)?.spec;
+        let host = self.network.host(self.network.find_host(spec.address)?)?;
+        let service_port = self.vips.services.values().find(|service| service.pool == pool).map(|service| service.port);
+        let port = monitor.port.or(spec.port).or(service_port).unwrap_or(0);
+        let known = host.known;
+        let is_alive = self.network.is_alive(host.uplink());
+        let (address, mac, at) = (spec.address, known.mac, (known.datapath, known.port));
+        is_alive.then_some(Target { pool, member, address, mac, at, port })
+    }
+
+    /// Sends a segment of a check.
+    fn say(&mut self, target: &Target, run: Run, segment: &Segment<'_>) {
+        let Some(checker) = self.config.checker else { return };
+        let (macs, addresses) = ([checker.mac, target.mac], [checker.ipv4, target.address]);
+        self.packet_out(target.at, tcp(macs, addresses, [run.port(), target.port], segment));
+    }
+
+    fn end_check(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor, failure: Option<Failure>) {
+        let now = self.now;
+        let has_changed = self.watch(pool, member).is_some_and(|watch| watch.note(now, monitor, failure));
+        self.vips.is_new |= has_changed;
+    }
+
+    /// A packet to the checker's address: the answer to a question, or what is left of one that is over.
+    pub(super) fn check_answered(&mut self, at: End, headers: &Headers, data: &[u8]) {
+        let Some((pool, member, run)) = self.find_run(headers, data) else {
+            return self.refuse(at, data, Refusal::Reset);
+        };
+        let Some(monitor) = self.monitor_of(pool) else { return };
+        if run.step == Step::Echo {
+            return self.end_check(pool, member, &monitor, None);
+        }
+        let Some(target) = self.target_of(pool, member, &monitor) else { return };
+        if let Ok(Some(segment)) = segment(data) {
+            self.segment_came(&target, run, &monitor, &segment);
+        }
+    }
+
+    /// The check that a packet answers.
+    fn find_run(&self, headers: &Headers, data: &[u8]) -> Option<(PoolId, MemberId, Run)> {
+        let answers = |run: &Run| match (run.step, headers.ip_proto) {
+            (Step::Echo, protocol::ICMP) => {
+                echo(data).is_some_and(|echo| echo.is_reply && (echo.id, echo.seq) == run.echo())
+            }
+            (Step::Syn | Step::Request(_), protocol::TCP) => headers.l4_dst == run.port(),
+            _ => false,
+        };
+        self.vips.pools.iter().find_map(|(pool, now)| {
+            now.members.iter().find_map(|(member, facts)| {
+                let run = facts.watch.run.filter(|run| facts.spec.address == headers.ipv4_src && answers(run))?;
+                Some((*pool, *member, run))
+            })
+        })
+    }
+
+    fn segment_came(&mut self, target: &Target, run: Run, monitor: &Monitor, got: &Segment<'_>) {
+        let seq = run.isn().wrapping_add(1);
+        let is_answer = got.has(flags::ACK) && (run.step != Step::Syn || got.ack == seq);
+        if got.has(flags::RST) {
+            if is_answer {
+                self.end_check(target.pool, target.member, monitor, Some(Failure::Refused));
+            }
+            return;
+        }
+        match (run.step, &monitor.check) {
+            (Step::Syn, check) if is_answer && got.has(flags::SYN) => match check {
+                Check::Http { path, .. } => self.request(target, run, got, path),
+                _ => {
+                    self.say(target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+                    self.end_check(target.pool, target.member, monitor, None);
+                }
+            },
+            (Step::Request(first), Check::Http { path, statuses }) if got.seq == first && !got.payload.is_empty() => {
+                let seq = seq.wrapping_add(request_line(path, target.address).len() as u32);
+                self.say(target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+                let failure = match status(got.payload) {
+                    Some(status) if statuses.0 <= status && status <= statuses.1 => None,
+                    Some(status) => Some(Failure::Status(status)),
+                    None => Some(Failure::NotHttp),
+                };
+                self.end_check(target.pool, target.member, monitor, failure);
+            }
+            _ => {}
+        }
+    }
+
+    /// The connection stands: acknowledges that, and asks.
+    fn request(&mut self, target: &Target, run: Run, got: &Segment<'_>, path: &str) {
+        let (seq, ack) = (run.isn().wrapping_add(1), got.seq.wrapping_add(1));
+        let asked = request_line(path, target.address);
+        let (flags, payload) = (flags::ACK | flags::PSH, asked.as_bytes());
+        self.say(target, run, &Segment { flags, seq, ack, window: WINDOW, payload });
+        if let Some(watch) = self.watch(target.pool, target.member) {
+            watch.run = Some(Run { step: Step::Request(ack), ..run });
+        }
+    }
+
+    /// When a check is due, or ends.
+    pub(super) fn next_check(&self) -> Option<Time> {
+        let pools = self.vips.pools.values().filter(|pool| pool.spec.monitor.is_some());
+        let members = pools.flat_map(|pool| pool.members.values()).filter(|facts| !facts.is_leaving);
+        // One that has never been checked is due when its host is known.
+        members.map(|facts| facts.watch.next_due().unwrap_or(self.now)).min()
+    }
+}
+
+impl MemberState {
+    /// What checks say.
+    pub(super) const fn of(failure: Option<Failure>) -> MemberState {
+        match failure {
+            None => MemberState::Up,
+            Some(failure) => MemberState::Failing(failure),
+        }
+    }
+}
+
+fn request_line(path: &str, host: Ipv4Addr) -> String {
+    format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: anabranch\r\nConnection: close\r\n\r\n")
+}
+
+/// The status of an answer.
+fn status(payload: &[u8]) -> Option<u16> {
+    let line = payload.split(|byte| *byte == b'\r' || *byte == b'\n').next()?;
+    let mut words = core::str::from_utf8(line).ok()?.split(' ');
+    words.next().filter(|version| version.starts_with("HTTP/"))?;
+    words.next().filter(|code| code.len() == 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_read_and_nonsense_is_not() {
+        assert_eq!(status(b"HTTP/1.1 200 OK\r\nServer: x\r\n"), Some(200));
+        assert_eq!(status(b"HTTP/1.0 503\r\n"), Some(503));
+        for nonsense in
+            [&b""[..], b"SSH-2.0-x\r\n", b"HTTP/1.1\r\n", b"HTTP/1.1 20 OK\r\n", b"\xff\xfe", b"HTTP/1.1 abc x"]
+        {
+            assert_eq!(status(nonsense), None);
+        }
+    }
+
+    #[test]
+    fn it_takes_so_many_in_a_row() {
+        let (interval, timeout) = (Time::from_s(2), Time::from_s(1));
+        let monitor = Monitor { check: Check::Icmp, port: None, interval, timeout, rise: 2, fall: 3 };
+        let mut watch = Watch::default();
+        let bad = Some(Failure::NoAnswer);
+        let mut note = |failure| watch.note(Time::ZERO, &monitor, failure);
+        assert_eq!([note(None), note(bad), note(bad), note(None), note(bad), note(bad)], [false; 6]);
+        assert!(note(bad), "three in a row");
+        assert_eq!([note(bad), note(None), note(bad), note(None)], [false; 4]);
+        assert!(note(None));
+    }
+}
