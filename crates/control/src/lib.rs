@@ -127,8 +127,8 @@ impl Default for Config {
             hosts_per_port: 256,
             spread: Spread::Switch,
             checker: None,
-            connections_max: 1_000_000,
-            connection_memory: Time::from_s(60),
+            connections_max: 250_000,
+            connection_memory: Time::from_s(600),
         }
     }
 }

@@ -420,10 +420,12 @@ fn a_restarted_controller_keeps_connections() {
     let mut services = all_protocols();
     services.pools[0].members.remove(0); // Changed while it was away: its connections stay.
     set(&mut world, services);
+    let sent = world.sent.len();
     world.connect_all();
     world.run(Time::from_ms(1));
     world.settle();
     assert!(rules(&world) == before, "no rule is changed");
+    assert_eq!(mods(&world, sent), 0, "nor sent again");
     for (tuple, member) in flows.iter().zip(&members) {
         assert_eq!(request(&mut world, *tuple), *member);
     }
@@ -511,6 +513,18 @@ fn a_member_that_moves_is_followed() {
     assert_eq!(packet.arrived.map(|headers| (headers.eth_dst, headers.ipv4_dst)), Some((mac, ip(12))));
     let answer = &world.packets[packet.answer.expect("answered") as usize];
     assert_eq!(answer.arrived.map(|headers| (headers.ipv4_src, headers.ipv4_dst)), Some((VIP, ip(0))));
+    // It gets another one while the client's switch is away.
+    let edge = edge_of(&world, 0);
+    world.disconnect(edge);
+    let mac = MacAddr([2, 8, 8, 8, 8, 8]);
+    world.transmit(HostIx(2), frame::arp_request(mac, ip(12), ip(12)), None);
+    world.run(Time::from_ms(500));
+    world.connect(edge);
+    world.run(Time::from_ms(1));
+    world.settle();
+    let number = ask(&mut world, tcp(0, 5000));
+    world.run(Time::from_ms(50));
+    assert_eq!(world.packets[number as usize].arrived.map(|headers| headers.eth_dst), Some(mac));
 }
 
 #[test]

@@ -318,11 +318,18 @@ impl Controller {
         };
         let connections = &self.vips.connections;
         for tuple in connections.select(|connection| connection.has_rules() && has_moved(&connection.owner)) {
-            let Some(known) = self.vips.connections.get(&tuple).copied() else { continue };
-            let ends = self.ends_of_known(&tuple, &known);
-            if let Some((ends, mac)) = ends.and_then(|ends| Some((ends, self.interface_of(ends.member)?))) {
-                self.send_rules(known.edge, &ends, mac);
-            }
+            self.follow_interface(&tuple);
+        }
+    }
+
+    /// A connection's rules are sent again if they lead to another interface than the member's.
+    fn follow_interface(&mut self, tuple: &FiveTuple) {
+        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+        let mac = self.interface_of(known.inner.dst).filter(|mac| *mac != known.mac);
+        if let (Some(mac), Some(ends)) = (mac, self.ends_of_known(tuple, &known))
+            && self.send_rules(known.edge, &ends, mac)
+        {
+            self.vips.connections.edit(tuple, |connection| connection.mac = mac);
         }
     }
 

@@ -196,7 +196,7 @@ impl Controller {
             self.delete_rules_of(&tuple, &before);
         }
         let (owner, inner, sent, stage) = (ends.owner, ends.inner(), self.now, Stage::Sent);
-        let connection = Connection { owner, inner, edge: at.0, sent, stage, late: 0, bytes: [0; 2], carried: 0 };
+        let connection = Connection { owner, inner, edge: at.0, sent, stage, late: 0, bytes: [0; 2], carried: 0, mac };
         self.vips.connections.begin(tuple, connection);
         self.follow_ended();
         if keeps {

@@ -10,7 +10,7 @@ use super::MemberState;
 use super::health::Watch;
 use super::packets::member_port;
 use super::pools::MemberFacts;
-use super::rules::{Ends, Found, Owner, Way, member_in};
+use super::rules::{Ends, Found, Owner, Way, member_in, written_mac};
 use super::spec::Member;
 use super::table::{Connection, Stage};
 use crate::compile::{PURPOSE_MASK, Purpose};
@@ -45,8 +45,11 @@ impl Controller {
             if !forth.contains(&tuple) {
                 let now = self.now;
                 self.vips.connections.set_stage(&tuple, Stage::Over(now));
-            } else if !back.contains(&tuple) {
-                self.send_back(connection, &tuple);
+            } else {
+                if !back.contains(&tuple) {
+                    self.send_back(connection, &tuple);
+                }
+                self.follow_interface(&tuple);
             }
         }
     }
@@ -68,10 +71,15 @@ impl Controller {
                 return None;
             }
             self.remember_member(&ends);
+            let mac = written_mac(&rule.instructions).unwrap_or_default();
             let (inner, edge, stage) = (ends.inner(), datapath, Stage::Standing);
-            let connection = Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2], carried: 0 };
+            let connection =
+                Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2], carried: 0, mac };
             self.vips.connections.begin(tuple, connection);
             self.tell_placed(&tuple, &connection);
+        }
+        if let Some(mac) = written_mac(&rule.instructions) {
+            self.vips.connections.edit(&tuple, |connection| connection.mac = mac);
         }
         self.vips.connections.counted(&tuple, found.way.is_back(), rule.bytes);
         Some((tuple, found.way))

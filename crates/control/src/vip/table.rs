@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use net::{FiveTuple, Time};
-use openflow::DatapathId;
+use openflow::{DatapathId, MacAddr};
 
 use super::rules::Owner;
 
@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) bytes: [u64; 2],
     /// Bytes in all, both ways together.
     pub(crate) carried: u64,
+    /// The member's interface, as its rules have it.
+    pub(crate) mac: MacAddr,
 }
 
 impl Connection {
@@ -249,7 +251,17 @@ mod tests {
     fn connection(port: u16, inner_port: u16) -> Connection {
         let inner = FiveTuple { dst: Ipv4Addr::new(10, 0, 0, 2), src_port: inner_port, ..tuple(port) };
         let (edge, sent) = (DatapathId(1), Time::ZERO);
-        Connection { owner: OWNER, inner, edge, sent, stage: Stage::Sent, late: 0, bytes: [0; 2], carried: 0 }
+        Connection {
+            owner: OWNER,
+            inner,
+            edge,
+            sent,
+            stage: Stage::Sent,
+            late: 0,
+            bytes: [0; 2],
+            carried: 0,
+            mac: MacAddr::default(),
+        }
     }
     fn now(connections: &Connections) -> u64 {
         connections.counts()[&OWNER].connections
