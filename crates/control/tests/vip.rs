@@ -742,3 +742,36 @@ fn a_checker_closes_what_it_opened_and_can_be_found_by_arp() {
     };
     assert!(world.to_hosts.iter().any(|(_, bytes)| is_answer(bytes)));
 }
+
+/// F1's agents tell in band; who is busy gets less.
+#[test]
+fn reports_in_band_reach_the_balancer() {
+    let checker = Ipv4Addr::new(10, 250, 0, 250);
+    let config = Config {
+        hosts: KnownHost::all_of(&fat_tree()),
+        checker: Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) }),
+        ..Config::default()
+    };
+    let mut world = World::new(fat_tree(), config, quiet(), (100_000, 10_000));
+    world.answering = SERVERS.into_iter().map(HostIx).collect();
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-cpu".into();
+    services.pools[0].members.truncate(2);
+    set(&mut world, services);
+    world.connect_all();
+    world.settle();
+    let tell = |world: &mut World, from: u32, text: &[u8]| {
+        let macs = [MacAddr(address::host_mac(HostIx(from))), MacAddr([6, 1, 1, 1, 1, 1])];
+        let headers = Headers::ipv4(macs, [ip(from), checker], protocol::UDP, [4000, 9876]);
+        let mut report = frame::build(&headers, text.len());
+        let start = report.len() - text.len();
+        report[start..].copy_from_slice(text);
+        world.transmit(HostIx(from), report, None);
+        world.run(Time::from_ms(5));
+    };
+    tell(&mut world, 12, b"1.0 10 90");
+    tell(&mut world, 13, b"1.0 10 10");
+    let got: Vec<u32> = (0..4).map(|port| request(&mut world, tcp(0, port + 1)).expect("served")).collect();
+    assert_eq!(got, [13; 4]);
+    assert!(told(&world, 12).is_empty(), "a report is not answered");
+}

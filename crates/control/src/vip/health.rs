@@ -207,6 +207,9 @@ impl Controller {
 
     /// A packet to the checker's address: the answer to a question, or what is left of one that is over.
     pub(super) fn check_answered(&mut self, at: End, headers: &Headers, data: &[u8]) {
+        if self.report_came(at, headers, data) {
+            return;
+        }
         let Some((pool, member, run)) = self.find_run(headers, data) else {
             return self.refuse(at, data, Refusal::Reset);
         };

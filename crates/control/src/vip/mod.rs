@@ -18,6 +18,7 @@ mod health;
 mod packets;
 mod paths;
 mod pools;
+mod reports;
 mod rules;
 mod spec;
 mod survey;
@@ -35,6 +36,7 @@ pub use health::Failure;
 pub(crate) use packets::Connecting;
 use packets::HeldPacket;
 use pools::{MemberFacts, PoolNow};
+pub use reports::REPORT_PORT;
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
 pub use spec::{
     Check, Established, MEMBER_MAX, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId,

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use balance::central::NetworkView;
 use balance::registry::{Build, Spec};
-use balance::server::{self, Choice, Ended, Place, Request, ServerBalancer, ServerCx, ServerEnv};
-use net::{HostIx, NodeIx, Stream};
+use balance::server::{self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv};
+use core::net::Ipv4Addr;
+use net::{HostIx, NodeIx, Stream, Time};
 use openflow::MacAddr;
 
 use super::health::Watch;
+use super::reports::STALE_AFTER;
 use super::spec::{Member, MemberId, Pool};
 use super::view::MemberState;
 
@@ -102,6 +104,7 @@ impl PoolNow {
 
     /// Who gets a request: none of `except`.
     pub(super) fn pick(&mut self, request: &Request, except: &[MemberId], view: &NetworkView<'_>) -> Option<Choice> {
+        self.age(request.at);
         let mut left_out = Vec::new();
         for id in except {
             if let Some(member) = self.seen.get_mut(*id).filter(|member| member.is_accepting) {
@@ -118,6 +121,32 @@ impl PoolNow {
         choice.filter(|choice| !except.contains(&choice.member))
     }
 
+    /// An agent tells of a server; whether it is a member.
+    pub(super) fn report(&mut self, address: Ipv4Addr, facts: Facts) -> bool {
+        let at_address = self.members.iter().filter(|(_, member)| member.spec.address == address);
+        let ids: Vec<MemberId> = at_address.map(|(id, _)| *id).collect();
+        for id in &ids {
+            if let Some(member) = self.seen.get_mut(*id) {
+                member.facts = facts;
+                self.balancer.reported(member);
+            }
+        }
+        !ids.is_empty()
+    }
+
+    /// Facts that have become too old do not count any more.
+    fn age(&mut self, now: Time) {
+        let is_old = |member: &server::Member| member.facts.at.is_some_and(|at| at.saturating_add(STALE_AFTER) <= now);
+        let old: Vec<MemberId> =
+            self.seen.members().iter().filter(|member| is_old(member)).map(|member| member.id).collect();
+        for id in old {
+            if let Some(member) = self.seen.get_mut(id) {
+                member.facts = Facts::default();
+                self.balancer.reported(member);
+            }
+        }
+    }
+
     /// A connection goes on with the member it had.
     pub(super) fn placed(&mut self, request: &Request, member: MemberId) {
         self.balancer.placed(request, &Choice { member, path: None });
@@ -125,5 +154,32 @@ impl PoolNow {
     /// A connection is over.
     pub(super) fn ended(&mut self, request: &Request, ended: &Ended) {
         self.balancer.ended(request, ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::{Established, PoolId, Refusal};
+    use super::*;
+
+    #[test]
+    fn facts_count_until_they_are_old() {
+        let address = Ipv4Addr::new(10, 0, 0, 1);
+        let member = Member { id: MemberId(1), address, port: None, weight: 1, is_enabled: true };
+        let (established, refusal) = (Established::Keep, Refusal::Reset);
+        let balancer = "server-cpu".to_owned();
+        let spec = Pool { id: PoolId(1), balancer, monitor: None, members: vec![member], established, refusal };
+        let (mut pool, others) = PoolNow::follow(&spec, None, 1);
+        assert!(others.is_empty());
+        pool.tell(|_| Some((HostIx(0), NodeIx(0))));
+        let facts = Facts { cpu: Some(0.5), at: Some(Time::from_s(10)), ..Facts::default() };
+        assert!(pool.report(address, facts) && !pool.report(Ipv4Addr::new(10, 0, 0, 2), facts));
+        let known = |pool: &PoolNow| pool.seen.get(MemberId(1)).expect("a member").facts;
+        pool.age(Time::from_s(24));
+        assert_eq!(known(&pool), facts);
+        pool.tell(|_| Some((HostIx(3), NodeIx(0))));
+        assert_eq!(known(&pool), facts, "also where it moves");
+        pool.age(Time::from_s(25));
+        assert_eq!(known(&pool), Facts::default());
     }
 }
