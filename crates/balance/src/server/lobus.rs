@@ -286,6 +286,8 @@ impl ServerBalancer for Lobus {
             let response = response.as_s_f64();
             let service = self.service.entry(member.id).or_insert(response);
             *service += self.gain * (response - *service);
+        } else {
+            self.service.remove(&member.id); // Too old, or not told: it counts for nothing.
         }
     }
 

@@ -115,6 +115,13 @@ impl ServerBalancer for Malob {
         self.algorithms.values_mut().for_each(|algorithm| algorithm.reported(member));
     }
 
+    fn counted(&mut self, member: &Member) {
+        if let Some(known) = self.pool.get_mut(member.id) {
+            known.facts = member.facts;
+        }
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.counted(member));
+    }
+
     fn pool_changed(&mut self, pool: &Pool) {
         self.pool.clone_from(pool);
         self.algorithms.values_mut().for_each(|algorithm| algorithm.pool_changed(pool));

@@ -154,8 +154,11 @@ pub trait ServerBalancer: Send {
     /// A connection ended, whoever placed it.
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// New facts about a member have come.
+    /// A member has reported; or its report has become too old, and its facts are `None`.
     fn reported(&mut self, _member: &Member) {}
+
+    /// Counters of its rules were read ([`Facts::bytes`]). What it reported itself is as before.
+    fn counted(&mut self, _member: &Member) {}
 
     /// Members came, went, or changed in weight or in whether they accept. Called once before the first request.
     fn pool_changed(&mut self, _pool: &Pool) {}

@@ -20,8 +20,11 @@ pub trait Picker: Send {
     /// A connection ended.
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// New facts about a member.
+    /// A member has reported, or its report has become too old.
     fn reported(&mut self, _member: &Member) {}
+
+    /// Counters of a member's rules were read.
+    fn counted(&mut self, _member: &Member) {}
 
     /// Another set of members, weights, or readiness.
     fn pool_changed(&mut self, _pool: &Pool) {}
@@ -72,6 +75,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
 
     fn reported(&mut self, member: &Member) {
         self.picker.reported(member);
+    }
+
+    fn counted(&mut self, member: &Member) {
+        self.picker.counted(member);
     }
 
     fn pool_changed(&mut self, pool: &Pool) {
