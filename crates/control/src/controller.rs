@@ -323,7 +323,7 @@ impl Controller {
             return;
         }
         self.connections.remove(&datapath);
-        self.polls_out.remove(&datapath);
+        self.forget_polls_of(datapath);
         self.held.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: self.now });
         self.are_timers_new = true;
@@ -350,7 +350,7 @@ impl Controller {
             // The switch came again before its old connection was found dead.
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
             self.sessions.remove(&older);
-            self.polls_out.remove(&datapath);
+            self.forget_polls_of(datapath);
         }
         let is_first_time = !self.status.contains_key(&datapath);
         self.status.insert(datapath, Status { is_online: true, since: self.now });
@@ -377,7 +377,7 @@ impl Controller {
         let now = self.now;
         // Probes that met a neighbour before its rules were there are lost: another round before ports count as edges.
         self.probe_soon();
-        if self.needs.counters && self.next_poll.is_none() {
+        if self.wants_polls() && self.next_poll.is_none() {
             self.next_poll = Some(now.saturating_add(self.config.poll_interval));
         }
     }
@@ -435,7 +435,7 @@ impl Controller {
                 refusal.words
             }
             None => {
-                self.polls_out.remove(&datapath); // Perhaps that was the poll: the next one may be sent.
+                self.forget_polls_of(datapath); // Perhaps that was the poll: the next one may be sent.
                 "a request other than a change of rules was refused".to_owned()
             }
         };

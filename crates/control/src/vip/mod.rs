@@ -15,6 +15,7 @@
 //! seems to come from the virtual address.
 
 mod health;
+mod measure;
 mod packets;
 mod paths;
 mod pools;
@@ -28,6 +29,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::Path;
+use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
@@ -80,6 +82,9 @@ pub(crate) struct Vips {
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
     answers: BTreeMap<DatapathId, packets::Allowance>,
     next_seek: Option<Time>,
+    /// What the pickers of all pools need.
+    pub(crate) needs: ServerNeeds,
+    round: measure::Round,
     /// Number of the last check.
     next_check: u32,
     /// The checker's address.
@@ -103,6 +108,8 @@ impl Vips {
             unavailable: BTreeMap::new(),
             answers: BTreeMap::new(),
             next_seek: None,
+            needs: ServerNeeds::default(),
+            round: measure::Round::default(),
             next_check: 0,
             checker: config.checker,
             is_new: config.checker.is_some(),
@@ -161,6 +168,7 @@ impl Vips {
         let checker = self.checker.iter().map(|checker| (checker.ipv4, checker.mac));
         self.macs = services.values().map(|service| (service.address, service.mac())).chain(checker).collect();
         (self.services, self.pools, self.wanted, self.is_new) = (services, pools, wanted, true);
+        self.needs = self.needs_of_pools();
         changes
     }
 
@@ -201,7 +209,9 @@ impl Controller {
             return Ok(());
         }
         self.wake(now);
+        let had_ports = self.wants_ports();
         let changes = self.vips.set(wanted);
+        self.follow_needs(had_ports);
         for service in changes.gone {
             self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
             self.vips.connections.forget(|owner| owner.service == service);

@@ -32,7 +32,7 @@ const HELD: Time = Time::from_ms(500);
 /// Packets that wait at once.
 const HELD_MAX: usize = 4_096;
 /// Messages about connections under way on one channel that are remembered.
-const SENT_MAX: usize = 8_192;
+const SENT_MAX: usize = 24_576;
 /// A switch that would not have the rules of a service is not asked again before.
 const UNAVAILABLE_FOR: Time = Time::from_s(5);
 /// Answers to packets nobody serves, per switch: between two, and how many may come at once.
@@ -80,11 +80,10 @@ enum Sent {
 }
 
 impl Connecting {
-    fn note(&mut self, xid: Xid, sent: Sent) {
-        if self.0.len() >= SENT_MAX {
-            self.0.pop_front();
-        }
+    /// The oldest is forgotten where there are too many.
+    fn note(&mut self, xid: Xid, sent: Sent) -> Option<(Xid, Sent)> {
         self.0.push_back((xid, sent));
+        if self.0.len() > SENT_MAX { self.0.pop_front() } else { None }
     }
     /// A barrier was answered: the connection whose rules are there, if it was about one.
     fn confirm(&mut self, xid: Xid) -> Option<FiveTuple> {
@@ -195,8 +194,8 @@ impl Controller {
         if let Some(before) = before.filter(|before| before.has_rules() && before.edge != at.0) {
             self.delete_rules_of(&tuple, &before);
         }
-        let (owner, inner, sent, stage) = (ends.owner, ends.inner(), self.now, Stage::Sent);
-        let connection = Connection { owner, inner, edge: at.0, sent, stage, late: 0, bytes: [0; 2], carried: 0, mac };
+        let inner = ends.inner();
+        let connection = Connection::new(ends.owner, inner, at.0, mac, self.now, Stage::Sent);
         self.vips.connections.begin(tuple, connection);
         self.follow_ended();
         if keeps {
@@ -215,7 +214,9 @@ impl Controller {
     /// Who gets a new connection, and by which path. Not the client itself: a switch does not send a packet back where it came
     /// from. Not a member for which it would be the same as another connection of the client.
     fn pick(&mut self, request: &Request, service: &Service) -> Option<Choice> {
-        let Controller { vips, network, flows, load, needs, now, .. } = self;
+        self.follow_latencies();
+        let has_load = self.wants_ports();
+        let Controller { vips, network, flows, load, now, .. } = self;
         let pool = vips.pools.get_mut(&service.pool)?;
         let tuple = &request.tuple;
         let is_out = |facts: &MemberFacts| {
@@ -229,7 +230,7 @@ impl Controller {
             topology: network.topology(),
             alive: network.alive(),
             routes: network.routes(),
-            load: if needs.counters { load } else { &[] },
+            load: if has_load { load } else { &[] },
             flows: &flows.table,
         };
         pool.pick(request, &except, &view)
@@ -266,6 +267,7 @@ impl Controller {
             self.send_rule(connection, &ends.tuple, entry);
         }
         let xid = self.send(connection, Message::BarrierRequest);
+        self.vips.connections.sent(&ends.tuple, self.now, xid);
         self.note_sent(connection, xid, Sent::Barrier(ends.tuple));
         true
     }
@@ -284,7 +286,11 @@ impl Controller {
 
     fn note_sent(&mut self, connection: ConnectionId, xid: Option<Xid>, sent: Sent) {
         if let (Some(xid), Some(session)) = (xid, self.sessions.get_mut(&connection)) {
-            session.connecting.note(xid, sent);
+            let datapath = session.features.map(|features| features.datapath);
+            if let (Some((xid, Sent::Barrier(tuple))), Some(datapath)) = (session.connecting.note(xid, sent), datapath)
+            {
+                self.vips.connections.confirmed(&tuple, datapath, xid); // Too many to wait for: it is taken for granted.
+            }
         }
     }
 
@@ -369,10 +375,7 @@ impl Controller {
     pub(crate) fn connection_confirmed(&mut self, connection: ConnectionId, datapath: DatapathId, xid: Xid) -> bool {
         let session = self.sessions.get_mut(&connection);
         let Some(tuple) = session.and_then(|session| session.connecting.confirm(xid)) else { return false };
-        let is_here = |known: &&Connection| known.edge == datapath && known.stage == Stage::Sent;
-        if self.vips.connections.get(&tuple).filter(is_here).is_some() {
-            self.vips.connections.set_stage(&tuple, Stage::Standing);
-        }
+        self.vips.connections.confirmed(&tuple, datapath, xid);
         true
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use balance::central::NetworkView;
 use balance::registry::{Build, Spec};
-use balance::server::{self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv};
+use balance::server::{self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds};
 use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Stream, Time};
 use openflow::MacAddr;
@@ -127,11 +127,25 @@ impl PoolNow {
         let ids: Vec<MemberId> = at_address.map(|(id, _)| *id).collect();
         for id in &ids {
             if let Some(member) = self.seen.get_mut(*id) {
-                member.facts = facts;
+                member.facts = counted(member, facts);
                 self.balancer.reported(member);
             }
         }
         !ids.is_empty()
+    }
+
+    /// What the balancer needs.
+    pub(super) fn needs(&self) -> ServerNeeds {
+        self.balancer.needs()
+    }
+
+    /// Counters told of so many bytes of a member; `at` is `None` where they had not been refreshed.
+    pub(super) fn counted(&mut self, id: MemberId, bytes: u64, at: Option<Time>) {
+        if let Some(member) = self.seen.get_mut(id) {
+            member.facts.bytes = Some(bytes);
+            member.facts.bytes_at = at.or(member.facts.bytes_at);
+            self.balancer.counted(member);
+        }
     }
 
     /// Facts that have become too old do not count any more.
@@ -141,7 +155,7 @@ impl PoolNow {
             self.seen.members().iter().filter(|member| is_old(member)).map(|member| member.id).collect();
         for id in old {
             if let Some(member) = self.seen.get_mut(id) {
-                member.facts = Facts::default();
+                member.facts = counted(member, Facts::default());
                 self.balancer.reported(member);
             }
         }
@@ -155,6 +169,11 @@ impl PoolNow {
     pub(super) fn ended(&mut self, request: &Request, ended: &Ended) {
         self.balancer.ended(request, ended);
     }
+}
+
+/// What is reported of a member, with what counters have told of it.
+fn counted(member: &server::Member, reported: Facts) -> Facts {
+    Facts { bytes: member.facts.bytes, bytes_at: member.facts.bytes_at, ..reported }
 }
 
 #[cfg(test)]

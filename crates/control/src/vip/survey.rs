@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use net::FiveTuple;
-use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
+use net::{FiveTuple, Time};
+use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
 use std::cmp::Reverse;
 
 use super::MemberState;
@@ -72,9 +72,7 @@ impl Controller {
             }
             self.remember_member(&ends);
             let mac = written_mac(&rule.instructions).unwrap_or_default();
-            let (inner, edge, stage) = (ends.inner(), datapath, Stage::Standing);
-            let connection =
-                Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2], carried: 0, mac };
+            let connection = Connection::new(owner, ends.inner(), datapath, mac, now, Stage::Standing);
             self.vips.connections.begin(tuple, connection);
             self.tell_placed(&tuple, &connection);
         }
@@ -134,10 +132,14 @@ impl Controller {
         let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
         let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
         let Some((tuple, known)) = known else {
-            self.vips.connections.add_bytes(found.owner, found.way.is_back(), removed.bytes);
+            let connections = &mut self.vips.connections;
+            connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_back(), removed.bytes);
             return true;
         };
         self.vips.connections.counter_gone(&tuple, found.way.is_back(), removed.bytes);
+        if self.is_of_before(&known, removed) {
+            return true;
+        }
         match (known.has_rules(), found.way) {
             (true, Way::Forth) => {
                 let now = self.now;
@@ -155,6 +157,14 @@ impl Controller {
         true
     }
 
+    /// Whether a rule that went is one that stood before those that were sent last: these follow it, or replaced it.
+    fn is_of_before(&self, known: &Connection, removed: &FlowRemoved) -> bool {
+        let idle_timeout = Time::from_s(u64::from(removed.idle_timeout_s));
+        let is_too_soon = self.now < known.sent.saturating_add(idle_timeout);
+        let is_ours = known.barrier.is_some(); // Not found by a survey: those may go at any time.
+        is_ours && (known.stage == Stage::Sent || (is_too_soon && removed.reason == RemovedReason::IdleTimeout))
+    }
+
     /// Sends the rule of a connection's answers again.
     fn send_back(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
         let known = self.vips.connections.get(tuple);
@@ -164,6 +174,6 @@ impl Controller {
     }
 }
 
-fn key_of(rule: &FlowStats) -> RuleKey {
+pub(super) fn key_of(rule: &FlowStats) -> RuleKey {
     RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
 }
