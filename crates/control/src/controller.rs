@@ -359,10 +359,11 @@ impl Controller {
             self.fabric.set((node, key, Some(wanted)));
         }
         self.survey_counters(datapath, node, &mut rules);
-        self.survey_connections(connection, datapath, &mut rules);
+        let found = self.survey_connections(connection, datapath, &mut rules);
         let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
         self.fabric.switch(node).set_means(means);
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
+        self.mend_connections(connection, found);
         // One that was lost while it was held back is not known any better.
         let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);
         if is_unknown && has_leftovers {

@@ -11,50 +11,9 @@ use anabranch_control::{Config, KnownHost};
 use net::{Bandwidth, HostIx, NodeIx, Time, TopologyBuilder, address};
 use openflow::frame::{self};
 use openflow::headers::protocol;
-use openflow::{FlowStats, Headers, MacAddr, Message, MultipartRequest};
+use openflow::{Headers, MacAddr, Message, MultipartRequest};
 use services::*;
 use world::{World, fat_tree, switch_config, udp};
-
-/// The balancer picked a path too: the connection goes along it, and its answers back, until a link of it dies.
-#[test]
-fn paths_that_balancers_pick_are_taken_both_ways() {
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = "server-rr:path=spl".into();
-    services.pools[0].members.truncate(1);
-    let mut world = up(services);
-    assert_eq!(request(&mut world, tcp(0, 5000)), Some(12));
-    world.settle();
-    let pins = |world: &World| -> usize {
-        let of_pin = |entry: &FlowStats| entry.cookie >> 40 == 0xa7_ab05;
-        world.switches.values().flat_map(switch::Switch::entries).filter(of_pin).count()
-    };
-    assert_eq!(pins(&world), 8, "four switches each way, the last one of each has the host");
-    let way = |world: &mut World| {
-        let number = ask(world, tcp(0, 5000));
-        world.run(Time::from_ms(20));
-        assert_eq!(served(world, number, tcp(0, 5000)), Some(12));
-        let question = &world.packets[number as usize];
-        let mut back = world.packets[question.answer.expect("answered") as usize].visited.clone();
-        back.reverse();
-        assert_eq!(question.visited, back, "the same way");
-        back
-    };
-    let before = way(&mut world);
-    let cable = world.cable(before[1], before[2]);
-    world.set_cable(cable, false);
-    world.run(Time::from_ms(100));
-    world.settle();
-    assert_eq!(pins(&world), 0);
-    assert_eq!(request(&mut world, tcp(0, 5000)), Some(12), "by the base");
-    // A new connection gets a path that is alive; when it is over nothing is left.
-    assert_eq!(request(&mut world, tcp(0, 5001)), Some(12));
-    world.settle();
-    assert_eq!(pins(&world), 8);
-    world.run(Time::from_s(60));
-    world.settle();
-    assert_eq!((pins(&world), connection_rules(&world).len()), (0, 0));
-    world.assert_exact();
-}
 
 #[test]
 fn least_connections_hears_of_their_ends() {

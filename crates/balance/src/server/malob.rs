@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::central::NetworkView;
+use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, Spec, World};
@@ -98,6 +98,11 @@ impl ServerBalancer for Malob {
         let others = self.algorithms.iter_mut().filter(|(other, _)| **other != label);
         others.for_each(|(_, other)| other.placed(request, &choice));
         Some(choice)
+    }
+
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        let label = self.services.of(request.service_port()).label();
+        self.algorithms.get_mut(&label)?.path_to(request, member, view)
     }
 
     fn placed(&mut self, request: &Request, choice: &Choice) {

@@ -147,6 +147,12 @@ pub trait ServerBalancer: Send {
     fn pick(&mut self, cx: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>)
     -> Option<Choice>;
 
+    /// The path on which a connection goes on with a member it has already: its old one is dead, begins or ends elsewhere, or is
+    /// not known any more. Nothing is placed by it. `None`: by the base.
+    fn path_to(&mut self, _request: &Request, _member: &Member, _view: &NetworkView<'_>) -> Option<Path> {
+        None
+    }
+
     /// A connection of this pool was placed by somebody else: a client kept its member, or another algorithm of a table
     /// picked.
     fn placed(&mut self, _request: &Request, _choice: &Choice) {}

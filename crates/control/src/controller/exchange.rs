@@ -24,6 +24,7 @@ impl Controller {
         }
         self.rng = Stream::new(self.config.seed, "central balancer");
         self.exchange_flows();
+        self.tell_all_flows();
         let wants_first = self.needs.flows == FlowSource::FirstPackets;
         if wants_first != (before.flows == FlowSource::FirstPackets) {
             self.ports.set_first_packets(self.compiler, wants_first, &self.network, &mut self.fabric);

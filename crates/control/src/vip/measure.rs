@@ -36,7 +36,11 @@ impl Controller {
     }
     /// Whether any counters are.
     pub(crate) fn wants_polls(&self) -> bool {
-        self.wants_ports() || self.vips.needs.bytes
+        self.wants_ports() || self.wants_connections()
+    }
+    /// Whether the rules of connections are.
+    fn wants_connections(&self) -> bool {
+        self.vips.needs.bytes || self.wants_flows_counted()
     }
 
     /// Balancers need other measurements than before, when loads of links were measured or not (`had_ports`).
@@ -53,10 +57,14 @@ impl Controller {
     /// Asks switches for the counters of connections.
     pub(crate) fn poll_connections(&mut self) {
         self.end_round();
-        if !self.vips.needs.bytes {
+        if !self.wants_connections() {
             return;
         }
-        let services = self.vips.services_by_bytes();
+        let services = if self.wants_flows_counted() {
+            self.vips.services.keys().copied().collect()
+        } else {
+            self.vips.services_by_bytes()
+        };
         let known = self.vips.connections.iter().map(|(_, known)| known);
         let counted = known.filter(|known| known.has_rules() && services.contains(&known.owner.service));
         let edges: BTreeSet<DatapathId> = counted.map(|known| known.edge).collect();
@@ -113,6 +121,11 @@ impl Controller {
         let is_it = |known: &super::table::Connection| (known.owner, known.edge) == (found.owner, datapath);
         let Some(tuple) = tuple.filter(|tuple| connections.get(tuple).is_some_and(is_it)) else { return };
         let is_fresh = connections.read(&tuple, found.way.is_back(), entry.bytes, entry.duration_ns);
+        if found.way == Way::Forth
+            && let Some(inner) = self.vips.connections.get(&tuple).map(|known| known.inner)
+        {
+            self.flow_counted(&inner, entry);
+        }
         *self.vips.round.read.entry(found.owner).or_default() |= is_fresh;
     }
 

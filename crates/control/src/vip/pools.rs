@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use balance::central::NetworkView;
+use balance::central::{NetworkView, Path};
 use balance::registry::{Build, Spec};
-use balance::server::{self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds};
+use balance::server::{
+    self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds, Way,
+};
 use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Stream, Time};
 use openflow::MacAddr;
@@ -132,6 +134,16 @@ impl PoolNow {
             }
         }
         !ids.is_empty()
+    }
+
+    /// The path to a member that a connection has already.
+    pub(super) fn path_to(&mut self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> Option<Path> {
+        self.balancer.path_to(request, self.seen.get(id)?, view)
+    }
+    /// Whether anything leads from a client's switch to a member.
+    pub(super) fn is_reached(&self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> bool {
+        let place = self.seen.get(id).map(|member| member.place);
+        place.and_then(|place| Way::to(view, request.edge, place)).is_some_and(|way| way.is_open())
     }
 
     /// What the balancer needs.

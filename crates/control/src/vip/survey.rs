@@ -19,13 +19,15 @@ use crate::install::RuleKey;
 
 impl Controller {
     /// A switch was surveyed: rules of connections are left to it, and taken out of what it was found with. Those that are
-    /// right are taken up again; the others are deleted. Connections that should be there and are not are over.
+    /// right are taken up again; the others are deleted. Connections that should be there and are not are over. The others are
+    /// to be looked after ([`Controller::mend_connections`]) when it is known what else there is; whether they lack the
+    /// rule of answers.
     pub(crate) fn survey_connections(
         &mut self,
         connection: ConnectionId,
         datapath: DatapathId,
         rules: &mut Vec<FlowStats>,
-    ) {
+    ) -> Vec<(FiveTuple, bool)> {
         let cookie = self.compiler.cookie(Purpose::Connect);
         let found: Vec<FlowStats> = rules.extract_if(.., |rule| rule.cookie & PURPOSE_MASK == cookie).collect();
         let (mut forth, mut back) = (BTreeSet::new(), BTreeSet::new());
@@ -41,16 +43,19 @@ impl Controller {
             }
         }
         let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
-        for tuple in here {
-            if !forth.contains(&tuple) {
-                let now = self.now;
-                self.vips.connections.set_stage(&tuple, Stage::Over(now));
-            } else {
-                if !back.contains(&tuple) {
-                    self.send_back(connection, &tuple);
-                }
-                self.follow_interface(&tuple);
+        let (standing, gone): (Vec<FiveTuple>, Vec<FiveTuple>) =
+            here.into_iter().partition(|tuple| forth.contains(tuple));
+        gone.iter().for_each(|tuple| self.vips.connections.set_stage(tuple, Stage::Over(self.now)));
+        standing.into_iter().map(|tuple| (tuple, !back.contains(&tuple))).collect()
+    }
+
+    /// Sends what connections that were found on a switch lack.
+    pub(crate) fn mend_connections(&mut self, connection: ConnectionId, found: Vec<(FiveTuple, bool)>) {
+        for (tuple, lacks_back) in found {
+            if lacks_back {
+                self.send_back(connection, &tuple);
             }
+            self.follow_interface(&tuple);
         }
     }
 
@@ -167,10 +172,16 @@ impl Controller {
 
     /// Sends the rule of a connection's answers again.
     fn send_back(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
-        let known = self.vips.connections.get(tuple);
-        if let Some(ends) = known.and_then(|known| self.ends_of_known(tuple, known)) {
-            self.send_rule(connection, tuple, self.compiler.back(&ends));
+        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+        let Some(ends) = self.ends_of_known(tuple, &known) else { return };
+        let back = self.compiler.back(&ends);
+        if self.is_any_taken(known.edge, std::slice::from_ref(&back)) {
+            // What the client sends could not be answered: it is told instead.
+            self.delete_rules_of(tuple, &known);
+            self.vips.connections.remove(tuple);
+            return self.note_taken(known.edge, known.owner.service);
         }
+        self.send_rule(connection, tuple, back);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Balancers that choose the server first and then a path to it: all but the joint ones.
 
 use super::path::PathPicker;
-use crate::central::NetworkView;
+use crate::central::{NetworkView, Path};
 use crate::params::Params;
 use crate::server::{Choice, Ended, Member, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
@@ -63,6 +63,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
         let choice = Choice { member: member.id, path: self.path.pick(request, member, view) };
         self.picker.placed(request, &choice);
         Some(choice)
+    }
+
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        self.path.pick(request, member, view)
     }
 
     fn placed(&mut self, request: &Request, choice: &Choice) {
