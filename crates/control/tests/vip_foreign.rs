@@ -27,7 +27,8 @@ fn reconnect(world: &mut World, node: NodeIx) {
     world.settle();
 }
 fn foreign(world: &World, node: NodeIx) -> Vec<FlowStats> {
-    world.switches[&node].entries().into_iter().filter(|entry| entry.cookie == FOREIGN).collect()
+    let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
+    world.switches[&node].entries().into_iter().filter(|entry| entry.cookie == FOREIGN).map(bare).collect()
 }
 fn refusals(world: &World) -> Vec<String> {
     let words = |(_, event): &(Time, Event)| match event {
