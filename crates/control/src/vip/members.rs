@@ -93,6 +93,12 @@ impl Controller {
         }
     }
 
+    /// Whether a host is at a port that works.
+    pub(super) fn is_plugged(&self, address: Ipv4Addr) -> bool {
+        let host = self.network.find_host(address).and_then(|host| self.network.host(host));
+        host.is_some_and(|host| self.network.is_alive(host.uplink()))
+    }
+
     fn member_failed(&mut self, pool: PoolId, member: MemberId, established: Established) {
         if established == Established::Keep {
             return;

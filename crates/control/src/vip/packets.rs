@@ -108,8 +108,11 @@ impl Controller {
 
     fn course_of(&mut self, at: End, known: &Connection, data: &[u8]) -> Course {
         let is_opening = opens(data);
-        let Some(facts) = self.vips.member(known.owner) else { return Course::Anew };
-        let (is_up, is_leaving) = (facts.state == MemberState::Up, facts.is_leaving);
+        let (is_up, is_leaving) = match self.vips.member(known.owner) {
+            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving),
+            // It left when its last rule went, and the connection goes on after all.
+            None => (self.is_plugged(known.inner.dst), true),
+        };
         match known.stage {
             Stage::Broken(_) if is_opening == Some(true) => Course::Anew,
             Stage::Broken(_) => Course::Reset,
@@ -155,6 +158,7 @@ impl Controller {
         self.vips.connections.begin(tuple, connection);
         self.follow_ended();
         if keeps {
+            self.remember_member(&ends);
             self.tell_placed(&tuple, &connection);
         }
         if !self.send_rules(at.0, &ends, mac) {

@@ -115,7 +115,7 @@ impl Controller {
     }
 
     /// A member that is not wanted any more has a connection: it keeps it.
-    fn remember_member(&mut self, ends: &Ends) {
+    pub(super) fn remember_member(&mut self, ends: &Ends) {
         let Owner { service, member } = ends.owner;
         let Some(service) = self.vips.services.get(&service) else { return };
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
