@@ -229,3 +229,28 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(world.controller.services(), before);
     }
 }
+
+/// Its member left when its last rule idled out; it is remembered all the same, and the connection goes on with it.
+#[test]
+fn a_connection_that_pauses_goes_on_with_a_member_that_has_left() {
+    let mut world = up(one(all_protocols()));
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(12));
+    let mut services = one(all_protocols());
+    services.pools[0].members.remove(0);
+    set(&mut world, services.clone());
+    assert!(world.controller.services()[0].members[0].is_leaving);
+    world.run(Time::from_s(60));
+    assert_eq!(connection_rules(&world).len(), 0);
+    assert_eq!(world.controller.services()[0].members.len(), 3, "nobody waits for it");
+    // Not a SYN: whoever opens a connection gets another member.
+    let macs = [MacAddr(address::host_mac(HostIx(0))), mac_of(VIP)];
+    let data = frame::Segment { flags: frame::flags::ACK, seq: 100, ack: 4242, window: 1000, payload: b"more" };
+    world.to_hosts.clear();
+    world.transmit(HostIx(0), frame::tcp(macs, [ip(0), VIP], [5000, 80], &data), None);
+    world.run(Time::from_ms(20));
+    assert_eq!((told(&world, 12).len(), told(&world, 0).len()), (1, 0));
+    assert!(world.controller.services()[0].members[0].is_leaving, "it is waited for again");
+    assert_eq!(request(&mut world, tcp(0, 5001)).map(|host| host != 12), Some(true));
+    world.run(Time::from_s(60));
+    world.assert_exact();
+}

@@ -61,3 +61,14 @@ fn a_checker_closes_what_it_opened_and_can_be_found_by_arp() {
     };
     assert!(world.to_hosts.iter().any(|(_, bytes)| is_answer(bytes)));
 }
+
+/// What was found in another way does not count, also where the picker is another one, too.
+#[test]
+fn members_count_as_well_again_when_they_are_not_checked_any_more() {
+    let mut world = checked(Check::Tcp, BTreeMap::new());
+    assert!(states(&world).iter().all(|state| *state != MemberState::Up));
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-lc".into();
+    set(&mut world, services);
+    assert_eq!(states(&world), [MemberState::Up; 4]);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::vip::{ServiceId, Services};
+use control::vip::{PoolId, ServiceId, Services};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::frame::{self, Echo, Segment, flags};
@@ -56,6 +56,8 @@ pub(crate) struct Virtuals {
     /// When services ceased to be as they were: gone, of another pool, with other timeouts.
     pub(crate) gone: BTreeMap<ServiceId, Time>,
     pub(crate) rewritten: BTreeMap<ServiceId, Time>,
+    /// When it was last decided otherwise what becomes of connections of members that fail.
+    pub(crate) repooled: BTreeMap<PoolId, Time>,
     /// When a member was found not to be up, last.
     pub(crate) not_up: BTreeMap<Ipv4Addr, Time>,
     /// When a controller stopped or started, last.
@@ -148,6 +150,12 @@ impl World {
                 self.virtuals.gone.insert(service.id, now);
             } else if after != Some(service) {
                 self.virtuals.rewritten.insert(service.id, now);
+            }
+        }
+        for pool in &before.pools {
+            let after = wanted.pools.iter().find(|after| after.id == pool.id);
+            if after.is_none_or(|after| after.established != pool.established) {
+                self.virtuals.repooled.insert(pool.id, now);
             }
         }
         self.virtuals.configured_at = now;

@@ -51,6 +51,7 @@ pub(super) fn picker(text: &str, seed: u64) -> Result<Box<dyn ServerBalancer>, S
 impl PoolNow {
     /// The pool as it is wanted now, and members whose numbers are those of other servers now.
     pub(super) fn follow(spec: &Pool, before: Option<PoolNow>, seed: u64) -> (PoolNow, Vec<MemberId>) {
+        let is_checked_otherwise = before.as_ref().is_some_and(|before| before.spec.monitor != spec.monitor);
         let mut pool = match before {
             Some(before) if before.spec.balancer == spec.balancer => before,
             other => PoolNow {
@@ -61,7 +62,7 @@ impl PoolNow {
                 seen: server::Pool::default(),
             },
         };
-        if pool.spec.monitor != spec.monitor {
+        if is_checked_otherwise {
             // What was found in another way does not count.
             pool.members.values_mut().for_each(|facts| facts.watch = Watch::default());
         }

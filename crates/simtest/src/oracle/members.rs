@@ -86,7 +86,7 @@ impl World {
         if client.told_at.is_some_and(|at| at >= since) || self.is_any_full() {
             return None;
         }
-        let Some((service, pool)) = self.service_of(&client.tuple) else { return None };
+        let (service, pool) = self.service_of(&client.tuple)?;
         if has(virtuals.gone.get(&service.id)) {
             return None;
         }
@@ -97,7 +97,8 @@ impl World {
             || has(virtuals.moved.get(&client.host))
             || has(virtuals.rewritten.get(&service.id));
         let was_down = has(virtuals.not_up.get(&ipv4_of(before.host)));
-        let is_told = was_down && (pool.established != Established::Keep || have_rules_gone);
+        let is_kept = pool.established == Established::Keep && !has(virtuals.repooled.get(&pool.id));
+        let is_told = was_down && (!is_kept || have_rules_gone);
         let is_leaving = pool.members.iter().all(|member| member.address != ipv4_of(before.host));
         let has_left = is_leaving && client.tuple.protocol != 6 && have_rules_gone;
         let is_forgotten = have_rules_gone
@@ -192,7 +193,8 @@ impl World {
     /// Why a question should have been answered, or its client told.
     fn why_served(&self, number: usize, seq: u32) -> Option<String> {
         let client = &self.clients[number];
-        if let Some(served) = client.server {
+        let is_wanted = self.service_of(&client.tuple).is_some();
+        if let Some(served) = client.server.filter(|_| is_wanted) {
             let host = served.host;
             let is_there = self.is_obliged(client.host, host) && !self.virtuals.is_hung(host);
             let has_come = if client.delivered.contains(&seq) { "came to it" } else { "did not come to it" };

@@ -44,6 +44,7 @@ impl World {
         self.check_foreign();
         self.check_counters();
         self.check_clients();
+        self.check_deleted();
         if self.now > self.disturbed {
             self.check_service();
             self.check_questions();

@@ -7,6 +7,7 @@ use openflow::FlowStats;
 
 use crate::draw::ipv4_of;
 use crate::draw_services::FIRST_PORT;
+use crate::report::Oracle;
 use crate::world::{OWNER, World};
 
 /// What rules of connections have in their cookies after the owner.
@@ -66,6 +67,23 @@ impl World {
         if !self.clients.iter().any(|client| client.tuple == tuple) {
             let once = self.now + Time::from_ms(200);
             self.add_trial(host, tuple, service.mac(), once);
+        }
+    }
+
+    /// No rule of a connection is left of a service that has been deleted, at any time.
+    pub(crate) fn check_deleted(&mut self) {
+        if self.now <= self.disturbed || self.now <= self.virtuals.configured_at + self.bounds.react {
+            return;
+        }
+        let wanted = &self.virtuals.wanted.services;
+        let is_left = |entry: &FlowStats| {
+            entry.cookie >> 40 == u64::from(OWNER) << 8 | CONNECTS
+                && !wanted.iter().any(|service| u64::from(service.id.0) == entry.cookie >> 24 & 0xffff)
+        };
+        let switches = self.switches.iter().filter(|state| state.is_on && state.channel.is_good());
+        let left = switches.flat_map(|state| state.switch.entries()).find(is_left);
+        if let Some(left) = left {
+            self.fail(Oracle::Installed, || format!("left of a service that is gone: {}", crate::words::entry(&left)));
         }
     }
 
