@@ -118,9 +118,9 @@ impl Sabotage {
         use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};
         match self {
             // What is confirmed before it is done is taken for done: it can be wrong for good, too.
-            Sabotage::EarlyBarrier => &[Loss, Loop, Service, Installed],
+            Sabotage::EarlyBarrier => &[Loss, Loop, Service, Installed, Virtual],
             // Additions that come after a later deletion stay.
-            Sabotage::OldPathFirst => &[Loss, Loop, Service, Installed],
+            Sabotage::OldPathFirst => &[Loss, Loop, Service, Installed, Virtual],
             Sabotage::RulesBeforeGroups => &[Service, Loss, Installed, Settled],
             Sabotage::LosesChanges | Sabotage::ForgetsRules => &[Service, Loss, Installed, Loop],
             Sabotage::SwapsPorts => &[Delivery, Loop, Service, Loss],
@@ -131,9 +131,11 @@ impl Sabotage {
             Sabotage::WrongMac => &[Delivery],
             Sabotage::DeadBucket => &[Service, Loss],
             Sabotage::StopsAfterChange => &[Service, Loss, Installed, Settled, Topology, Loop],
-            Sabotage::HidesRefusals => &[Installed, Service, Loss, Settled],
+            Sabotage::HidesRefusals => &[Installed, Service, Loss, Settled, Virtual],
             Sabotage::BlindLink => &[Topology, Service, Loss],
-            Sabotage::LeaksGroups | Sabotage::KeepsCounters => &[Installed],
+            Sabotage::LeaksGroups => &[Installed],
+            // Rules of connections that stay are not those the controller knows.
+            Sabotage::KeepsCounters => &[Installed, Virtual],
             Sabotage::SameNumber => &[Messages],
             Sabotage::NoBarrier => &[Settled, Service, Loss],
             Sabotage::SendsBack => &[Delivery, Loop, Loss, Service],
