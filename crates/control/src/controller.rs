@@ -323,7 +323,7 @@ impl Controller {
             return;
         }
         self.connections.remove(&datapath);
-        self.polls_out.remove(&datapath);
+        self.forget_polls_of(datapath);
         self.held.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: self.now });
         self.are_timers_new = true;
@@ -350,7 +350,7 @@ impl Controller {
             // The switch came again before its old connection was found dead.
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
             self.sessions.remove(&older);
-            self.polls_out.remove(&datapath);
+            self.forget_polls_of(datapath);
         }
         let is_first_time = !self.status.contains_key(&datapath);
         self.status.insert(datapath, Status { is_online: true, since: self.now });
@@ -359,10 +359,11 @@ impl Controller {
             self.fabric.set((node, key, Some(wanted)));
         }
         self.survey_counters(datapath, node, &mut rules);
-        self.survey_connections(connection, datapath, &mut rules);
+        let found = self.survey_connections(connection, datapath, &mut rules);
         let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
         self.fabric.switch(node).set_means(means);
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
+        self.mend_connections(connection, found);
         // One that was lost while it was held back is not known any better.
         let is_unknown = is_first_time || std::mem::take(&mut self.fabric.switch(node).is_held);
         if is_unknown && has_leftovers {
@@ -377,7 +378,7 @@ impl Controller {
         let now = self.now;
         // Probes that met a neighbour before its rules were there are lost: another round before ports count as edges.
         self.probe_soon();
-        if self.needs.counters && self.next_poll.is_none() {
+        if self.wants_polls() && self.next_poll.is_none() {
             self.next_poll = Some(now.saturating_add(self.config.poll_interval));
         }
     }
@@ -435,7 +436,7 @@ impl Controller {
                 refusal.words
             }
             None => {
-                self.polls_out.remove(&datapath); // Perhaps that was the poll: the next one may be sent.
+                self.forget_polls_of(datapath); // Perhaps that was the poll: the next one may be sent.
                 "a request other than a change of rules was refused".to_owned()
             }
         };

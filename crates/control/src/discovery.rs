@@ -35,6 +35,8 @@ pub(crate) struct Discovery {
     ports: BTreeMap<End, Port>,
     links: BTreeMap<(End, End), Confirmed>,
     rounds: Rounds,
+    /// Whether latencies have been measured since this was last asked and cleared.
+    pub(crate) has_measured: bool,
 }
 
 /// When ports are probed. Probes are lost where queues are full: what a round has not confirmed is asked again every
@@ -83,7 +85,7 @@ impl Discovery {
     pub(crate) fn new(seed: u64) -> Discovery {
         let nonces = Stream::new(seed, "discovery");
         let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO, again: Time::ZERO };
-        Discovery { nonces, ports: BTreeMap::new(), links: BTreeMap::new(), rounds }
+        Discovery { nonces, ports: BTreeMap::new(), links: BTreeMap::new(), rounds, has_measured: false }
     }
 
     /// When ports are to be probed next; `None` before the first switch.
@@ -158,6 +160,7 @@ impl Discovery {
             let sample = one_way(now.saturating_sub(sent), near, far).or(reverse).unwrap_or(Time::ZERO);
             before.and_then(|link| link.latency).map_or(sample, |mean| smooth(mean, sample))
         });
+        self.has_measured |= latency.is_some();
         let latency = latency.or(before.and_then(|link| link.latency));
         self.links.insert((from, to), Confirmed { at: now, latency, is_up: true });
         Some(Found { from, to, is_new: before.is_none_or(|link| !link.is_up), instead_of })

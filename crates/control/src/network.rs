@@ -439,6 +439,27 @@ impl Network {
         self.topology = built.with_out_links_by(|link| self.wires[link.ix()].port);
     }
 
+    /// Links have these latencies now, where they are known and differ by more than an eighth: less is noise, and paths that are
+    /// remembered would have to be searched anew.
+    pub(crate) fn set_delays(&mut self, latency: impl Fn(LinkIx) -> Option<Time>) {
+        let before = self.topology.links();
+        let delays: Vec<Option<Time>> = (0..before.len())
+            .map(|ix| {
+                // Both directions of a cable have that of the first.
+                let known = before[ix].delay;
+                let measured = latency(LinkIx(ix as u32 & !1))?;
+                let difference = measured.max(known).saturating_sub(measured.min(known));
+                (difference > Time::from_ps(known.as_ps() / 8)).then_some(measured)
+            })
+            .collect();
+        if delays.iter().any(Option::is_some) {
+            let changed = self.topology.with_links_changed(|ix, link| {
+                link.delay = delays[ix.ix()].unwrap_or(link.delay);
+            });
+            self.topology = changed;
+        }
+    }
+
     /// Height of every node: hosts 0, switches the least number of cables to a host (1 where there is none).
     fn tiers(&self) -> Vec<u8> {
         let mut tier = vec![u8::MAX; self.nodes.len()];

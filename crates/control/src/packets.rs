@@ -289,6 +289,9 @@ impl Controller {
 
     /// Counters came.
     pub(crate) fn counters(&mut self, datapath: DatapathId, xid: Xid, reply: MultipartReply, has_more: bool) {
+        if self.connections_counted(datapath, xid, &reply, has_more) {
+            return;
+        }
         match reply {
             MultipartReply::Flow(entries) if self.needs.flows == FlowSource::FirstPackets => {
                 let Some(poll) = self.polls_out.get(&datapath).map(|poll| poll.number) else { return };

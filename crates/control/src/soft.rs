@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use balance::central::{FlowFacts, FlowId, FlowSource, Why};
-use net::{FiveTuple, HostIx, NodeIx, Time};
+use net::{Bandwidth, FiveTuple, HostIx, NodeIx, Time};
 use openflow::{
     BufferId, ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowStats, Headers, Match,
     Message, PortNo, Xid,
@@ -46,6 +46,8 @@ enum State {
     /// No such flow.
     Free,
     Counted,
+    /// The rule of a connection to a virtual service counts it ([`crate::vip`]).
+    Connected,
     /// It has ended, and the balancer has not been told yet.
     Over,
 }
@@ -132,6 +134,25 @@ impl Counted {
     /// A flow has ended; whether it was not known yet.
     fn end(&mut self, flow: FlowId) -> bool {
         self.mark(flow).map(|mark| mark.state = State::Over).is_some()
+    }
+    /// A flow that a rule of a connection counts.
+    pub(crate) fn begin_connected(&mut self, flow: FlowId, edge: NodeIx, now: Time) {
+        self.begin(flow, Mark { edge, poll: 0, sent: now, sample: None, state: State::Connected });
+    }
+    fn connected(&mut self, flow: FlowId) -> Option<&mut Mark> {
+        self.marks.get_mut(flow.ix()).filter(|mark| mark.state == State::Connected)
+    }
+    /// Such a flow has ended; whether it was not known yet.
+    pub(crate) fn end_connected(&mut self, flow: FlowId) -> bool {
+        self.connected(flow).map(|mark| mark.state = State::Over).is_some()
+    }
+    /// Counters of such a flow: its rate, if they tell.
+    pub(crate) fn connected_counted(&mut self, flow: FlowId, bytes: u64, duration_ns: u64) -> Option<Bandwidth> {
+        let sample = &mut self.connected(flow)?.sample;
+        match sample.get_or_insert_with(|| Sample::first(bytes, duration_ns)).next(bytes, duration_ns) {
+            Reading::Rate(rate) => Some(rate),
+            Reading::First | Reading::Stale => None,
+        }
     }
     /// The balancer has been told.
     pub(crate) fn forget(&mut self, flow: FlowId) {

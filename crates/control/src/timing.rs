@@ -116,17 +116,27 @@ impl Controller {
         due.into_iter().for_each(|end| self.probe(end));
     }
 
+    /// A switch will not answer what it was asked.
+    pub(crate) fn forget_polls_of(&mut self, datapath: DatapathId) {
+        self.polls_out.remove(&datapath);
+        self.forget_round_of(datapath);
+    }
+
     fn poll_counters(&mut self) {
         let Some(due) = self.next_poll.filter(|due| *due <= self.now) else { return };
         self.next_poll = Some(next_after(self.now, due, self.config.poll_interval));
         self.next_poll_number = self.next_poll_number.wrapping_add(1).max(1);
+        self.poll_connections();
+        if !self.wants_ports() {
+            return;
+        }
         let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
         for (datapath, connection) in connected {
             if self.polls_out.contains_key(&datapath) {
                 continue; // Still answering the last one.
             }
             let mut poll = PollOut { xid: None, number: self.next_poll_number, sent: self.now };
-            if self.needs.flows != FlowSource::None {
+            if self.needs.counters && self.needs.flows != FlowSource::None {
                 let cookie = self.compiler.cookie(Purpose::Count);
                 let selection =
                     FlowSelection { table: CLASSIFY, cookie, cookie_mask: PURPOSE_MASK, ..FlowSelection::all() };

@@ -21,6 +21,12 @@ pub(crate) struct Bounds {
     pub(crate) host: Time,
     /// From what the controller knows to rules that work, everywhere.
     pub(crate) react: Time,
+    /// From something about a server until checks have found it.
+    pub(crate) checks: Time,
+    /// From a change of services until it is done, and checked.
+    pub(crate) checked: Time,
+    /// From a question to its answer, while nothing is being repaired.
+    pub(crate) answered: Time,
     /// From the last event until everything has timed out and been tidied up.
     pub(crate) tidy: Time,
 }
@@ -38,7 +44,7 @@ impl Bounds {
         let per_message = switches().map(|switch| switch.per_message).max().unwrap_or_default();
         let flows = plan.actions.iter().filter(|action| !action.is_fault()).count();
         // Rules and groups of one switch, all written anew, with those of flows that move.
-        let changes = (plan.wiring.hosts * 6 + flows * 4 + 40) as u64;
+        let changes = (plan.wiring.hosts * 6 + flows * 4 + 40 + 4 * plan.services.len()) as u64;
         let backlog = (per_change + per_message * 2) * changes;
         let path: Time = plan.wiring.cables.iter().map(|cable| cable.delay).sum();
         let control = &plan.control;
@@ -58,7 +64,16 @@ impl Bounds {
         let switches = plan.wiring.ports.len() as u64;
         let improve = (crate::world::CAPACITY.time_for(256 * 1024) * switches).min(Time::from_s(10)) * switches;
         let idle = Time::from_s(u64::from(control.flow_idle_timeout_s));
+        let monitors = plan.services.iter().flat_map(|wanted| &wanted.pools).filter_map(|pool| pool.monitor.as_ref());
+        let checks = monitors.map(|one| one.interval * (u64::from(one.rise.max(one.fall)) + 1) + one.timeout).max();
+        let checks = checks.unwrap_or_default();
+        let answered = react + Time::from_s(1);
+        // Questions, and then the longest rules of their connections idle out.
+        let trials = if plan.services.is_empty() { Time::ZERO } else { checks + answered + Time::from_s(4 + 10 + 5) };
         Bounds {
+            checks,
+            checked: checks + react,
+            answered,
             seen,
             hidden: control.link_timeout + discovery,
             healed: seen + discovery,
@@ -66,7 +81,7 @@ impl Bounds {
             silence: control.echo_timeout + control.echo_interval + rtt,
             host: plan.announce_interval + rtt,
             react,
-            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + Time::from_s(15),
+            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + trials + Time::from_s(15),
         }
     }
 }

@@ -29,18 +29,22 @@ pub fn draw(seed: u64) -> Plan {
         control,
         switches,
         calm_at,
+        services: Vec::new(),
+        connections_max: usize::MAX,
         actions: Vec::new(),
     };
+    let clients = crate::draw_services::draw(&mut plan);
     plan.actions = flows(&plan, &mut Stream::new(seed, "storm.flows"));
     let faults = Faults::new(&plan, Stream::new(seed, "storm.faults")).draw();
     plan.actions.extend(faults);
+    plan.actions.extend(clients);
     for (number, action) in (0..).zip(&mut plan.actions) {
         action.number = number;
     }
     plan
 }
 
-fn between(rng: &mut Stream, least: Time, most: Time) -> Time {
+pub(crate) fn between(rng: &mut Stream, least: Time, most: Time) -> Time {
     round(least + Time::from_ps(rng.below(most.as_ps() - least.as_ps())))
 }
 /// To three or four digits: plans are read by people.
@@ -52,14 +56,14 @@ fn round(time: Time) -> Time {
     Time::from_ps(time.as_ps() / unit * unit)
 }
 /// As [`between`], but every order of magnitude is as likely as another.
-fn magnitude(rng: &mut Stream, least: Time, most: Time) -> Time {
+pub(crate) fn magnitude(rng: &mut Stream, least: Time, most: Time) -> Time {
     let (least, most) = (least.as_ps() as f64, most.as_ps() as f64);
     round(Time::from_ps((least * libm::pow(most / least, rng.unit())) as u64))
 }
-fn chance(rng: &mut Stream, percent: u64) -> bool {
+pub(crate) fn chance(rng: &mut Stream, percent: u64) -> bool {
     rng.below(100) < percent
 }
-fn pick<'a, T>(rng: &mut Stream, items: &'a [T]) -> &'a T {
+pub(crate) fn pick<'a, T>(rng: &mut Stream, items: &'a [T]) -> &'a T {
     &items[rng.below(items.len() as u64) as usize]
 }
 

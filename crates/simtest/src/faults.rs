@@ -17,6 +17,9 @@ impl World {
         }
         match what {
             What::Flow { .. } => self.begin_flow(action),
+            What::Client { .. } => self.begin_client(action),
+            What::Services { version } => self.configure(self.plan.services[version].clone()),
+            What::ServerDown { host } => self.hang_server(host, true),
             What::Cut { cable, kind } => self.cut(cable, kind),
             What::SwitchOff { switch, .. } => self.power_off(switch),
             What::Stall { switch } => {
@@ -38,7 +41,8 @@ impl World {
     pub(crate) fn end(&mut self, action: usize) {
         self.tell(|world| format!("END {}", world.plan.describe(&world.plan.actions[action])));
         match self.plan.actions[action].what.clone() {
-            What::Flow { .. } | What::Move { .. } => {}
+            What::Flow { .. } | What::Client { .. } | What::Services { .. } | What::Move { .. } => {}
+            What::ServerDown { host } => self.hang_server(host, false),
             What::Cut { cable, kind } => {
                 self.lighten(cable, kind.is_cut(), kind.is_seen());
                 self.disturb_cable(cable, self.bounds.healed + self.bounds.react);
@@ -105,6 +109,7 @@ impl World {
         }
         let state = &mut self.switches[switch];
         state.is_on = false;
+        self.virtuals.off.insert(switch, self.now);
         // What it meant to say is lost with it.
         state.channel.switch_side = None;
         let latency = self.plan.switches[switch].latency;
@@ -170,6 +175,7 @@ impl World {
 
     fn stop_controller(&mut self) {
         self.off_count += 1;
+        self.virtuals.restarted = Some(self.now);
         if let Some(controller) = self.controller.take() {
             self.report.moves += controller.tally().moves;
         }
@@ -188,6 +194,7 @@ impl World {
         if self.off_count > 0 {
             return;
         }
+        self.virtuals.restarted = Some(self.now);
         self.start_controller();
         let bounds = &self.bounds;
         let lasts = Time::from_ms(400) + bounds.handshake + bounds.host + bounds.react;
@@ -206,6 +213,7 @@ impl World {
         if is_missing(switch, port) || is_missing(before, old_port) {
             return;
         }
+        self.virtuals.moved.insert(host, self.now);
         self.switches[before].plugs[old_port.0 as usize - 1] = None;
         self.switches[before].switch.set_port_live(self.now, old_port, false);
         self.after_switch(before, None);

@@ -49,7 +49,11 @@ impl Host {
         Host { number, known: BTreeMap::new(), asked: BTreeMap::new() }
     }
 
-    fn address_of(&self, target: Ipv4Addr, now: Time) -> Option<MacAddr> {
+    /// It knows an address without asking.
+    pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr, until: Time) {
+        self.known.insert(address, (mac, until));
+    }
+    pub(crate) fn address_of(&self, target: Ipv4Addr, now: Time) -> Option<MacAddr> {
         self.known.get(&target).filter(|(_, until)| now < *until).map(|(mac, _)| *mac)
     }
 }
@@ -158,7 +162,7 @@ impl World {
         self.flows.iter_mut().for_each(|flow| flow.is_reported = false);
     }
 
-    fn ask(&mut self, host: usize, target: Ipv4Addr) {
+    pub(crate) fn ask(&mut self, host: usize, target: Ipv4Addr) {
         let now = self.now;
         let (first, last) = self.hosts[host].asked.entry(target).or_insert((now, Time::ZERO));
         if *last != Time::ZERO && now < *last + ARP_RETRY {
@@ -190,6 +194,7 @@ impl World {
         match headers.eth_type {
             ether::LLDP => {}
             ether::ARP => self.arp(number, &headers),
+            _ if frame.probe.is_none() && self.service_frame(number, &headers, &frame.bytes) => {}
             _ => self.oracle_delivered(number, &headers, frame),
         }
     }

@@ -12,7 +12,9 @@
 
 mod bounds;
 mod channel;
+mod clients;
 pub mod draw;
+mod draw_services;
 mod fabric;
 mod faults;
 mod hosts;
@@ -20,6 +22,7 @@ mod oracle;
 pub mod plan;
 mod report;
 mod sabotage;
+mod sabotage_services;
 mod shrink;
 mod words;
 mod world;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use control::vip::Services;
 use net::{FiveTuple, Time};
 use openflow::PortNo;
 
@@ -136,6 +137,25 @@ pub enum What {
         /// Bytes above UDP or TCP.
         payload: usize,
     },
+    /// A client keeps a connection to a virtual service: it asks every so often, and whoever serves answers.
+    Client {
+        /// The client.
+        from: usize,
+        /// What it puts on the wire.
+        tuple: FiveTuple,
+        /// Between two questions.
+        interval: Time,
+    },
+    /// Other virtual services are wanted.
+    Services {
+        /// Which of [`Plan::services`].
+        version: usize,
+    },
+    /// What serves on a host hangs: it answers neither clients nor checks.
+    ServerDown {
+        /// Where.
+        host: usize,
+    },
     /// A cable between switches, or to a host, fails.
     Cut {
         /// Which.
@@ -207,7 +227,7 @@ pub struct Action {
 impl Action {
     /// Whether something breaks, as opposed to traffic.
     pub fn is_fault(&self) -> bool {
-        !matches!(self.what, What::Flow { .. })
+        !matches!(self.what, What::Flow { .. } | What::Client { .. })
     }
 }
 
@@ -230,6 +250,10 @@ pub struct Plan {
     pub agent_latency: Time,
     /// Between two times a host announces itself.
     pub announce_interval: Time,
+    /// Virtual services as they are wanted one after the other, the first ones from the beginning; none in some storms.
+    pub services: Vec<Services>,
+    /// Most connections to them the controller remembers.
+    pub connections_max: usize,
     /// When faults and flows end.
     pub calm_at: Time,
     /// What happens.
@@ -247,6 +271,8 @@ pub struct Cutback {
     pub without_switches: BTreeSet<usize>,
     /// Only actions that begin before calm divided by two to this power; all end at most then.
     pub halvings: u32,
+    /// Without virtual services, and their clients.
+    pub is_without_services: bool,
 }
 
 impl Cutback {
@@ -255,6 +281,9 @@ impl Cutback {
         let mut plan = plan.clone();
         plan.calm_at = Time::from_ps(plan.calm_at.as_ps() >> self.halvings.min(63));
         let calm_at = plan.calm_at;
+        if self.is_without_services {
+            plan.services.clear();
+        }
         plan.actions.retain(|action| self.is_kept(action, calm_at));
         for action in plan.actions.iter_mut().filter(|action| action.until != Time::MAX) {
             action.until = action.until.min(calm_at);
@@ -274,6 +303,9 @@ impl Cutback {
             | What::Slow { switch: at, .. } => switch(at),
             What::Move { host: who, switch: at, .. } => host(who) && switch(at),
             What::Cut { .. } | What::Restart => true,
+            What::Client { from, .. } => host(from) && !self.is_without_services,
+            What::ServerDown { host: at } => host(at) && !self.is_without_services,
+            What::Services { .. } => !self.is_without_services,
         };
         is_there && action.at < calm_at && self.keep.as_ref().is_none_or(|keep| keep.contains(&action.number))
     }
@@ -296,6 +328,9 @@ impl Cutback {
         if self.halvings > 0 {
             list("halvings", vec![self.halvings.to_string()]);
         }
+        if self.is_without_services {
+            text += " --without-services";
+        }
         text
     }
 }
@@ -316,7 +351,7 @@ impl Plan {
         let mut lines = vec![
             format!("{} with {} hosts; balancer {}", self.wiring.name, self.wiring.hosts, self.balancer),
             format!(
-                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port; calm at {}",
+                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port{}; calm at {}",
                 control.echo_interval,
                 control.echo_timeout,
                 control.discovery_interval,
@@ -324,9 +359,16 @@ impl Plan {
                 control.poll_interval,
                 if control.knows_hosts { "configured" } else { "learnt" },
                 control.hosts_per_port,
+                match self.connections_max {
+                    usize::MAX => String::new(),
+                    few => format!(", {few} connections"),
+                },
                 self.calm_at
             ),
         ];
+        for (version, services) in self.services.iter().enumerate() {
+            lines.extend(crate::words::services(version, services));
+        }
         lines.extend(self.actions.iter().map(|action| self.describe(action)));
         lines
     }
@@ -337,6 +379,12 @@ impl Plan {
                 "h{from} sends to h{to} (protocol {}, ports {} to {}) {payload} B every {interval}",
                 tuple.protocol, tuple.src_port, tuple.dst_port
             ),
+            What::Client { from, tuple, interval } => format!(
+                "h{from} is a client of {} (protocol {}, ports {} to {}), every {interval}",
+                tuple.dst, tuple.protocol, tuple.src_port, tuple.dst_port
+            ),
+            What::Services { version } => format!("services are wanted as in version {version}"),
+            What::ServerDown { host } => format!("what serves on h{host} hangs"),
             What::Cut { cable, kind } => {
                 let [a, b] = self.wiring.cables[*cable].ends;
                 format!("cable {a} - {b} is cut ({kind:?})")

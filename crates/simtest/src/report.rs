@@ -27,6 +27,8 @@ pub enum Oracle {
     Quiet,
     /// After the storm, the controller believed in another network than there is.
     Topology,
+    /// A connection to a virtual service went to the wrong server or to two, was not served, or not refused.
+    Virtual,
     /// Something panicked.
     Panic,
 }
@@ -88,6 +90,14 @@ pub struct Report {
     pub moves: u64,
     /// Pairs of hosts found served while nothing was being repaired.
     pub pairs_checked: u64,
+    /// Connections of clients to virtual services.
+    pub clients: u64,
+    /// Questions they asked.
+    pub questions: u64,
+    /// Answers they got.
+    pub answers: u64,
+    /// How often they were told that nobody serves.
+    pub refusals: u64,
     /// Excuses.
     pub excuses: Excuses,
     /// How long after the end of the faults everything was as it should be.
@@ -110,6 +120,10 @@ impl Report {
         self.errors += other.errors;
         self.moves += other.moves;
         self.pairs_checked += other.pairs_checked;
+        self.clients += other.clients;
+        self.questions += other.questions;
+        self.answers += other.answers;
+        self.refusals += other.refusals;
         self.excuses.cut_off += other.excuses.cut_off;
         self.excuses.table_full += other.excuses.table_full;
         self.excuses.repair += other.excuses.repair;

@@ -60,11 +60,27 @@ pub enum Sabotage {
     Chatters,
     /// Rules that count flows never idle out.
     KeepsCounters,
+    /// The rules of answers of connections are lost.
+    NoWayBack,
+    /// Answers of connections come from another port.
+    WrongPortBack,
+    /// Connections are given to another host after a while.
+    ChangesMember,
+    /// The rules of connections are never deleted.
+    DeletesNoConnections,
+    /// First packets of connections are lost.
+    LosesFirstPackets,
+    /// Clients are not told that nobody serves.
+    NeverRefuses,
+    /// Members are not asked how they are.
+    ChecksNobody,
+    /// Members that drain get new connections.
+    NeverDrains,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Sabotage; 22] = [
+    pub const ALL: [Sabotage; 30] = [
         Sabotage::EarlyBarrier,
         Sabotage::RulesBeforeGroups,
         Sabotage::OldPathFirst,
@@ -87,16 +103,24 @@ impl Sabotage {
         Sabotage::Copies,
         Sabotage::Chatters,
         Sabotage::KeepsCounters,
+        Sabotage::NoWayBack,
+        Sabotage::WrongPortBack,
+        Sabotage::ChangesMember,
+        Sabotage::DeletesNoConnections,
+        Sabotage::LosesFirstPackets,
+        Sabotage::NeverRefuses,
+        Sabotage::ChecksNobody,
+        Sabotage::NeverDrains,
     ];
 
     /// Oracles that may be the first to see it.
     pub fn expected(self) -> &'static [Oracle] {
-        use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology};
+        use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};
         match self {
             // What is confirmed before it is done is taken for done: it can be wrong for good, too.
-            Sabotage::EarlyBarrier => &[Loss, Loop, Service, Installed],
+            Sabotage::EarlyBarrier => &[Loss, Loop, Service, Installed, Virtual],
             // Additions that come after a later deletion stay.
-            Sabotage::OldPathFirst => &[Loss, Loop, Service, Installed],
+            Sabotage::OldPathFirst => &[Loss, Loop, Service, Installed, Virtual],
             Sabotage::RulesBeforeGroups => &[Service, Loss, Installed, Settled],
             Sabotage::LosesChanges | Sabotage::ForgetsRules => &[Service, Loss, Installed, Loop],
             Sabotage::SwapsPorts => &[Delivery, Loop, Service, Loss],
@@ -107,14 +131,20 @@ impl Sabotage {
             Sabotage::WrongMac => &[Delivery],
             Sabotage::DeadBucket => &[Service, Loss],
             Sabotage::StopsAfterChange => &[Service, Loss, Installed, Settled, Topology, Loop],
-            Sabotage::HidesRefusals => &[Installed, Service, Loss, Settled],
+            Sabotage::HidesRefusals => &[Installed, Service, Loss, Settled, Virtual],
             Sabotage::BlindLink => &[Topology, Service, Loss],
-            Sabotage::LeaksGroups | Sabotage::KeepsCounters => &[Installed],
+            Sabotage::LeaksGroups => &[Installed],
+            // Rules of connections that stay are not those the controller knows.
+            Sabotage::KeepsCounters => &[Installed, Virtual],
             Sabotage::SameNumber => &[Messages],
             Sabotage::NoBarrier => &[Settled, Service, Loss],
             Sabotage::SendsBack => &[Delivery, Loop, Loss, Service],
             Sabotage::Copies => &[Delivery],
             Sabotage::Chatters => &[Quiet],
+            Sabotage::NoWayBack | Sabotage::WrongPortBack | Sabotage::LosesFirstPackets => &[Virtual],
+            Sabotage::ChangesMember | Sabotage::NeverRefuses | Sabotage::ChecksNobody => &[Virtual],
+            Sabotage::NeverDrains => &[Virtual],
+            Sabotage::DeletesNoConnections => &[Virtual, Installed],
         }
     }
 
@@ -140,6 +170,9 @@ pub(crate) struct Saboteur {
 impl Saboteur {
     pub(crate) fn new(seed: u64, what: Option<Sabotage>) -> Saboteur {
         Saboteur { what, rng: Stream::new(seed, "storm.sabotage"), muted: BTreeSet::new() }
+    }
+    pub(crate) fn is_doing(&self, what: Sabotage) -> bool {
+        self.what == Some(what)
     }
 }
 
@@ -173,6 +206,9 @@ impl World {
     /// What becomes of a message to a switch: messages with delays; zero for in order.
     pub(crate) fn sabotage_down(&mut self, switch: usize, envelope: Envelope) -> Vec<(Time, Envelope)> {
         let Some(what) = self.saboteur.what else { return vec![(Time::ZERO, envelope)] };
+        if let Some(instead) = self.sabotage_services_down(what, &envelope) {
+            return instead;
+        }
         let draw = self.saboteur.rng.below(20);
         let Envelope { xid, mut message } = envelope;
         let is_change = matches!(message, Message::FlowMod(_) | Message::GroupMod(_));

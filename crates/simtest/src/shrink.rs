@@ -47,6 +47,8 @@ pub fn shrink(
             break;
         }
     }
+    let cutback = Cutback { is_without_services: true, ..best.cutback.clone() };
+    fails(&mut best, cutback);
     leave_out_actions(plan, &mut best, &mut fails);
     for host in 0..plan.wiring.hosts {
         let mut cutback = best.cutback.clone();

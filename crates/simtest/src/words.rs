@@ -107,6 +107,30 @@ pub(crate) fn message(message: &Message) -> String {
     }
 }
 
+/// Virtual services, one line each, and their pools.
+pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<String> {
+    let service = |service: &control::vip::Service| {
+        let (id, pool, idle) = (service.id.0, service.pool.0, service.idle_timeout_s);
+        let place = (service.address, service.protocol, service.port);
+        format!("services {version}: {id} at {place:?} by pool {pool}, idle {idle} s")
+    };
+    let pool = |pool: &control::vip::Pool| {
+        let member = |member: &control::vip::Member| {
+            let (id, port, weight) = (member.id.0, member.port, member.weight);
+            let drains = if member.is_enabled { "" } else { " drains" };
+            format!("{id}={}{port:?}*{weight}{drains}", member.address)
+        };
+        let members: Vec<String> = pool.members.iter().map(member).collect();
+        let check = pool.monitor.as_ref().map(|monitor| &monitor.check);
+        let (id, picker, members) = (pool.id.0, &pool.balancer, members.join(", "));
+        format!(
+            "services {version}: pool {id} by {picker}, {:?}, {:?}, {check:?}: {members}",
+            pool.established, pool.refusal
+        )
+    };
+    wanted.services.iter().map(service).chain(wanted.pools.iter().map(pool)).collect()
+}
+
 /// A message with its number.
 pub(crate) fn envelope(envelope: &Envelope) -> String {
     format!("#{:<4} {}", envelope.xid.0, message(&envelope.message))

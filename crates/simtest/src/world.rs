@@ -15,6 +15,8 @@ use switch::Switch;
 
 use crate::bounds::Bounds;
 use crate::channel::Channel;
+use crate::clients::{Client, Virtuals};
+use crate::draw_services::CHECKER;
 use crate::hosts::{Flow, Host};
 use crate::oracle::Oracles;
 use crate::plan::{Cutback, End, Plan};
@@ -26,6 +28,9 @@ pub(crate) const OWNER: u16 = 0xa7ab;
 
 /// Capacity of links as the controller is told: a few flows of a storm are large for it.
 pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
+
+const CHECKS: control::vip::Checker =
+    control::vip::Checker { ipv4: CHECKER, mac: MacAddr([0x06, 0xa7, 0xff, 0, 0, 1]) };
 
 /// Who is told what happens, line by line.
 pub type Teller = Box<dyn FnMut(&str)>;
@@ -80,6 +85,9 @@ pub(crate) enum Event {
     ControllerTimer,
     Begin(usize),
     End(usize),
+    Ask {
+        client: usize,
+    },
     Send {
         flow: usize,
     },
@@ -204,6 +212,8 @@ pub(crate) struct World {
     pub(crate) switches: Vec<SwitchState>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) flows: Vec<Flow>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) virtuals: Virtuals,
     pub(crate) controller: Option<Controller>,
     pub(crate) controller_timer: Time,
     /// Controllers there have been.
@@ -256,6 +266,8 @@ impl World {
             switches: (0..wiring.ports.len()).map(|switch| SwitchState::new(&plan, switch)).collect(),
             hosts: (0..wiring.hosts).map(Host::new).collect(),
             flows: Vec::new(),
+            clients: Vec::new(),
+            virtuals: Virtuals { wanted: plan.services.first().cloned().unwrap_or_default(), ..Virtuals::default() },
             controller: None,
             controller_timer: Time::MAX,
             incarnation: 0,
@@ -349,8 +361,8 @@ impl World {
             remembered: Vec::new(),
             hosts_max: self.hosts.len() * 2,
             hosts_per_port: traits.hosts_per_port,
-            checker: None,
-            connections_max: usize::MAX,
+            checker: (!self.plan.services.is_empty()).then_some(CHECKS),
+            connections_max: self.plan.connections_max,
             connection_memory: net::Time::from_s(60),
             // Another life of the controller may divide flows in another way than the one before.
             spread: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
@@ -360,7 +372,12 @@ impl World {
         };
         self.incarnation += 1;
         self.controller_timer = Time::MAX;
-        self.controller = Some(Controller::new(config, build(&env, &spec.params)));
+        let mut controller = Controller::new(config, build(&env, &spec.params));
+        if !self.plan.services.is_empty() {
+            let wanted = self.sabotage_services(&self.virtuals.wanted);
+            controller.set_services(self.now, wanted).expect("services of storms can be had");
+        }
+        self.controller = Some(controller);
         self.oracles.topology.forget();
         self.after_controller();
     }
@@ -436,6 +453,7 @@ impl World {
             Event::Agent { .. } => (15, 0, 0),
             Event::Order(_) => (16, 0, 0),
             Event::Check => (17, 0, 0),
+            Event::Ask { client } => (18, *client, 0),
         };
         for word in [self.now.as_ps(), kind, a as u64, b as u64] {
             self.report.log_hash = (self.report.log_hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -457,6 +475,7 @@ impl World {
             Event::Begin(action) => self.begin(action),
             Event::End(action) => self.end(action),
             Event::Send { flow } => self.send_probe(flow),
+            Event::Ask { client } => self.client_asks(client),
             Event::Announce { host } => self.announce(host),
             Event::Agent { incarnation, report } => self.agent_reports(incarnation, report),
             Event::Order(order) => self.agents_obey(order),

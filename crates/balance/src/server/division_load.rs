@@ -3,7 +3,7 @@
 //!
 //! Readings: `bytes` is F4's: all bytes since the start, ties to the first, so that everybody who comes before the next
 //! refresh of the counters goes to the same member, and all to the first while there are none. Two remedies: `rate`, the
-//! bytes per second between the last two reports, and `inflight`, bytes of connections that have ended and those expected
+//! bytes per second between the last two readings, and `inflight`, bytes of connections that have ended and those expected
 //! of the running ones, without waiting for counters (which count where they show more). Each is divided by the weight,
 //! F4's speed of the link.
 //!
@@ -141,8 +141,8 @@ impl Picker for Division {
         }
     }
 
-    fn reported(&mut self, member: &Member) {
-        let (Some(bytes), Some(at)) = (member.facts.bytes, member.facts.at) else { return };
+    fn counted(&mut self, member: &Member) {
+        let (Some(bytes), Some(at)) = (member.facts.bytes, member.facts.bytes_at) else { return };
         let record = self.records.entry(member.id).or_default();
         match record.last {
             // Switches may answer with a count that was not refreshed: the same bytes at the same time.
@@ -166,7 +166,7 @@ mod tests {
 
     /// The counters of a member are read.
     fn count(bench: &mut Bench, id: u32, bytes: u64) {
-        bench.report(id, |facts| facts.bytes = Some(bytes));
+        bench.count(id, bytes);
     }
 
     #[test]

@@ -13,9 +13,11 @@ pub struct Facts {
     pub cores: Option<u32>,
     /// How long it took to answer its own probe, or requests on average.
     pub response: Option<Time>,
-    /// Bytes between it and clients since it joined, both ways together.
+    /// Bytes between it and clients since it joined, both ways together, as counters of switches told.
     pub bytes: Option<u64>,
-    /// When these were measured.
+    /// When counters last told of these bytes: other times than those of its own reports.
+    pub bytes_at: Option<Time>,
+    /// When it reported the others.
     pub at: Option<Time>,
 }
 

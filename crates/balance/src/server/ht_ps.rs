@@ -16,7 +16,7 @@ use crate::dataplane::NO_NEEDS;
 use crate::params::Params;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 use crate::server::parts::path::{DIRECTION, HTP, Throughput};
-use crate::server::{Choice, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
+use crate::server::{Choice, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -78,5 +78,10 @@ impl ServerBalancer for HtPs {
         let (_, way, member) = best?;
         let is_wide = |link| Reverse(offered(link)) <= widest;
         Some(Choice { member, path: way.shortest(Metric::Hops, is_wide).map(Path::from) })
+    }
+
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        let way = Way::to(view, request.edge_in(view)?, member.place)?;
+        way.widest(|link| self.throughput.of(view, link)).map(|(path, _)| path.into())
     }
 }

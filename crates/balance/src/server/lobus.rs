@@ -267,6 +267,11 @@ impl ServerBalancer for Lobus {
         Some(choice)
     }
 
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        self.known.refresh(view);
+        self.best_to(request, member, view).map(|offer| offer.path)
+    }
+
     fn placed(&mut self, request: &Request, choice: &Choice) {
         self.connections.placed(choice.member);
         if let Some(path) = &choice.path {
@@ -286,6 +291,8 @@ impl ServerBalancer for Lobus {
             let response = response.as_s_f64();
             let service = self.service.entry(member.id).or_insert(response);
             *service += self.gain * (response - *service);
+        } else {
+            self.service.remove(&member.id); // Too old, or not told: it counts for nothing.
         }
     }
 

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::central::NetworkView;
+use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
 use crate::params::{Param, ParamKind, Params};
 use crate::registry::{Build, Entry, Granularity, Reorders, Spec, World};
@@ -100,6 +100,11 @@ impl ServerBalancer for Malob {
         Some(choice)
     }
 
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        let label = self.services.of(request.service_port()).label();
+        self.algorithms.get_mut(&label)?.path_to(request, member, view)
+    }
+
     fn placed(&mut self, request: &Request, choice: &Choice) {
         self.algorithms.values_mut().for_each(|algorithm| algorithm.placed(request, choice));
     }
@@ -113,6 +118,13 @@ impl ServerBalancer for Malob {
             known.facts = member.facts;
         }
         self.algorithms.values_mut().for_each(|algorithm| algorithm.reported(member));
+    }
+
+    fn counted(&mut self, member: &Member) {
+        if let Some(known) = self.pool.get_mut(member.id) {
+            known.facts = member.facts;
+        }
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.counted(member));
     }
 
     fn pool_changed(&mut self, pool: &Pool) {

@@ -147,6 +147,12 @@ pub trait ServerBalancer: Send {
     fn pick(&mut self, cx: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>)
     -> Option<Choice>;
 
+    /// The path on which a connection goes on with a member it has already: its old one is dead, begins or ends elsewhere, or is
+    /// not known any more. Nothing is placed by it. `None`: by the base.
+    fn path_to(&mut self, _request: &Request, _member: &Member, _view: &NetworkView<'_>) -> Option<Path> {
+        None
+    }
+
     /// A connection of this pool was placed by somebody else: a client kept its member, or another algorithm of a table
     /// picked.
     fn placed(&mut self, _request: &Request, _choice: &Choice) {}
@@ -154,8 +160,11 @@ pub trait ServerBalancer: Send {
     /// A connection ended, whoever placed it.
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// New facts about a member have come.
+    /// A member has reported; or its report has become too old, and its facts are `None`.
     fn reported(&mut self, _member: &Member) {}
+
+    /// Counters of its rules were read ([`Facts::bytes`]). What it reported itself is as before.
+    fn counted(&mut self, _member: &Member) {}
 
     /// Members came, went, or changed in weight or in whether they accept. Called once before the first request.
     fn pool_changed(&mut self, _pool: &Pool) {}

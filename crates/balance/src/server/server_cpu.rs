@@ -4,8 +4,10 @@
 //! is estimated higher by its impact at once, so that a burst between two reports spreads.
 //!
 //! Readings: CPU is a share of all cores, so a server with four cores has a quarter of the impact. Below 1 % busy, or
-//! without connections, the last impact stays; it begins with `impact`. A member that has reported nothing counts as idle.
-//! Weights do not count: capacity shows in CPU.
+//! without connections, the last impact stays; it begins with `impact`. Weights do not count: capacity shows in CPU.
+//!
+//! Fallback: a member that has reported nothing, or not for too long, counts as the mean of those of whom something is
+//! known, and rises from there with what it gets. Where nobody reports, requests are dealt out evenly.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +62,12 @@ impl LeastCpu {
     }
 
     fn estimate(&mut self, member: MemberId) -> &mut Estimate {
-        let unknown = Estimate { cpu: 0.0, impact: self.first_impact };
-        self.estimates.entry(member).or_insert(unknown)
+        if !self.estimates.contains_key(&member) {
+            let sum: f64 = self.estimates.values().map(|estimate| estimate.cpu).sum();
+            let cpu = sum / f64::max(self.estimates.len() as f64, 1.0);
+            self.estimates.insert(member, Estimate { cpu, impact: self.first_impact });
+        }
+        self.estimates.get_mut(&member).expect("there is one by now")
     }
 }
 
@@ -79,7 +85,10 @@ impl Picker for LeastCpu {
     }
 
     fn reported(&mut self, member: &Member) {
-        let Some(cpu) = member.facts.cpu else { return };
+        let Some(cpu) = member.facts.cpu else {
+            self.estimates.remove(&member.id); // Too old, or not told: it counts for nothing.
+            return;
+        };
         let estimate = self.estimate(member.id);
         estimate.cpu = cpu;
         if let Some(connections) = member.facts.connections.filter(|count| *count > 0 && cpu > BUSY) {
@@ -98,7 +107,7 @@ impl Picker for LeastCpu {
 #[cfg(test)]
 mod tests {
     use crate::server::testing::Bench;
-    use crate::server::{Choice, MemberId, Pool};
+    use crate::server::{Choice, Facts, MemberId, Pool};
 
     fn report(bench: &mut Bench, id: u32, cpu: f64, connections: u32) {
         bench.report(id, |facts| {
@@ -126,6 +135,25 @@ mod tests {
         report(&mut bench, 2, 0.0, 0);
         // Estimates 0.5 % and 0 %, both rising by half a point: turns begin with the second.
         assert_eq!(bench.picks(5), [2, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_report_that_has_become_too_old_is_forgotten_and_the_mean_of_the_others_counts() {
+        let mut bench = Bench::new("server-cpu", &[1, 1, 1]);
+        report(&mut bench, 1, 0.02, 1);
+        report(&mut bench, 2, 0.50, 50);
+        report(&mut bench, 3, 0.70, 50);
+        assert_eq!(bench.pick(), 1);
+        bench.report(1, |facts| *facts = Facts::default());
+        // 60 % now: an agent that died does not bring its member everything, and an idle past does not either.
+        assert_eq!(bench.picks(3), [2, 2, 2]);
+        for id in [2, 3] {
+            bench.report(id, |facts| *facts = Facts::default());
+        }
+        let mut picks = bench.picks(30);
+        picks.sort_unstable();
+        let of = |id: u32| picks.iter().filter(|picked| **picked == id).count();
+        assert!([2, 3].iter().all(|id| of(*id) >= 9), "evenly, where nobody reports: {picks:?}");
     }
 
     #[test]

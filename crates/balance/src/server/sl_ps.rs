@@ -9,7 +9,7 @@ use net::paths::{self, Metric};
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::{Choice, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
+use crate::server::{Choice, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -46,6 +46,10 @@ impl ServerBalancer for SlPs {
         }
         let (_, way, member) = best?;
         Some(Choice { member, path: way.shortest(Metric::Delay, |_| true).map(Path::from) })
+    }
+
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        Way::to(view, request.edge_in(view)?, member.place)?.shortest(Metric::Delay, |_| true).map(Path::from)
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Bench {
     pub port: u16,
     pub size: Option<u64>,
     pub rng: Stream,
-    count: u32,
+    requests: u32,
 }
 
 impl Bench {
@@ -57,14 +57,14 @@ impl Bench {
         let edge = world.topology.link(world.topology.out_links(world.topology.host(HostIx(0)))[0]).to;
         let mut balancer = balancer(spec);
         balancer.pool_changed(&pool);
-        Bench { world, pool, balancer, edge, port: 80, size: None, rng: Stream::new(1, "server"), count: 0 }
+        Bench { world, pool, balancer, edge, port: 80, size: None, rng: Stream::new(1, "server"), requests: 0 }
     }
 
     /// A request like no other.
     pub fn request(&mut self) -> Request {
-        self.count += 1;
-        let src = Ipv4Addr::from(0x0b00_0000 + self.count / 50_000);
-        let src_port = 10_000 + (self.count % 50_000) as u16;
+        self.requests += 1;
+        let src = Ipv4Addr::from(0x0b00_0000 + self.requests / 50_000);
+        let src_port = 10_000 + (self.requests % 50_000) as u16;
         let dst = Ipv4Addr::new(10, 1, 0, 1);
         let tuple = FiveTuple { src, dst, protocol: 6, src_port, dst_port: self.port };
         Request { tuple, edge: self.edge, size: self.size, at: self.world.now }
@@ -98,6 +98,14 @@ impl Bench {
         member.facts.at = Some(now);
         change(&mut member.facts);
         self.balancer.reported(member);
+    }
+
+    /// Counters of a member are read.
+    pub fn count(&mut self, id: u32, bytes: u64) {
+        let now = self.world.now;
+        let member = self.pool.get_mut(MemberId(id)).expect("a member");
+        (member.facts.bytes, member.facts.bytes_at) = (Some(bytes), Some(now));
+        self.balancer.counted(member);
     }
 
     pub fn end(&mut self, request: &Request, member: u32, bytes: u64) {

@@ -51,6 +51,9 @@ pub struct Args {
     /// With --seed: without these switches
     #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
     without_switches: Vec<usize>,
+    /// With --seed: without virtual services and their clients
+    #[arg(long, requires = "seed")]
+    without_services: bool,
     /// With --seed: halve the time this many times
     #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     halvings: u32,
@@ -108,6 +111,7 @@ fn cutback(args: &Args) -> Result<Cutback, Failure> {
         without_hosts: args.without_hosts.iter().copied().collect(),
         without_switches: args.without_switches.iter().copied().collect(),
         halvings: args.halvings,
+        is_without_services: args.without_services,
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use balance::central::{CentralBalancer, FlowId, FlowSource, LinkLoad, Why};
+use balance::central::{CentralBalancer, FlowId, FlowSource, Why};
 use net::{Stream, Time};
 
 use super::Controller;
@@ -15,6 +15,7 @@ impl Controller {
     /// Lets another balancer decide from now on. Flows known stay known where both learn of them the same way.
     pub fn set_balancer(&mut self, now: Time, balancer: Box<dyn CentralBalancer>) {
         self.wake(now);
+        let had_ports = self.wants_ports();
         self.release_placements();
         let before = std::mem::replace(&mut self.needs, balancer.needs());
         self.balancer = balancer;
@@ -23,14 +24,13 @@ impl Controller {
         }
         self.rng = Stream::new(self.config.seed, "central balancer");
         self.exchange_flows();
+        self.tell_all_flows();
         let wants_first = self.needs.flows == FlowSource::FirstPackets;
         if wants_first != (before.flows == FlowSource::FirstPackets) {
             self.ports.set_first_packets(self.compiler, wants_first, &self.network, &mut self.fabric);
         }
         if self.needs.counters != before.counters {
-            self.load.fill(LinkLoad::default());
-            self.port_samples.clear();
-            self.next_poll = self.needs.counters.then_some(now);
+            self.follow_needs(had_ports);
         }
         // It is asked about the network first, and about the flows that are known when it has said how traffic goes.
         (self.has_decided, self.next_period, self.told_above) = (false, None, None);

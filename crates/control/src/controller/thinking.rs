@@ -47,6 +47,7 @@ impl Controller {
             self.are_ports_new = true;
             let before = self.fabric.tickets();
             let left = self.base.set_hosts(self.compiler, &self.network, &self.ports, &mut self.fabric);
+            self.vips.hosts_left(&left);
             left.iter().for_each(|address| self.pairs.close(*address, &mut self.fabric));
             let waiting = self.fabric.tickets_since(&before);
             left.into_iter().for_each(|address| self.base.moves.wait(self.now, address, waiting.clone()));

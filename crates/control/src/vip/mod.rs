@@ -14,12 +14,16 @@
 //! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
 //! seems to come from the virtual address.
 
+mod flows;
 mod health;
+mod measure;
+mod members;
 mod packets;
 mod paths;
 mod pools;
 mod reports;
 mod rules;
+mod sending;
 mod spec;
 mod survey;
 mod table;
@@ -27,17 +31,18 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use balance::central::Path;
+use balance::central::{LinkLoad, NetworkView, Path};
+use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
 
 pub use health::Failure;
-pub(crate) use packets::Connecting;
 use packets::HeldPacket;
 use pools::{MemberFacts, PoolNow};
 pub use reports::REPORT_PORT;
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
+pub(crate) use sending::Connecting;
 pub use spec::{
     Check, Established, MEMBER_MAX, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId,
     Services, ServicesError, mac_of,
@@ -46,9 +51,11 @@ pub use table::Counts;
 use table::{Connections, Stage};
 pub use view::{MemberNow, MemberState, ServiceNow};
 
+use crate::Config;
 use crate::compile::CLASSIFY;
 use crate::controller::Controller;
-use crate::{Config, Event};
+use crate::flows::Flows;
+use crate::network::Network;
 
 /// The address health checks come from. No host has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,9 +65,6 @@ pub struct Checker {
     /// Ethernet address.
     pub mac: MacAddr,
 }
-
-/// Members nothing is known of are asked for this often.
-const SEEK_EVERY: Time = Time::from_s(1);
 
 /// What is wanted and known of virtual services.
 pub(crate) struct Vips {
@@ -72,14 +76,23 @@ pub(crate) struct Vips {
     connections: Connections,
     /// Paths of connections whose balancer picked one, by what they are beyond the client's switch.
     pinned: BTreeMap<FiveTuple, Path>,
+    /// Addresses of hosts that have left their switches.
+    moved: Vec<Ipv4Addr>,
+    /// Connections that go on, whose paths are to be picked again.
+    unfollowed: BTreeSet<FiveTuple>,
     seed: u64,
     held: Vec<HeldPacket>,
     /// Where rules of virtual addresses are wanted.
     ruled: BTreeSet<(NodeIx, Ipv4Addr)>,
     /// Switches that would not have the rules of a service, until when nothing is tried.
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
+    /// Switches refusals of a service were told of, until when they are not told again.
+    told: BTreeMap<(ServiceId, DatapathId), Time>,
     answers: BTreeMap<DatapathId, packets::Allowance>,
     next_seek: Option<Time>,
+    /// What the pickers of all pools need.
+    pub(crate) needs: ServerNeeds,
+    round: measure::Round,
     /// Number of the last check.
     next_check: u32,
     /// The checker's address.
@@ -97,12 +110,17 @@ impl Vips {
             macs: config.checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
             connections: Connections::new(config.connections_max, config.connection_memory),
             pinned: BTreeMap::new(),
+            moved: Vec::new(),
+            unfollowed: BTreeSet::new(),
             seed: config.seed,
             held: Vec::new(),
             ruled: BTreeSet::new(),
             unavailable: BTreeMap::new(),
+            told: BTreeMap::new(),
             answers: BTreeMap::new(),
             next_seek: None,
+            needs: ServerNeeds::default(),
+            round: measure::Round::default(),
             next_check: 0,
             checker: config.checker,
             is_new: config.checker.is_some(),
@@ -161,6 +179,7 @@ impl Vips {
         let checker = self.checker.iter().map(|checker| (checker.ipv4, checker.mac));
         self.macs = services.values().map(|service| (service.address, service.mac())).chain(checker).collect();
         (self.services, self.pools, self.wanted, self.is_new) = (services, pools, wanted, true);
+        self.needs = self.needs_of_pools();
         changes
     }
 
@@ -177,6 +196,12 @@ impl Vips {
             pool.members.retain(|member, facts| !facts.is_leaving || is_busy(*member));
         }
     }
+}
+
+/// The network as balancers see it.
+fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
+    let (topology, alive, routes) = (network.topology(), network.alive(), network.routes());
+    NetworkView { now, topology, alive, routes, load, flows: &flows.table }
 }
 
 /// What follows for connections.
@@ -201,11 +226,14 @@ impl Controller {
             return Ok(());
         }
         self.wake(now);
+        let had_ports = self.wants_ports();
         let changes = self.vips.set(wanted);
+        self.follow_needs(had_ports);
         for service in changes.gone {
             self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
             self.vips.connections.forget(|owner| owner.service == service);
             self.vips.unavailable.retain(|(other, _), _| *other != service);
+            self.vips.told.retain(|(other, _), _| *other != service);
         }
         for owner in changes.others {
             self.delete_connections(owner, MEMBER_MASK);
@@ -248,6 +276,8 @@ impl Controller {
         self.write_addresses();
         self.look_at_members();
         self.drop_dead_paths();
+        self.follow_moved();
+        self.follow_connections();
         self.vips.forget_those_who_left();
         let is_anyone_unknown = self.unknown_members().next().is_some();
         self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
@@ -268,124 +298,9 @@ impl Controller {
         self.vips.ruled = wanted;
     }
 
-    /// Who of the members can serve; what follows for the connections of those who cannot any more.
-    fn look_at_members(&mut self) {
-        let mut changed = Vec::new();
-        for (pool, members) in &self.vips.pools {
-            for (id, facts) in &members.members {
-                let state = self.state_of(facts);
-                if state != facts.state {
-                    changed.push((*pool, *id, facts.state, state));
-                }
-            }
-        }
-        self.follow_interfaces();
-        for (pool, member, before, state) in changed {
-            let pool_now = self.vips.pools.get_mut(&pool).expect("a pool that was looked at");
-            let facts = pool_now.members.get_mut(&member).expect("a member that was looked at");
-            facts.state = state;
-            let (address, established) = (facts.spec.address, pool_now.spec.established);
-            self.event(Event::Member { pool, member, address, state });
-            if before == MemberState::Up {
-                self.member_failed(pool, member, established);
-            }
-        }
-        let network = &self.network;
-        for pool in self.vips.pools.values_mut() {
-            pool.tell(|member| {
-                let host = network.find_host(member.address)?;
-                Some((host, network.host(host)?.edge))
-            });
-        }
-    }
-
-    /// A member that has another interface than before gets its packets there.
-    fn follow_interfaces(&mut self) {
-        let mut moved: BTreeSet<(PoolId, MemberId)> = BTreeSet::new();
-        for (pool, members) in &mut self.vips.pools {
-            for (id, facts) in &mut members.members {
-                let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
-                let Some(mac) = host.map(|host| host.known.mac).filter(|mac| Some(*mac) != facts.mac) else { continue };
-                facts.mac = Some(mac);
-                moved.insert((*pool, *id));
-            }
-        }
-        if moved.is_empty() {
-            return;
-        }
-        let services = &self.vips.services;
-        let has_moved = |owner: &Owner| {
-            let pool = services.get(&owner.service).map(|service| service.pool);
-            pool.is_some_and(|pool| moved.contains(&(pool, owner.member)))
-        };
-        let connections = &self.vips.connections;
-        for tuple in connections.select(|connection| connection.has_rules() && has_moved(&connection.owner)) {
-            self.follow_interface(&tuple);
-        }
-    }
-
-    /// A connection's rules are sent again if they lead to another interface than the member's.
-    fn follow_interface(&mut self, tuple: &FiveTuple) {
-        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
-        let mac = self.interface_of(known.inner.dst).filter(|mac| *mac != known.mac);
-        if let (Some(mac), Some(ends)) = (mac, self.ends_of_known(tuple, &known))
-            && self.send_rules(known.edge, &ends, mac)
-        {
-            self.vips.connections.edit(tuple, |connection| connection.mac = mac);
-        }
-    }
-
-    fn state_of(&self, facts: &MemberFacts) -> MemberState {
-        let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
-        match host {
-            None => MemberState::Unknown,
-            Some(host) if !self.network.is_alive(host.uplink()) => MemberState::Unplugged,
-            Some(_) => MemberState::of(facts.watch.failure),
-        }
-    }
-
-    fn member_failed(&mut self, pool: PoolId, member: MemberId, established: Established) {
-        if established == Established::Keep {
-            return;
-        }
-        let owners: Vec<Owner> = self.vips.services_of(pool).map(|service| Owner { service, member }).collect();
-        for owner in owners {
-            self.delete_connections(owner, MEMBER_MASK);
-            let now = self.now;
-            let connections = &mut self.vips.connections;
-            for tuple in connections.select(|connection| connection.owner == owner) {
-                let has_rules = connections.get(&tuple).is_some_and(table::Connection::has_rules);
-                match established {
-                    Established::Reset if has_rules => connections.set_stage(&tuple, Stage::Broken(now)),
-                    _ => drop(connections.remove(&tuple)),
-                }
-            }
-        }
-    }
-
-    fn unknown_members(&self) -> impl Iterator<Item = Ipv4Addr> {
-        let members = self.vips.pools.values().flat_map(|pool| pool.members.values());
-        let addresses = members.filter(|facts| !facts.is_leaving).map(|facts| facts.spec.address);
-        addresses.filter(|address| self.network.find_host(*address).is_none())
-    }
-
     /// When something about services is due.
     pub(crate) fn next_of_services(&self) -> Option<Time> {
         let held = self.vips.held.iter().map(|held| held.until);
         held.chain(self.vips.next_seek).chain(self.next_check()).min()
-    }
-
-    /// Asks for members nobody has heard of.
-    pub(crate) fn seek_members(&mut self) {
-        if self.vips.next_seek.is_none_or(|due| due > self.now) {
-            return;
-        }
-        let unknown: BTreeSet<Ipv4Addr> = self.unknown_members().collect();
-        self.vips.next_seek = (!unknown.is_empty()).then(|| self.now.saturating_add(SEEK_EVERY));
-        for address in unknown {
-            if let Some(question) = self.arp.seek(self.now, address) {
-                self.ask_everywhere(&question);
-            }
-        }
     }
 }

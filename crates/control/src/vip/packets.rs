@@ -1,24 +1,17 @@
 //! Packets to virtual addresses that come to the controller: first ones, copies of them, and those nobody serves.
 
-use std::collections::VecDeque;
-
-use balance::central::NetworkView;
 use balance::server::{Choice, Request};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::frame::{Unreachable, flags, icmp_type, icmp_unreachable, segment, tcp_reset};
 use openflow::headers::protocol;
-use openflow::{
-    Action, BufferId, ConnectionId, DatapathId, ErrorKind, FlowMod, Headers, MacAddr, Message, PacketOut, PortNo, Xid,
-};
+use openflow::{Action, BufferId, Headers, MacAddr, Message, PacketOut, PortNo};
 
 use super::MemberState;
 use super::pools::MemberFacts;
 use super::rules::{Ends, Owner, Way};
-use super::spec::{MemberId, Protocol, Refusal, Service, ServiceId};
+use super::spec::{MemberId, Protocol, Refusal, Service};
 use super::table::{Connection, Stage};
-use crate::Event;
-use crate::compile::Entry;
 use crate::controller::{Controller, tuple_of_packet};
 use crate::network::End;
 
@@ -31,10 +24,6 @@ const AGAIN_AFTER: Time = Time::from_ms(10);
 const HELD: Time = Time::from_ms(500);
 /// Packets that wait at once.
 const HELD_MAX: usize = 4_096;
-/// Messages about connections under way on one channel that are remembered.
-const SENT_MAX: usize = 8_192;
-/// A switch that would not have the rules of a service is not asked again before.
-const UNAVAILABLE_FOR: Time = Time::from_s(5);
 /// Answers to packets nobody serves, per switch: between two, and how many may come at once.
 const ANSWER_EVERY: Time = Time::from_ms(1);
 const ANSWERS_AT_ONCE: u64 = 100;
@@ -65,40 +54,6 @@ impl Allowance {
             self.full_at = full_at;
         }
         is_allowed
-    }
-}
-
-/// Messages about connections under way on one channel, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Connecting(VecDeque<(Xid, Sent)>);
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
-    Rule(FiveTuple),
-    /// Everything before is done.
-    Barrier(FiveTuple),
-}
-
-impl Connecting {
-    fn note(&mut self, xid: Xid, sent: Sent) {
-        if self.0.len() >= SENT_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back((xid, sent));
-    }
-    /// A barrier was answered: the connection whose rules are there, if it was about one.
-    fn confirm(&mut self, xid: Xid) -> Option<FiveTuple> {
-        let position = self.0.iter().position(|(sent, _)| *sent == xid)?;
-        match self.0.drain(..=position).next_back()? {
-            (_, Sent::Barrier(tuple)) => Some(tuple),
-            (_, Sent::Rule(_)) => None,
-        }
-    }
-    fn refuse(&mut self, xid: Xid) -> Option<FiveTuple> {
-        let position = self.0.iter().position(|(sent, what)| *sent == xid && matches!(what, Sent::Rule(_)))?;
-        self.0.remove(position).map(|(_, sent)| match sent {
-            Sent::Rule(tuple) | Sent::Barrier(tuple) => tuple,
-        })
     }
 }
 
@@ -153,8 +108,11 @@ impl Controller {
 
     fn course_of(&mut self, at: End, known: &Connection, data: &[u8]) -> Course {
         let is_opening = opens(data);
-        let Some(facts) = self.vips.member(known.owner) else { return Course::Anew };
-        let (is_up, is_leaving) = (facts.state == MemberState::Up, facts.is_leaving);
+        let (is_up, is_leaving) = match self.vips.member(known.owner) {
+            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving),
+            // It left when its last rule went, and the connection goes on after all.
+            None => (self.is_plugged(known.inner.dst), true),
+        };
         match known.stage {
             Stage::Broken(_) if is_opening == Some(true) => Course::Anew,
             Stage::Broken(_) => Course::Reset,
@@ -195,19 +153,24 @@ impl Controller {
         if let Some(before) = before.filter(|before| before.has_rules() && before.edge != at.0) {
             self.delete_rules_of(&tuple, &before);
         }
-        let (owner, inner, sent, stage) = (ends.owner, ends.inner(), self.now, Stage::Sent);
-        let connection = Connection { owner, inner, edge: at.0, sent, stage, late: 0, bytes: [0; 2], carried: 0, mac };
+        let inner = ends.inner();
+        let connection = Connection::new(ends.owner, inner, at.0, mac, self.now, Stage::Sent);
         self.vips.connections.begin(tuple, connection);
         self.follow_ended();
         if keeps {
+            self.remember_member(&ends);
             self.tell_placed(&tuple, &connection);
         }
         if !self.send_rules(at.0, &ends, mac) {
             self.vips.connections.remove(&tuple);
             return self.refuse(at, data, refusal);
         }
+        self.tell_flow(&tuple, &connection);
         if let Some(path) = choice.and_then(|choice| choice.path) {
             self.pin_connection(inner, path, edge);
+        }
+        if keeps {
+            self.follow_now(&tuple);
         }
         self.send_on(at, &tuple, data);
     }
@@ -215,7 +178,9 @@ impl Controller {
     /// Who gets a new connection, and by which path. Not the client itself: a switch does not send a packet back where it came
     /// from. Not a member for which it would be the same as another connection of the client.
     fn pick(&mut self, request: &Request, service: &Service) -> Option<Choice> {
-        let Controller { vips, network, flows, load, needs, now, .. } = self;
+        self.follow_latencies();
+        let has_load = self.wants_ports();
+        let Controller { vips, network, flows, load, now, .. } = self;
         let pool = vips.pools.get_mut(&service.pool)?;
         let tuple = &request.tuple;
         let is_out = |facts: &MemberFacts| {
@@ -224,14 +189,7 @@ impl Controller {
             spec.address == tuple.src || vips.connections.is_inner_taken(&inner, tuple)
         };
         let except: Vec<MemberId> = pool.members.iter().filter(|(_, facts)| is_out(facts)).map(|(id, _)| *id).collect();
-        let view = NetworkView {
-            now: *now,
-            topology: network.topology(),
-            alive: network.alive(),
-            routes: network.routes(),
-            load: if needs.counters { load } else { &[] },
-            flows: &flows.table,
-        };
+        let view = super::view_of(*now, network, flows, if has_load { load } else { &[] });
         pool.pick(request, &except, &view)
     }
 
@@ -251,62 +209,6 @@ impl Controller {
     /// The interface of a host, if it has been seen.
     pub(super) fn interface_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
         Some(self.network.host(self.network.find_host(address)?)?.known.mac)
-    }
-
-    /// Sends both rules of a connection and a barrier; whether that could be done.
-    pub(super) fn send_rules(&mut self, datapath: DatapathId, ends: &Ends, mac: MacAddr) -> bool {
-        let entries = [self.compiler.back(ends), self.compiler.forth(ends, mac)];
-        let Some(connection) = self.connections.get(&datapath).copied() else { return false };
-        if self.is_any_taken(datapath, &entries) {
-            let error = ErrorKind::FlowModFailed(openflow::FlowModFailed::Overlap);
-            self.blame(datapath, ends.owner.service, error, "the place of its rule is taken by another controller's");
-            return false;
-        }
-        for entry in entries {
-            self.send_rule(connection, &ends.tuple, entry);
-        }
-        let xid = self.send(connection, Message::BarrierRequest);
-        self.note_sent(connection, xid, Sent::Barrier(ends.tuple));
-        true
-    }
-
-    pub(super) fn send_rule(&mut self, connection: ConnectionId, tuple: &FiveTuple, (key, wanted): Entry) {
-        let message = Message::FlowMod(FlowMod {
-            cookie: wanted.cookie,
-            idle_timeout_s: wanted.idle_timeout_s,
-            flags: crate::soft::TELLS,
-            ..FlowMod::add(key.table, key.priority.0, key.match_, wanted.instructions)
-        });
-        self.tally.flow_mods += 1;
-        let xid = self.send(connection, message);
-        self.note_sent(connection, xid, Sent::Rule(*tuple));
-    }
-
-    fn note_sent(&mut self, connection: ConnectionId, xid: Option<Xid>, sent: Sent) {
-        if let (Some(xid), Some(session)) = (xid, self.sessions.get_mut(&connection)) {
-            session.connecting.note(xid, sent);
-        }
-    }
-
-    fn is_any_taken(&self, datapath: DatapathId, entries: &[Entry]) -> bool {
-        let switch = self.network.node_of(datapath).and_then(|node| self.fabric.switches.get(&node));
-        switch.is_some_and(|switch| switch.has_foreign() && entries.iter().any(|(key, _)| switch.is_foreign(key)))
-    }
-
-    /// Deletes both rules of a connection, if its switch is there; otherwise the survey will.
-    pub(super) fn delete_rules_of(&mut self, tuple: &FiveTuple, known: &Connection) {
-        let Some(connection) = self.connections.get(&known.edge).copied() else { return };
-        let Some(ends) = self.ends_of_known(tuple, known) else { return };
-        for (key, wanted) in [self.compiler.forth(&ends, MacAddr::default()), self.compiler.back(&ends)] {
-            self.delete_rule(connection, &key, wanted.cookie);
-        }
-    }
-
-    pub(super) fn delete_rule(&mut self, connection: ConnectionId, key: &crate::install::RuleKey, cookie: u64) {
-        let delete =
-            FlowMod { cookie, cookie_mask: u64::MAX, ..FlowMod::delete_strict(key.table, key.priority.0, key.match_) };
-        self.tally.flow_mods += 1;
-        self.send(connection, Message::FlowMod(delete));
     }
 
     /// Sends a packet through the tables of its switch, when rules lead between client and member both ways.
@@ -362,49 +264,6 @@ impl Controller {
         let now = self.now;
         if self.vips.answers.entry(at.0).or_default().take(now) {
             self.packet_out(at, answer);
-        }
-    }
-
-    /// A barrier was answered; whether it was one of a connection.
-    pub(crate) fn connection_confirmed(&mut self, connection: ConnectionId, datapath: DatapathId, xid: Xid) -> bool {
-        let session = self.sessions.get_mut(&connection);
-        let Some(tuple) = session.and_then(|session| session.connecting.confirm(xid)) else { return false };
-        let is_here = |known: &&Connection| known.edge == datapath && known.stage == Stage::Sent;
-        if self.vips.connections.get(&tuple).filter(is_here).is_some() {
-            self.vips.connections.set_stage(&tuple, Stage::Standing);
-        }
-        true
-    }
-
-    /// A switch refused what was sent under a number; whether that was a rule of a connection.
-    pub(crate) fn connection_refused(
-        &mut self,
-        connection: ConnectionId,
-        at: DatapathId,
-        xid: Xid,
-        error: ErrorKind,
-    ) -> bool {
-        let session = self.sessions.get_mut(&connection);
-        let Some(tuple) = session.and_then(|session| session.connecting.refuse(xid)) else { return false };
-        if let Some(known) = self.vips.connections.get(&tuple).copied().filter(|known| known.edge == at) {
-            self.delete_rules_of(&tuple, &known);
-            self.vips.connections.remove(&tuple);
-            self.blame(at, known.owner.service, error, "the switch would not have its rule");
-        }
-        true
-    }
-
-    /// A switch would not have rules of a service: clients there are told that nobody serves, for a while.
-    fn blame(&mut self, datapath: DatapathId, service: ServiceId, error: ErrorKind, why: &str) {
-        let until = self.now.saturating_add(UNAVAILABLE_FOR);
-        let before = self.vips.unavailable.insert((service, datapath), until);
-        if before.is_none_or(|before| before <= self.now) {
-            let words = format!(
-                "virtual service {} is not available here for {} s: {why}",
-                service.0,
-                UNAVAILABLE_FOR.as_s_f64()
-            );
-            self.event(Event::Refused { datapath, error, words });
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use balance::central::NetworkView;
+use balance::central::{NetworkView, Path};
 use balance::registry::{Build, Spec};
-use balance::server::{self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv};
+use balance::server::{
+    self, Choice, Ended, Facts, Place, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds, Way,
+};
 use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Stream, Time};
 use openflow::MacAddr;
@@ -49,6 +51,7 @@ pub(super) fn picker(text: &str, seed: u64) -> Result<Box<dyn ServerBalancer>, S
 impl PoolNow {
     /// The pool as it is wanted now, and members whose numbers are those of other servers now.
     pub(super) fn follow(spec: &Pool, before: Option<PoolNow>, seed: u64) -> (PoolNow, Vec<MemberId>) {
+        let is_checked_otherwise = before.as_ref().is_some_and(|before| before.spec.monitor != spec.monitor);
         let mut pool = match before {
             Some(before) if before.spec.balancer == spec.balancer => before,
             other => PoolNow {
@@ -59,7 +62,7 @@ impl PoolNow {
                 seen: server::Pool::default(),
             },
         };
-        if pool.spec.monitor != spec.monitor {
+        if is_checked_otherwise {
             // What was found in another way does not count.
             pool.members.values_mut().for_each(|facts| facts.watch = Watch::default());
         }
@@ -127,11 +130,35 @@ impl PoolNow {
         let ids: Vec<MemberId> = at_address.map(|(id, _)| *id).collect();
         for id in &ids {
             if let Some(member) = self.seen.get_mut(*id) {
-                member.facts = facts;
+                member.facts = counted(member, facts);
                 self.balancer.reported(member);
             }
         }
         !ids.is_empty()
+    }
+
+    /// The path to a member that a connection has already.
+    pub(super) fn path_to(&mut self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> Option<Path> {
+        self.balancer.path_to(request, self.seen.get(id)?, view)
+    }
+    /// Whether anything leads from a client's switch to a member.
+    pub(super) fn is_reached(&self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> bool {
+        let place = self.seen.get(id).map(|member| member.place);
+        place.and_then(|place| Way::to(view, request.edge, place)).is_some_and(|way| way.is_open())
+    }
+
+    /// What the balancer needs.
+    pub(super) fn needs(&self) -> ServerNeeds {
+        self.balancer.needs()
+    }
+
+    /// Counters told of so many bytes of a member; `at` is `None` where they had not been refreshed.
+    pub(super) fn counted(&mut self, id: MemberId, bytes: u64, at: Option<Time>) {
+        if let Some(member) = self.seen.get_mut(id) {
+            member.facts.bytes = Some(bytes);
+            member.facts.bytes_at = at.or(member.facts.bytes_at);
+            self.balancer.counted(member);
+        }
     }
 
     /// Facts that have become too old do not count any more.
@@ -141,7 +168,7 @@ impl PoolNow {
             self.seen.members().iter().filter(|member| is_old(member)).map(|member| member.id).collect();
         for id in old {
             if let Some(member) = self.seen.get_mut(id) {
-                member.facts = Facts::default();
+                member.facts = counted(member, Facts::default());
                 self.balancer.reported(member);
             }
         }
@@ -155,6 +182,11 @@ impl PoolNow {
     pub(super) fn ended(&mut self, request: &Request, ended: &Ended) {
         self.balancer.ended(request, ended);
     }
+}
+
+/// What is reported of a member, with what counters have told of it.
+fn counted(member: &server::Member, reported: Facts) -> Facts {
+    Facts { bytes: member.facts.bytes, bytes_at: member.facts.bytes_at, ..reported }
 }
 
 #[cfg(test)]

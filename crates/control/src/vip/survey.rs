@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use net::FiveTuple;
-use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
+use net::{FiveTuple, Time};
+use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
 use std::cmp::Reverse;
 
 use super::MemberState;
@@ -19,13 +19,15 @@ use crate::install::RuleKey;
 
 impl Controller {
     /// A switch was surveyed: rules of connections are left to it, and taken out of what it was found with. Those that are
-    /// right are taken up again; the others are deleted. Connections that should be there and are not are over.
+    /// right are taken up again; the others are deleted. Connections that should be there and are not are over. The others are
+    /// to be looked after ([`Controller::mend_connections`]) when it is known what else there is; whether they lack the
+    /// rule of answers.
     pub(crate) fn survey_connections(
         &mut self,
         connection: ConnectionId,
         datapath: DatapathId,
         rules: &mut Vec<FlowStats>,
-    ) {
+    ) -> Vec<(FiveTuple, bool)> {
         let cookie = self.compiler.cookie(Purpose::Connect);
         let found: Vec<FlowStats> = rules.extract_if(.., |rule| rule.cookie & PURPOSE_MASK == cookie).collect();
         let (mut forth, mut back) = (BTreeSet::new(), BTreeSet::new());
@@ -41,16 +43,19 @@ impl Controller {
             }
         }
         let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
-        for tuple in here {
-            if !forth.contains(&tuple) {
-                let now = self.now;
-                self.vips.connections.set_stage(&tuple, Stage::Over(now));
-            } else {
-                if !back.contains(&tuple) {
-                    self.send_back(connection, &tuple);
-                }
-                self.follow_interface(&tuple);
+        let (standing, gone): (Vec<FiveTuple>, Vec<FiveTuple>) =
+            here.into_iter().partition(|tuple| forth.contains(tuple));
+        gone.iter().for_each(|tuple| self.vips.connections.set_stage(tuple, Stage::Over(self.now)));
+        standing.into_iter().map(|tuple| (tuple, !back.contains(&tuple))).collect()
+    }
+
+    /// Sends what connections that were found on a switch lack.
+    pub(crate) fn mend_connections(&mut self, connection: ConnectionId, found: Vec<(FiveTuple, bool)>) {
+        for (tuple, lacks_back) in found {
+            if lacks_back {
+                self.send_back(connection, &tuple);
             }
+            self.follow_interface(&tuple);
         }
     }
 
@@ -72,9 +77,7 @@ impl Controller {
             }
             self.remember_member(&ends);
             let mac = written_mac(&rule.instructions).unwrap_or_default();
-            let (inner, edge, stage) = (ends.inner(), datapath, Stage::Standing);
-            let connection =
-                Connection { owner, inner, edge, sent: now, stage, late: 0, bytes: [0; 2], carried: 0, mac };
+            let connection = Connection::new(owner, ends.inner(), datapath, mac, now, Stage::Standing);
             self.vips.connections.begin(tuple, connection);
             self.tell_placed(&tuple, &connection);
         }
@@ -112,7 +115,7 @@ impl Controller {
     }
 
     /// A member that is not wanted any more has a connection: it keeps it.
-    fn remember_member(&mut self, ends: &Ends) {
+    pub(super) fn remember_member(&mut self, ends: &Ends) {
         let Owner { service, member } = ends.owner;
         let Some(service) = self.vips.services.get(&service) else { return };
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
@@ -134,10 +137,14 @@ impl Controller {
         let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
         let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
         let Some((tuple, known)) = known else {
-            self.vips.connections.add_bytes(found.owner, found.way.is_back(), removed.bytes);
+            let connections = &mut self.vips.connections;
+            connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_back(), removed.bytes);
             return true;
         };
         self.vips.connections.counter_gone(&tuple, found.way.is_back(), removed.bytes);
+        if self.is_of_before(&known, removed) {
+            return true;
+        }
         match (known.has_rules(), found.way) {
             (true, Way::Forth) => {
                 let now = self.now;
@@ -155,15 +162,29 @@ impl Controller {
         true
     }
 
+    /// Whether a rule that went is one that stood before those that were sent last: these follow it, or replaced it.
+    fn is_of_before(&self, known: &Connection, removed: &FlowRemoved) -> bool {
+        let idle_timeout = Time::from_s(u64::from(removed.idle_timeout_s));
+        let is_too_soon = self.now < known.sent.saturating_add(idle_timeout);
+        let is_ours = known.barrier.is_some(); // Not found by a survey: those may go at any time.
+        is_ours && (known.stage == Stage::Sent || (is_too_soon && removed.reason == RemovedReason::IdleTimeout))
+    }
+
     /// Sends the rule of a connection's answers again.
     fn send_back(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
-        let known = self.vips.connections.get(tuple);
-        if let Some(ends) = known.and_then(|known| self.ends_of_known(tuple, known)) {
-            self.send_rule(connection, tuple, self.compiler.back(&ends));
+        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+        let Some(ends) = self.ends_of_known(tuple, &known) else { return };
+        let back = self.compiler.back(&ends);
+        if self.is_any_taken(known.edge, std::slice::from_ref(&back)) {
+            // What the client sends could not be answered: it is told instead.
+            self.delete_rules_of(tuple, &known);
+            self.vips.connections.remove(tuple);
+            return self.note_taken(known.edge, known.owner.service);
         }
+        self.send_rule(connection, tuple, back);
     }
 }
 
-fn key_of(rule: &FlowStats) -> RuleKey {
+pub(super) fn key_of(rule: &FlowStats) -> RuleKey {
     RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
 }

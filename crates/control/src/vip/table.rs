@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use net::{FiveTuple, Time};
-use openflow::{DatapathId, MacAddr};
+use openflow::{DatapathId, MacAddr, Xid};
 
 use super::rules::Owner;
+
+/// Rules remembered whose connections are not known any more. Where there are more, their bytes may count twice.
+const LEFT_MAX: usize = 16_384;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,10 +34,14 @@ pub(crate) struct Connection {
     /// When rules were sent last.
     pub(crate) sent: Time,
     pub(crate) stage: Stage,
+    /// The barrier that was sent after its rules last; once it is answered, they are there.
+    pub(crate) barrier: Option<Xid>,
     /// Packets sent on to the tables since its rules were confirmed.
     pub(crate) late: u8,
-    /// Bytes of its rules at the last poll: forth, back.
+    /// Bytes of its rules as counted last: forth, back.
     pub(crate) bytes: [u64; 2],
+    /// Age of its rules then, ns.
+    ages_ns: [u64; 2],
     /// Bytes in all, both ways together.
     pub(crate) carried: u64,
     /// The member's interface, as its rules have it.
@@ -42,6 +49,24 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// One that has carried nothing yet; its rules are sent, or found (`stage`), now.
+    pub(crate) fn new(
+        owner: Owner,
+        inner: FiveTuple,
+        edge: DatapathId,
+        mac: MacAddr,
+        sent: Time,
+        stage: Stage,
+    ) -> Self {
+        let (bytes, ages_ns) = ([0; 2], [0; 2]);
+        Connection { owner, inner, edge, sent, stage, barrier: None, late: 0, bytes, ages_ns, carried: 0, mac }
+    }
+
+    /// What the rule of one of its ways matches.
+    fn rule_tuple(&self, tuple: &FiveTuple, is_back: bool) -> FiveTuple {
+        if is_back { self.inner.reverse() } else { *tuple }
+    }
+
     /// Whether there are rules of it, or will be.
     pub(crate) fn has_rules(&self) -> bool {
         matches!(self.stage, Stage::Sent | Stage::Standing)
@@ -79,6 +104,9 @@ pub(crate) struct Connections {
     /// Those that are over or broken, oldest first; some may live again.
     over: VecDeque<(Time, FiveTuple)>,
     counts: BTreeMap<Owner, Counts>,
+    /// Bytes that have been counted by rules whose connections are not known any more, or have moved, by switch and what
+    /// the rule matches: when such a rule goes it tells of all of its bytes.
+    left: BTreeMap<(DatapathId, FiveTuple, bool), u64>,
     /// Those that have lost their rules since this was last asked for.
     ended: Vec<(FiveTuple, Connection)>,
     max: usize,
@@ -89,8 +117,8 @@ impl Connections {
     /// At most `max` at once; those that are over are remembered for `memory`.
     pub(crate) fn new(max: usize, memory: Time) -> Connections {
         let (by_tuple, by_inner, counts) = Default::default();
-        let (over, ended) = Default::default();
-        Connections { by_tuple, by_inner, over, counts, ended, max, memory }
+        let (over, left, ended) = Default::default();
+        Connections { by_tuple, by_inner, over, counts, left, ended, max, memory }
     }
 
     pub(crate) fn get(&self, tuple: &FiveTuple) -> Option<&Connection> {
@@ -143,17 +171,36 @@ impl Connections {
     }
 
     /// A connection begins, or goes on with another member or at another switch.
-    pub(crate) fn begin(&mut self, tuple: FiveTuple, connection: Connection) {
+    pub(crate) fn begin(&mut self, tuple: FiveTuple, mut connection: Connection) {
         let before = self.remove(&tuple);
         let is_same = before.is_some_and(|before| before.owner == connection.owner);
         if let Some(other) = self.find_inner(&connection.inner) {
             self.remove(&other);
+        }
+        for is_back in [false, true] {
+            // A rule that is sent again goes on counting, if it was still there.
+            let counted = self.left.remove(&(connection.edge, connection.rule_tuple(&tuple, is_back), is_back));
+            connection.bytes[usize::from(is_back)] = counted.filter(|_| is_same).unwrap_or(0);
         }
         self.by_inner.insert(connection.inner, tuple);
         let counts = self.counts.entry(connection.owner).or_default();
         counts.connections += 1;
         counts.connections_total += u64::from(!is_same);
         self.by_tuple.insert(tuple, connection);
+    }
+
+    /// Rules of one were sent, with a barrier after them.
+    pub(crate) fn sent(&mut self, tuple: &FiveTuple, now: Time, barrier: Option<Xid>) {
+        self.edit(tuple, |connection| (connection.sent, connection.barrier) = (now, barrier));
+        self.set_stage(tuple, Stage::Sent);
+    }
+    /// A barrier was answered: the rules sent before it are there, unless others were sent since.
+    pub(crate) fn confirmed(&mut self, tuple: &FiveTuple, edge: DatapathId, barrier: Xid) {
+        let is_meant =
+            |known: &&Connection| (known.edge, known.stage, known.barrier) == (edge, Stage::Sent, Some(barrier));
+        if self.get(tuple).filter(is_meant).is_some() {
+            self.set_stage(tuple, Stage::Standing);
+        }
     }
 
     /// Changes one without changing its stage.
@@ -193,13 +240,32 @@ impl Connections {
         let owner = connection.owner;
         self.add_bytes(owner, is_back, more);
     }
+    /// Counters of a rule, and its age: whether they had been refreshed since they were read last.
+    pub(crate) fn read(&mut self, tuple: &FiveTuple, is_back: bool, bytes: u64, age_ns: u64) -> bool {
+        let Some(connection) = self.by_tuple.get_mut(tuple) else { return false };
+        let before = std::mem::replace(&mut connection.ages_ns[usize::from(is_back)], age_ns);
+        self.counted(tuple, is_back, bytes);
+        before != age_ns
+    }
     /// A rule is gone, or begins anew: its counters begin at zero.
     pub(crate) fn counter_gone(&mut self, tuple: &FiveTuple, is_back: bool, bytes: u64) {
         self.counted(tuple, is_back, bytes);
         self.edit(tuple, |connection| connection.bytes[usize::from(is_back)] = 0);
     }
-    /// Bytes of a connection that is not known any more.
-    pub(crate) fn add_bytes(&mut self, owner: Owner, is_back: bool, bytes: u64) {
+    /// A rule is gone whose connection is not known any more, or is elsewhere: `rule` is what it matched.
+    pub(crate) fn stray_gone(&mut self, at: DatapathId, rule: FiveTuple, owner: Owner, is_back: bool, bytes: u64) {
+        let counted = self.left.remove(&(at, rule, is_back)).unwrap_or(0);
+        self.add_bytes(owner, is_back, bytes.saturating_sub(counted));
+    }
+    fn leave(&mut self, tuple: &FiveTuple, connection: &Connection) {
+        if self.left.len() >= LEFT_MAX {
+            self.left.clear();
+        }
+        for (is_back, bytes) in [false, true].into_iter().zip(connection.bytes).filter(|(_, bytes)| *bytes > 0) {
+            self.left.insert((connection.edge, connection.rule_tuple(tuple, is_back), is_back), bytes);
+        }
+    }
+    fn add_bytes(&mut self, owner: Owner, is_back: bool, bytes: u64) {
         let Some(counts) = self.counts.get_mut(&owner) else { return };
         match is_back {
             false => counts.bytes_in += bytes,
@@ -209,6 +275,7 @@ impl Connections {
 
     pub(crate) fn remove(&mut self, tuple: &FiveTuple) -> Option<Connection> {
         let connection = self.by_tuple.remove(tuple)?;
+        self.leave(tuple, &connection);
         if self.by_inner.get(&connection.inner) == Some(tuple) {
             self.by_inner.remove(&connection.inner);
         }
@@ -250,18 +317,7 @@ mod tests {
     }
     fn connection(port: u16, inner_port: u16) -> Connection {
         let inner = FiveTuple { dst: Ipv4Addr::new(10, 0, 0, 2), src_port: inner_port, ..tuple(port) };
-        let (edge, sent) = (DatapathId(1), Time::ZERO);
-        Connection {
-            owner: OWNER,
-            inner,
-            edge,
-            sent,
-            stage: Stage::Sent,
-            late: 0,
-            bytes: [0; 2],
-            carried: 0,
-            mac: MacAddr::default(),
-        }
+        Connection::new(OWNER, inner, DatapathId(1), MacAddr::default(), Time::ZERO, Stage::Sent)
     }
     fn now(connections: &Connections) -> u64 {
         connections.counts()[&OWNER].connections
@@ -319,5 +375,16 @@ mod tests {
         table.counted(&tuple(1), false, 30);
         let counts = table.counts()[&OWNER];
         assert_eq!((counts.bytes_in, counts.bytes_out), (200, 1000));
+        // Its rules are sent again, where they still count; then it is at another switch, and the old ones go.
+        table.begin(tuple(1), connection(1, 1));
+        table.counted(&tuple(1), true, 1500);
+        table.begin(tuple(1), Connection { edge: DatapathId(2), ..connection(1, 1) });
+        table.counted(&tuple(1), true, 7);
+        let back = connection(1, 1).inner.reverse();
+        table.stray_gone(DatapathId(1), back, OWNER, true, 1600);
+        table.stray_gone(DatapathId(1), tuple(1), OWNER, false, 31);
+        let counts = table.counts()[&OWNER];
+        assert_eq!((counts.bytes_in, counts.bytes_out), (201, 1607));
+        assert_eq!((counts.connections, counts.connections_total), (1, 1));
     }
 }

@@ -618,12 +618,17 @@ fn make_switch(topology: &Topology, node: NodeIx, limits: (u32, u32)) -> Switch 
 }
 
 /// A switch that may lack one of its ports.
-pub fn make_switch_without(
+pub fn make_switch_without(topology: &Topology, node: NodeIx, limits: (u32, u32), without: Option<PortNo>) -> Switch {
+    Switch::new(switch_config(topology, node, limits, without))
+}
+
+/// How a switch of a topology is made.
+pub fn switch_config(
     topology: &Topology,
     node: NodeIx,
     (max_entries, max_groups): (u32, u32),
     without: Option<PortNo>,
-) -> Switch {
+) -> switch::Config {
     let datapath = DatapathId(address::datapath_of(node));
     let port = |number: usize| PortDesc {
         port: PortNo(number as u32 + 1),
@@ -633,7 +638,7 @@ pub fn make_switch_without(
         is_link_down: false,
         speed_kbps: 10_000_000,
     };
-    Switch::new(switch::Config {
+    switch::Config {
         datapath,
         ports: (0..topology.out_links(node).len()).map(port).filter(|port| Some(port.port) != without).collect(),
         tables: 4,
@@ -644,5 +649,5 @@ pub fn make_switch_without(
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
         description: Description::default(),
-    })
+    }
 }

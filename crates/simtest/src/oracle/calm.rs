@@ -5,6 +5,8 @@ use openflow::{
     FlowStats, Instructions, MacAddr, Masked, Message, MultipartReply, PacketIn, TableId, frame, headers::ether,
 };
 
+use super::trials::Stage;
+use crate::draw_services::CHECKER;
 use crate::hosts::headers_of;
 use crate::plan::Plan;
 use crate::report::Oracle;
@@ -20,6 +22,8 @@ pub(crate) struct Calm {
     quiet_since: Option<Time>,
     /// How long it has to stay so.
     quiet_for: Time,
+    /// Trials of virtual services, which come first.
+    pub(crate) trials: Stage,
     pub(crate) is_over: bool,
 }
 
@@ -28,16 +32,25 @@ impl Calm {
         let control = &plan.control;
         let slowest = control.poll_interval.max(control.discovery_interval).max(control.echo_interval);
         // Longer than the longest period that is drawn for a balancer.
-        Calm { quiet_since: None, quiet_for: slowest * 2 + Time::from_ms(2_500), is_over: false }
+        Calm {
+            quiet_since: None,
+            quiet_for: slowest * 2 + Time::from_ms(2_500),
+            trials: Stage::Waiting,
+            is_over: false,
+        }
     }
 }
 
 impl World {
     pub(crate) fn check_calm(&mut self) {
         let deadline = self.calm_deadline();
-        let wrong = if self.now > self.disturbed { self.what_is_wrong() } else { None };
+        let is_undisturbed = self.now > self.disturbed.max(self.virtuals.disturbed);
+        let wrong = if is_undisturbed { self.what_is_wrong() } else { None };
+        if is_undisturbed && wrong.is_none() && !self.have_trials_ended() {
+            return;
+        }
         match (self.oracles.calm.quiet_since, wrong) {
-            (None, None) if self.now > self.disturbed => {
+            (None, None) if is_undisturbed => {
                 self.report.calm_after = self.now.saturating_sub(self.plan.calm_at);
                 self.oracles.calm.quiet_since = Some(self.now);
             }
@@ -53,7 +66,7 @@ impl World {
 
     /// From when on everything has to be right, and quiet.
     fn calm_deadline(&self) -> Time {
-        self.disturbed.max(self.plan.calm_at) + self.bounds.tidy
+        self.disturbed.max(self.virtuals.disturbed).max(self.plan.calm_at) + self.bounds.tidy
     }
 
     fn what_is_wrong(&mut self) -> Option<(Oracle, String)> {
@@ -64,7 +77,11 @@ impl World {
         if let Some(words) = self.wrong_topology() {
             return Some((Oracle::Topology, words));
         }
+        if let Some(words) = self.wrong_services() {
+            return Some((Oracle::Virtual, words));
+        }
         let wrong = (0..self.switches.len()).find_map(|switch| self.wrong_rules(switch));
+        let wrong = wrong.or_else(|| self.left_of_services());
         wrong.or_else(|| self.wrong_counters()).map(|words| (Oracle::Installed, words))
     }
 
@@ -125,8 +142,10 @@ impl World {
         let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
         let there: Vec<FlowStats> = state.switch.entries().into_iter().filter(is_ours).map(bare).collect();
         let controller = self.controller.as_ref()?;
-        // Rules that count are left to the switch.
-        let is_left = |entry: &FlowStats| controller.is_counting_rule(datapath_of(switch), entry);
+        // Rules that count are left to the switch, and so are those of connections.
+        let is_left = |entry: &FlowStats| {
+            controller.is_counting_rule(datapath_of(switch), entry) || controller.is_connection_rule(entry)
+        };
         let there: Vec<FlowStats> = there.into_iter().filter(|entry| !is_left(entry)).collect();
         let wanted = controller.desired_entries(datapath_of(switch));
         let extra = there.iter().find(|entry| !wanted.contains(entry));
@@ -162,8 +181,11 @@ impl World {
         if self.oracles.calm.quiet_since.is_none() {
             return;
         }
-        let is_small_talk =
-            |data: &[u8]| frame::parse(data).is_ok_and(|headers| matches!(headers.eth_type, ether::LLDP | ether::ARP));
+        let is_small = |headers: openflow::Headers| {
+            let is_check = headers.ipv4_src == CHECKER || headers.ipv4_dst == CHECKER;
+            is_check || matches!(headers.eth_type, ether::LLDP | ether::ARP)
+        };
+        let is_small_talk = |data: &[u8]| frame::parse(data).is_ok_and(is_small);
         let is_expected = match message {
             Message::EchoRequest(_) | Message::EchoReply(_) | Message::MultipartRequest(_) => true,
             Message::MultipartReply { reply, .. } => !matches!(reply, MultipartReply::Other { .. }),

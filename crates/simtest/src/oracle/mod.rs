@@ -4,9 +4,11 @@ mod calm;
 mod delivery;
 pub(crate) mod foreign;
 mod loss;
+mod members;
 mod messages;
 mod service;
 mod topology;
+mod trials;
 
 use net::Time;
 
@@ -41,6 +43,8 @@ impl World {
     pub(crate) fn check(&mut self) {
         self.check_foreign();
         self.check_counters();
+        self.check_clients();
+        self.check_deleted();
         if self.now > self.disturbed {
             self.check_service();
             self.check_questions();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use control::Event;
+use control::vip::MemberState;
 use openflow::{DatapathId, PortNo};
 
 use crate::plan::End;
@@ -26,6 +27,9 @@ impl World {
         match event {
             Event::LinkUp { from, to } => drop(self.oracles.topology.0.insert((*from, *to))),
             Event::LinkDown { from, to } => drop(self.oracles.topology.0.remove(&(*from, *to))),
+            Event::Member { address, state, .. } if *state != MemberState::Up => {
+                self.virtuals.not_up.insert(*address, self.now);
+            }
             _ => {}
         }
     }

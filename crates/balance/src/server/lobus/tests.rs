@@ -135,3 +135,12 @@ fn a_path_given_by_somebody_else_counts_once_however_often_it_is_told() {
     assert!(next() != first, "the other way is empty");
     assert_eq!(next(), first, "one on each");
 }
+
+#[test]
+fn a_reported_time_that_has_become_too_old_is_forgotten() {
+    let mut bench = two_servers("lobus", &[(0, 1, 100, 1), (0, 2, 100, 1)]);
+    bench.report(1, |facts| facts.response = Some(Time::from_ms(500)));
+    assert_eq!(alone(&mut bench, 0), 2, "500 ms against 10");
+    bench.report(1, |facts| facts.response = None);
+    assert_eq!(alone(&mut bench, 0), 1, "10 ms each");
+}

@@ -1,7 +1,7 @@
 //! Balancers that choose the server first and then a path to it: all but the joint ones.
 
 use super::path::PathPicker;
-use crate::central::NetworkView;
+use crate::central::{NetworkView, Path};
 use crate::params::Params;
 use crate::server::{Choice, Ended, Member, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
@@ -20,8 +20,11 @@ pub trait Picker: Send {
     /// A connection ended.
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// New facts about a member.
+    /// A member has reported, or its report has become too old.
     fn reported(&mut self, _member: &Member) {}
+
+    /// Counters of a member's rules were read.
+    fn counted(&mut self, _member: &Member) {}
 
     /// Another set of members, weights, or readiness.
     fn pool_changed(&mut self, _pool: &Pool) {}
@@ -62,6 +65,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
         Some(choice)
     }
 
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        self.path.pick(request, member, view)
+    }
+
     fn placed(&mut self, request: &Request, choice: &Choice) {
         self.picker.placed(request, choice);
     }
@@ -72,6 +79,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
 
     fn reported(&mut self, member: &Member) {
         self.picker.reported(member);
+    }
+
+    fn counted(&mut self, member: &Member) {
+        self.picker.counted(member);
     }
 
     fn pool_changed(&mut self, pool: &Pool) {

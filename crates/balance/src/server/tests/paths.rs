@@ -57,6 +57,8 @@ fn path(spec: &str, cables: &[Cable]) -> (World, Option<Vec<LinkIx>>) {
     let request = bench.request();
     let choice = bench.pick_for(&request);
     assert!(choice.as_ref().is_none_or(|choice| choice.member == MemberId(1)));
+    let again = bench.balancer.path_to(&request, &bench.pool.members()[0], &bench.world.view());
+    assert_eq!(again, choice.as_ref().and_then(|choice| choice.path.clone()), "one that goes on gets the same");
     (bench.world, choice.map(|choice| choice.path.expect("it was asked for").to_vec()))
 }
 
@@ -111,6 +113,11 @@ proptest! {
             let mut bench = Bench::on(spec, world, pool);
             let request = bench.request();
             let choice = bench.pick_for(&request);
+            if let Some(choice) = &choice {
+                let member = bench.pool.get(choice.member).expect("a member");
+                let again = bench.balancer.path_to(&request, member, &bench.world.view());
+                prop_assert_eq!(&again, &choice.path);
+            }
             let world = &bench.world;
             let score = |path: &[LinkIx], member: u32| match spec {
                 "sl-ps" => (paths::delay(&world.topology, path).as_ps(), path.len(), member),
