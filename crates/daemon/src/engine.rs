@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
-use control::{Controller, Event, Output};
+use control::{Controller, Event, Output, vip};
 use openflow::wire;
 use openflow::{
     BadRequest, ConnectionId, DatapathId, Envelope, ErrorKind, FromController, Message, PortNo, ToController,
@@ -251,6 +251,16 @@ impl Engine {
         self.orders.reported(&report);
         self.controller.report(self.clock.now(), report);
         self.drain();
+    }
+
+    /// Wants these virtual services, and no others.
+    ///
+    /// # Errors
+    /// What cannot be; nothing has changed then.
+    pub(crate) fn set_services(&mut self, services: vip::Services) -> Result<(), vip::ServicesError> {
+        self.controller.set_services(self.clock.now(), services)?;
+        self.drain();
+        Ok(())
     }
 
     /// Lets another balancer decide from now on.

@@ -20,10 +20,12 @@ pub mod logs;
 mod metrics;
 mod orders;
 mod server;
+mod services;
 pub mod settings;
 mod state;
 pub mod tls;
 
 pub use server::{Daemon, StartError};
+pub use services::{Defined, StoreError};
 pub use settings::Settings;
 pub use state::StateError;

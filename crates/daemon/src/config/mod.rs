@@ -1,5 +1,7 @@
 //! Configuration files.
 
+mod services;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use crate::settings::{LogFormat, Settings, Tls};
 
 const TOP: &[&str] = &[
     "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
+    "services", "pools",
 ];
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
@@ -58,6 +61,8 @@ fn known(section: &str) -> Option<Vec<&'static str>> {
         "link" => LINK,
         "host" => HOST,
         "log" => LOG,
+        // Names users choose.
+        "services" | "pools" => return None,
         _ => &[],
     };
     Some(keys.to_vec())
@@ -103,6 +108,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
+    services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
     let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));

@@ -2,10 +2,15 @@
 
 mod agents;
 mod api;
+mod body;
+mod members;
 mod model;
 mod page;
+mod pools;
 mod problem;
+mod services;
 mod stream;
+mod vips;
 
 use axum::Router;
 use axum::extract::State;
@@ -36,6 +41,7 @@ const BODY_BYTES: usize = 64 << 10;
     tags(
         (name = "network", description = "What was found"),
         (name = "traffic", description = "Where it goes"),
+        (name = "services", description = "Virtual addresses and who serves them"),
         (name = "balancer", description = "Who decides where it goes"),
         (name = "operation", description = "How the controller does")
     )
@@ -54,6 +60,13 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(api::statistics))
         .routes(routes!(api::balancer, api::set_balancer))
         .routes(routes!(api::balancers))
+        .routes(routes!(services::services, services::make_service))
+        .routes(routes!(services::service, services::put_service, services::patch_service, services::delete_service))
+        .routes(routes!(pools::pools, pools::make_pool))
+        .routes(routes!(pools::pool, pools::put_pool, pools::patch_pool, pools::delete_pool))
+        .routes(routes!(members::members, members::make_member))
+        .routes(routes!(members::member, members::put_member, members::patch_member, members::delete_member))
+        .routes(routes!(api::server_balancers))
         .routes(routes!(stream::events))
         .routes(routes!(agents::standing_orders))
         .routes(routes!(agents::reports))
