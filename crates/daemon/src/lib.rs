@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod balancer;
 mod channel;
 mod clock;

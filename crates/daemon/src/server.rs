@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use crate::access::Tokens;
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::Happening;
@@ -89,6 +90,8 @@ pub(crate) struct Handle {
     pub(crate) metrics: Arc<Metrics>,
     /// What is wanted of virtual services.
     pub(crate) services: Arc<Keeper>,
+    /// Who may do what.
+    pub(crate) tokens: Arc<Tokens>,
 }
 
 impl Handle {
@@ -119,7 +122,8 @@ impl Daemon {
         // Before any switch connects: rules of connections of an earlier life would be removed.
         let services = Arc::new(wanted_services(settings, &mut engine)?);
         let (jobs, to_do) = mpsc::channel(JOBS);
-        let handle = Handle { jobs, events: engine.events(), metrics, services };
+        let tokens = Arc::new(settings.tokens.clone());
+        let handle = Handle { jobs, events: engine.events(), metrics, services, tokens };
 
         let switches = runtime()?;
         let listener = open(&switches, "switches", settings.listen)?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use balance::Spec;
 use net::Time;
 
+use crate::access::Tokens;
 use crate::services::Defined;
 
 /// Everything a daemon is told when it starts.
@@ -21,6 +22,8 @@ pub struct Settings {
     pub control: control::Config,
     /// Where the HTTP interface listens; `None` for none.
     pub http: Option<SocketAddr>,
+    /// Who may do what over HTTP; if there are none, this machine everything, and others look.
+    pub tokens: Tokens,
     /// File in which hosts that were learnt are remembered; virtual services are in another one beside it, with `.services`
     /// at the end of its name. `None` for nowhere: what the API is told then is forgotten when the daemon ends.
     pub state: Option<PathBuf>,
@@ -116,6 +119,7 @@ impl Default for Settings {
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config { spread: control::Spread::Auto, ..control::Config::default() },
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            tokens: Tokens::default(),
             state: None,
             services: Defined::default(),
             limits: Limits::default(),

@@ -111,6 +111,11 @@ fn every_answer_is_as_the_document_says() {
     let pool = r#"{"members": [{"name": "a", "address": "10.0.0.1"}]}"#;
     assert_eq!(request(http, "PUT", "/v1/pools/web", Some(pool)).0, 201);
     assert_eq!(request(http, "PUT", "/v1/services/web", Some(service)).0, 201);
+    let facts = r#"{"cpu": 0.5, "connections": 3, "probes": [{"to": "10.0.0.2", "rate_bps": 1000}]}"#;
+    assert_eq!(
+        request(http, "POST", "/v1/agents/10.0.0.1/facts", Some(facts)),
+        (200, r#"{"is_member":true}"#.to_owned())
+    );
     let mut checked = 0;
     for (path, item) in document["paths"].as_object().expect("paths") {
         if item["get"].is_null() {
@@ -132,7 +137,7 @@ fn every_answer_is_as_the_document_says() {
         assert!(found.is_empty(), "{found:#?}");
         checked += 1;
     }
-    assert_eq!(checked, 18);
+    assert_eq!(checked, 19);
     assert_eq!(get(http, "/v1/switches").as_array().map(Vec::len), Some(20));
     assert_eq!(get(http, "/v1/hosts").as_array().map(Vec::len), Some(16));
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));

@@ -13,15 +13,17 @@ use net::section::Section;
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
+use crate::access::Tokens;
 use crate::balancer;
 use crate::settings::{LogFormat, Settings, Tls};
 
 const TOP: &[&str] = &[
     "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
-    "services", "pools",
+    "services", "pools", "api",
 ];
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
+const API: &[&str] = &["tokens"];
 const LOG: &[&str] = &["format", "filter"];
 const CONTROL: &[&str] = &[
     "echo_interval",
@@ -55,6 +57,7 @@ fn known(section: &str) -> Option<Vec<&'static str>> {
         "" => TOP,
         "tls" => TLS,
         "http" => HTTP,
+        "api" => API,
         "control" => CONTROL,
         "limits" => LIMITS,
         "links" => LINKS,
@@ -98,6 +101,10 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     match http.text("listen")? {
         Some("off") => settings.http = None,
         _ => settings.http = address(&http, "listen")?.or(settings.http),
+    }
+    let api = top.section("api")?;
+    if let Some(file) = api.text("tokens")? {
+        settings.tokens = Tokens::load(&folder.join(file)).map_err(|error| api.error("tokens", error.to_string()))?;
     }
     let log = top.section("log")?;
     if let Some(form) = log.choice("format", &["text", "json"])? {

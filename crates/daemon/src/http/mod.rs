@@ -3,6 +3,9 @@
 mod agents;
 mod api;
 mod body;
+mod describe;
+mod floodlight;
+mod guard;
 mod members;
 mod model;
 mod page;
@@ -12,16 +15,20 @@ mod services;
 mod stream;
 mod vips;
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse};
-use axum::routing::get;
+use axum::routing::{any, get};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+pub(crate) use agents::ServerFacts;
 
 use crate::server::Handle;
 use problem::Problem;
@@ -48,7 +55,14 @@ const BODY_BYTES: usize = 64 << 10;
 )]
 struct Document;
 
+/// The API, and its document.
 fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
+    let (api, mut document) = paths();
+    describe::complete(&mut document);
+    (api, document)
+}
+
+fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(api::switches))
         .routes(routes!(api::switch))
@@ -70,6 +84,8 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(stream::events))
         .routes(routes!(agents::standing_orders))
         .routes(routes!(agents::reports))
+        .routes(routes!(agents::facts))
+        .routes(routes!(agents::agents))
         .split_for_parts()
 }
 
@@ -85,11 +101,15 @@ fn app(handle: Handle) -> Router {
     let (api, _) = router();
     let document = openapi();
     api.route("/v1/openapi.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document) }))
+        .route("/quantum/v1.0", any(floodlight::answer))
+        .route("/quantum/v1.0/{*rest}", any(floodlight::answer))
+        .route("/wm/{*rest}", any(floodlight::answer))
         .route("/metrics", get(metrics))
         .route("/", get(home))
         .fallback(|| async { Problem::not_found("there is no such path; GET /v1/openapi.json lists them") })
         .method_not_allowed_fallback(|| async { Problem::method() })
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES))
+        .layer(axum::middleware::from_fn_with_state(handle.clone(), guard::guard))
         .with_state(handle)
 }
 
@@ -100,14 +120,15 @@ async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Prob
 }
 
 async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
+    let served = vips::Overview::of(&handle).await?.into();
     let snapshot = handle.ask(|engine| page::Snapshot::of(engine)).await?;
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot))))
+    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot, &served))))
 }
 
 /// Answers requests until it is told to stop.
 pub(crate) async fn serve(handle: Handle, listener: TcpListener, stop: oneshot::Receiver<()>) {
-    let app = app(handle);
+    let app = app(handle).into_make_service_with_connect_info::<SocketAddr>();
     tokio::select! {
         _ = stop => {}
         served = async { axum::serve(listener, app).await } => {

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 use crate::server::Handle;
-use crate::services::{Desired, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal};
+use crate::services::{Desired, Floodlight, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal};
 use crate::services::{Established, Mac, NamedMember};
 
 /// Connections of a service or member.
@@ -142,6 +142,11 @@ impl Overview {
         let now = handle.ask(|engine| engine.controller.services()).await?;
         let now = now.into_iter().map(|service| (service.service.id.0, service)).collect();
         Ok(Overview { desired: desired.clone(), now })
+    }
+
+    /// What Floodlight's calls told.
+    pub(crate) fn floodlight(&self) -> &Floodlight {
+        &self.desired.floodlight
     }
 
     pub(crate) fn services(&self) -> Vec<Service> {

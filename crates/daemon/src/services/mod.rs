@@ -6,11 +6,13 @@
 
 mod check;
 mod fault;
+pub(crate) mod floodlight;
 mod keeper;
 mod spec;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use control::vip::{self, MEMBER_MAX, MemberId, PoolId, ServiceId};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,7 @@ use utoipa::ToSchema;
 
 pub(crate) use check::Focus;
 pub(crate) use fault::{Fault, read};
+pub(crate) use floodlight::Floodlight;
 pub(crate) use keeper::{Keeper, Refused};
 pub(crate) use spec::{
     Established, Mac, MemberSpec, MonitorSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec,
@@ -82,6 +85,9 @@ pub(crate) struct Pool {
 pub(crate) struct Desired {
     pub(crate) services: BTreeMap<Name, Service>,
     pub(crate) pools: BTreeMap<Name, Pool>,
+    /// As Floodlight's calls told it; what it comes to is among the services and pools.
+    #[serde(default)]
+    pub(crate) floodlight: Floodlight,
     /// The numbers given out last: others are used before one is used again.
     last: Numbers,
 }
@@ -213,6 +219,16 @@ impl Desired {
         self.pools.retain(|name, pool| pool.origin != origin || pools.contains_key(name));
         pools.iter().try_for_each(|(name, spec)| self.put_pool(origin, name, spec.clone()).map(drop))?;
         services.iter().try_for_each(|(name, spec)| self.put_service(origin, name, spec.clone()).map(drop))
+    }
+
+    /// What Floodlight's calls told has changed: services and pools follow.
+    ///
+    /// # Errors
+    /// It does not go with what others want.
+    pub(crate) fn follow_floodlight(&mut self, checker: Option<Ipv4Addr>) -> Result<(), Refused> {
+        let defined = self.floodlight.lower(checker)?;
+        self.follow(Origin::Floodlight, &defined)?;
+        Ok(self.check(checker, Focus::All)?)
     }
 
     /// As the controller takes it.

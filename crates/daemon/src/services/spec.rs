@@ -61,6 +61,28 @@ pub(crate) enum Protocol {
     Icmp,
 }
 
+impl Protocol {
+    /// In a word, for people.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Icmp => "ICMP",
+        }
+    }
+}
+
+impl CheckKind {
+    /// In a word, for people.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            CheckKind::Icmp => "ICMP",
+            CheckKind::Tcp => "TCP",
+            CheckKind::Http => "HTTP",
+        }
+    }
+}
+
 impl From<Protocol> for vip::Protocol {
     fn from(protocol: Protocol) -> vip::Protocol {
         match protocol {
@@ -274,6 +296,17 @@ fn fall() -> u32 {
 }
 
 impl MonitorSpec {
+    /// A monitor with what is usual for the rest; times are interval and timeout, s.
+    pub(super) fn new(
+        check: CheckKind,
+        port: Option<u16>,
+        (interval_s, timeout_s): (f64, f64),
+        fall: u32,
+    ) -> MonitorSpec {
+        let (path, statuses, rise) = (path(), statuses(), rise());
+        MonitorSpec { check, port, path, statuses, interval_s, timeout_s, rise, fall }
+    }
+
     /// The first fault, by its field.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let is_time = |time: f64| (0.01..=MONITOR_S).contains(&time);
