@@ -26,6 +26,7 @@ pub mod settings;
 mod state;
 pub mod tls;
 
+pub use control::vip::REPORT_PORT;
 pub use server::{Daemon, StartError};
 pub use services::{Defined, StoreError};
 pub use settings::Settings;

@@ -228,7 +228,8 @@ fn pool_row(pool: &Pool) -> Vec<String> {
         format!("<code>{}</code>", Escaped(&pool.balancer)),
         check,
         if serves.is_empty() { "–".to_owned() } else { Escaped(&serves.join(", ")).to_string() },
-        up(&pool.members),
+        // Nobody looks at members no service needs.
+        if pool.services.is_empty() { "–".to_owned() } else { up(&pool.members) },
     ]
 }
 
