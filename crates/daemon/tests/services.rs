@@ -8,6 +8,8 @@ use std::path::Path;
 
 use anabranch_daemon::{Daemon, StartError, config};
 use common::{Fabric, daemon, fat_tree, request, settings, wait};
+use net::HostIx;
+use openflow::{Headers, MacAddr, frame};
 use serde_json::{Value, json};
 
 /// Asks, and answers status and JSON.
@@ -155,6 +157,61 @@ fn members_that_are_there_are_up() {
         let members = get(http, "/v1/services/web")["members"].clone();
         members.as_array().expect("a list").iter().filter(|member| member["state"] == "up").count() == 2
     });
+}
+
+/// A packet of a client to the virtual address, from a port of its own.
+fn call(fabric: &Fabric, client: u32, port: u16) {
+    let (address, vip) = (net::address::host_ipv4(HostIx(client)), [10, 255, 0, 1].into());
+    let macs = [MacAddr(net::address::host_mac(HostIx(client))), control::vip::mac_of(vip)];
+    let bytes = frame::build(&Headers::ipv4(macs, [address, vip], 17, [port, 53]), 100);
+    fabric.with(move |wires| wires.transmit(HostIx(client), &bytes));
+}
+
+/// Which host packets from a client's port came to, one of each.
+fn came_to(fabric: &Fabric, port: u16) -> Vec<u32> {
+    fabric.with(move |wires| {
+        let is_its =
+            |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| (headers.l4_src, headers.l4_dst) == (port, 53));
+        wires.arrived.iter().filter(|(_, bytes)| is_its(bytes)).map(|(host, _)| host.0).collect()
+    })
+}
+
+#[test]
+fn connections_go_on_with_their_members_in_the_next_life() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json");
+    let first = daemon(&fat_tree(), |settings| settings.state = Some(state.clone()));
+    let http = first.http.expect("HTTP is on");
+    let member =
+        |host| json!({"name": format!("m{host}"), "address": net::address::host_ipv4(HostIx(host)).to_string()});
+    let pool = json!({"members": [member(0), member(5)]});
+    assert_eq!(ask(http, "PUT", "/v1/pools/dns", Some(pool)).0, 201);
+    let dns = json!({"address": "10.255.0.1", "protocol": "udp", "port": 53, "pool": "dns"});
+    assert_eq!(ask(http, "PUT", "/v1/services/dns", Some(dns)).0, 201);
+    let fabric = Fabric::start(fat_tree(), first.openflow);
+    fabric.wait_reached();
+    let connections = |http| get(http, "/v1/services/dns")["load"]["connections"].clone();
+    let mut members = Vec::new();
+    for port in [4000, 4001, 4002] {
+        call(&fabric, 9, port);
+        wait("the first packet arrives", || came_to(&fabric, port).len() == 1);
+        members.push((port, came_to(&fabric, port)[0]));
+    }
+    assert_eq!(connections(http), 3);
+    assert!(members.iter().any(|(_, host)| *host == 0) && members.iter().any(|(_, host)| *host == 5), "{members:?}");
+
+    let at = first.openflow;
+    first.stop();
+    let second = daemon(&fat_tree(), |settings| (settings.state, settings.listen) = (Some(state.clone()), at));
+    let http = second.http.expect("HTTP is on");
+    wait("the connections are found again", || connections(http) == 3);
+    fabric.wait_reached();
+    fabric.with(|wires| wires.arrived.clear());
+    for (port, host) in members {
+        call(&fabric, 9, port);
+        wait("it arrives", || came_to(&fabric, port).len() == 1);
+        assert_eq!(came_to(&fabric, port), [host], "the same member as before");
+    }
 }
 
 fn parse(text: &str, state: Option<&Path>) -> anabranch_daemon::Settings {

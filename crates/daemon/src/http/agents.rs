@@ -114,7 +114,7 @@ fn orders(engine: &Engine, host: Ipv4Addr) -> StandingOrders {
     get,
     path = "/v1/agents/{host}/orders",
     tag = "traffic",
-    params(("host" = String, Path, description = "IPv4 address of the host")),
+    params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the host")),
     responses(
         (status = 200, body = StandingOrders),
         (status = 404, description = "No address", body = Problem, content_type = "application/problem+json")
@@ -134,7 +134,7 @@ pub(super) async fn standing_orders(
     post,
     path = "/v1/agents/{host}/reports",
     tag = "traffic",
-    params(("host" = String, Path, description = "IPv4 address of the host: the source of every flow reported")),
+    params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the host: the source of every flow reported")),
     request_body = Reports,
     responses(
         (status = 200, description = "Taken; what stands after them", body = StandingOrders),
@@ -230,7 +230,7 @@ impl ServerFacts {
     post,
     path = "/v1/agents/{host}/facts",
     tag = "services",
-    params(("host" = String, Path, description = "IPv4 address of the server")),
+    params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the server")),
     request_body(content = ServerFacts, content_type = "application/json"),
     responses(
         (status = 200, description = "Taken", body = FactsTaken),

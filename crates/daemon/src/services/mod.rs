@@ -8,6 +8,7 @@ mod check;
 mod fault;
 pub(crate) mod floodlight;
 mod keeper;
+mod monitor;
 mod spec;
 mod store;
 
@@ -22,9 +23,8 @@ pub(crate) use check::Focus;
 pub(crate) use fault::{Fault, read};
 pub(crate) use floodlight::Floodlight;
 pub(crate) use keeper::{Keeper, Refused};
-pub(crate) use spec::{
-    Established, Mac, MemberSpec, MonitorSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec,
-};
+pub(crate) use monitor::MonitorSpec;
+pub(crate) use spec::{Established, Mac, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec};
 pub(crate) use store::Store;
 pub use store::StoreError;
 
@@ -269,7 +269,7 @@ impl Pool {
         vip::Pool {
             id: PoolId(self.number),
             balancer: self.spec.balancer.clone(),
-            monitor: self.spec.monitor.as_ref().map(spec::MonitorSpec::compile),
+            monitor: self.spec.monitor.as_ref().map(MonitorSpec::compile),
             members: self.spec.members.iter().map(member).collect(),
             established: self.spec.established.into(),
             refusal: self.spec.refusal.into(),

@@ -4,9 +4,8 @@ use std::net::Ipv4Addr;
 
 use openflow::headers::protocol;
 
-use super::super::spec::{
-    CheckKind, Established, MemberSpec, MonitorSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec,
-};
+use super::super::monitor::{CheckKind, MonitorSpec};
+use super::super::spec::{Established, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec};
 use super::super::{Defined, Fault};
 use super::{Floodlight, Member, Method, Monitor, Vip};
 
