@@ -109,9 +109,9 @@ pub(crate) struct ServiceSpec {
     /// What it speaks; TCP if nothing is said.
     #[serde(default)]
     pub(crate) protocol: Protocol,
-    /// Its port, above 0; nothing (or 0) for ICMP, which has none.
+    /// Its port, above 0; 0 (or nothing) for ICMP, which has none.
     #[serde(default)]
-    #[schema(example = 80)]
+    #[schema(example = 80, required = true)]
     pub(crate) port: u16,
     /// The pool that serves it, by name; without one, whoever asks is refused.
     #[serde(default)]
@@ -260,7 +260,7 @@ fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> 
     let names = SERVER.iter().map(|entry| entry.name);
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let with = text()
-        .pattern(Some(r"^server-wrr|maglev:size=(1009|10007|65537)$"))
+        .pattern(Some(r"^(server-wrr:path=sph|maglev:size=(1009|10007|65537))$"))
         .description(Some("A name, `:` and parameters such as `maglev:size=65537`; only examples fit this pattern"));
     AnyOfBuilder::new()
         .item(text().enum_values(Some(names)))
