@@ -38,6 +38,7 @@ enum Command {
     Storm(commands::storm::Args),
     Testbed(commands::testbed::Args),
     Serve(commands::serve::Args),
+    Agent(commands::agent::Args),
     Completions(commands::completions::Args),
 }
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Storm(args) => commands::storm::execute(&args),
         Command::Testbed(args) => commands::testbed::execute(&args),
         Command::Serve(args) => commands::serve::execute(&args),
+        Command::Agent(args) => commands::agent::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match done {

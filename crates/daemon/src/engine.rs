@@ -3,14 +3,17 @@
 //! Each round takes a batch of every connection that has one, tells the controller everything, and then takes everything
 //! the controller wants: what happened at once is decided at once, and leaves in one write per connection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
-use control::{Controller, Event, Output};
+use balance::server::Facts;
+use control::{Controller, Event, Output, vip};
+use net::Time;
 use openflow::wire;
 use openflow::{
     BadRequest, ConnectionId, DatapathId, Envelope, ErrorKind, FromController, Message, PortNo, ToController,
@@ -21,6 +24,7 @@ use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
 use crate::events::{Happening, dpid, limit_name};
+use crate::http::ServerFacts;
 use crate::metrics::Metrics;
 use crate::orders::Orders;
 use crate::settings::Settings;
@@ -43,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) hub: Arc<Hub>,
     /// What agents are to do.
     pub(crate) orders: Orders,
+    /// What agents of members told last over HTTP, and when.
+    pub(crate) told: BTreeMap<Ipv4Addr, (Time, ServerFacts)>,
     seed: u64,
     metrics: Arc<Metrics>,
     events: broadcast::Sender<Happening>,
@@ -72,6 +78,7 @@ impl Engine {
             clock: Clock::start(),
             hub,
             orders: Orders::default(),
+            told: BTreeMap::new(),
             seed,
             metrics,
             events: broadcast::channel(EVENTS_KEPT).0,
@@ -251,6 +258,31 @@ impl Engine {
         self.orders.reported(&report);
         self.controller.report(self.clock.now(), report);
         self.drain();
+    }
+
+    /// The agent of a server tells how it does; whether the server is a member of a pool.
+    pub(crate) fn facts(&mut self, host: Ipv4Addr, facts: Facts, told: ServerFacts) -> bool {
+        let now = self.clock.now();
+        let is_member = self.controller.member_reported(now, host, facts);
+        // Who is no member could fill the memory.
+        if is_member {
+            self.told.insert(host, (now, told));
+        }
+        self.drain();
+        is_member
+    }
+
+    /// Wants these virtual services, and no others.
+    ///
+    /// # Errors
+    /// What cannot be; nothing has changed then.
+    pub(crate) fn set_services(&mut self, services: vip::Services) -> Result<(), vip::ServicesError> {
+        let members = services.pools.iter().flat_map(|pool| pool.members.iter().map(|member| member.address));
+        let members: BTreeSet<Ipv4Addr> = members.collect();
+        self.controller.set_services(self.clock.now(), services)?;
+        self.told.retain(|host, _| members.contains(host));
+        self.drain();
+        Ok(())
     }
 
     /// Lets another balancer decide from now on.

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod balancer;
 mod channel;
 mod clock;
@@ -20,10 +21,13 @@ pub mod logs;
 mod metrics;
 mod orders;
 mod server;
+mod services;
 pub mod settings;
 mod state;
 pub mod tls;
 
+pub use control::vip::REPORT_PORT;
 pub use server::{Daemon, StartError};
+pub use services::{Defined, StoreError};
 pub use settings::Settings;
 pub use state::StateError;

@@ -12,10 +12,12 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use crate::access::Tokens;
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::Happening;
 use crate::metrics::Metrics;
+use crate::services::{Desired, Focus, Keeper, Origin, Refused, Store, StoreError};
 use crate::settings::Settings;
 use crate::state::{self, StateError};
 use crate::tls::{self, TlsError};
@@ -45,6 +47,15 @@ pub enum StartError {
     /// Remembered hosts cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// What is written down of virtual services cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The virtual services of the configuration file and those of the store do not go together.
+    #[error("virtual services: {words}")]
+    Services {
+        /// What does not.
+        words: String,
+    },
     /// A thread or runtime could not be made.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -77,6 +88,10 @@ pub(crate) struct Handle {
     pub(crate) jobs: mpsc::Sender<Job>,
     pub(crate) events: broadcast::Sender<Happening>,
     pub(crate) metrics: Arc<Metrics>,
+    /// What is wanted of virtual services.
+    pub(crate) services: Arc<Keeper>,
+    /// Who may do what.
+    pub(crate) tokens: Arc<Tokens>,
 }
 
 impl Handle {
@@ -103,9 +118,12 @@ impl Daemon {
         let limits = files::within_limits(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
         let settings = &state::with_remembered(settings)?;
-        let engine = Engine::new(settings, hub.clone(), metrics.clone());
+        let mut engine = Engine::new(settings, hub.clone(), metrics.clone());
+        // Before any switch connects: rules of connections of an earlier life would be removed.
+        let services = Arc::new(wanted_services(settings, &mut engine)?);
         let (jobs, to_do) = mpsc::channel(JOBS);
-        let handle = Handle { jobs, events: engine.events(), metrics };
+        let tokens = Arc::new(settings.tokens.clone());
+        let handle = Handle { jobs, events: engine.events(), metrics, services, tokens };
 
         let switches = runtime()?;
         let listener = open(&switches, "switches", settings.listen)?;
@@ -181,6 +199,23 @@ impl Part {
         });
         Ok(Part { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?) })
     }
+}
+
+/// The virtual services of the store and of the configuration file together; the engine knows them then.
+fn wanted_services(settings: &Settings, engine: &mut Engine) -> Result<Keeper, StartError> {
+    let store = settings.state.as_deref().map(|file| Store::open(&Store::beside(file))).transpose()?;
+    let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
+    let checker = settings.control.checker.map(|checker| checker.ipv4);
+    let refused = |refused: &Refused| StartError::Services { words: refused.to_string() };
+    let mut desired = before.clone();
+    desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
+    desired.check(checker, Focus::All).map_err(|fault| refused(&Refused::Fault(fault)))?;
+    if let Some(store) = store.as_ref().filter(|_| desired != before) {
+        store.write(&desired).map_err(|error| refused(&Refused::Store(error.to_string())))?;
+    }
+    let set = engine.set_services(desired.compile());
+    set.map_err(|error| StartError::Services { words: error.to_string() })?;
+    Ok(Keeper::new(desired, store, checker))
 }
 
 /// Everything of one kind on one thread: no locks are fought over, and what is read together is answered together.

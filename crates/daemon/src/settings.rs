@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use balance::Spec;
 use net::Time;
 
+use crate::access::Tokens;
+use crate::services::Defined;
+
 /// Everything a daemon is told when it starts.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -19,8 +22,13 @@ pub struct Settings {
     pub control: control::Config,
     /// Where the HTTP interface listens; `None` for none.
     pub http: Option<SocketAddr>,
-    /// File in which hosts that were learnt are remembered; `None` for nowhere.
+    /// Who may do what over HTTP; if there are none, this machine everything, and others look.
+    pub tokens: Tokens,
+    /// File in which hosts that were learnt are remembered; virtual services are in another one beside it, with `.services`
+    /// at the end of its name. `None` for nowhere: what the API is told then is forgotten when the daemon ends.
     pub state: Option<PathBuf>,
+    /// Virtual services and pools the configuration file defines.
+    pub services: Defined,
     /// What is kept within bounds.
     pub limits: Limits,
     /// How logs are written.
@@ -111,7 +119,9 @@ impl Default for Settings {
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config { spread: control::Spread::Auto, ..control::Config::default() },
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            tokens: Tokens::default(),
             state: None,
+            services: Defined::default(),
             limits: Limits::default(),
             log: Log::default(),
         }

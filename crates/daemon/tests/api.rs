@@ -43,7 +43,7 @@ fn mistakes(document: &Value, schema: &Value, value: &Value, at: &str, found: &m
         let target = document.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"));
         return mistakes(document, target, value, at, found);
     }
-    if let Some(choices) = schema["oneOf"].as_array() {
+    if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
         let fits = |choice: &&Value| {
             let mut found = Vec::new();
             mistakes(document, choice, value, at, &mut found);
@@ -107,6 +107,15 @@ fn every_answer_is_as_the_document_says() {
         let links = get(http, "/v1/links");
         links.as_array().is_some_and(|links| links.len() == 64 && links.iter().all(|link| link["is_alive"] == true))
     });
+    let service = r#"{"address": "10.255.0.1", "port": 80, "pool": "web"}"#;
+    let pool = r#"{"members": [{"name": "a", "address": "10.0.0.1"}]}"#;
+    assert_eq!(request(http, "PUT", "/v1/pools/web", Some(pool)).0, 201);
+    assert_eq!(request(http, "PUT", "/v1/services/web", Some(service)).0, 201);
+    let facts = r#"{"cpu": 0.5, "connections": 3, "probes": [{"to": "10.0.0.2", "rate_bps": 1000}]}"#;
+    assert_eq!(
+        request(http, "POST", "/v1/agents/10.0.0.1/facts", Some(facts)),
+        (200, r#"{"is_member":true}"#.to_owned())
+    );
     let mut checked = 0;
     for (path, item) in document["paths"].as_object().expect("paths") {
         if item["get"].is_null() {
@@ -119,13 +128,16 @@ fn every_answer_is_as_the_document_says() {
             continue;
         }
         let switch = get(http, "/v1/switches")[0]["switch"].as_str().expect("a number").to_owned();
-        let answer = get(http, &path.replace("{switch}", &switch).replace("{host}", "10.0.0.1"));
+        let names = [("{switch}", switch.as_str()), ("{host}", "10.0.0.1"), ("{member}", "a")];
+        let names = names.into_iter().chain([("{service}", "web"), ("{pool}", "web")]);
+        let path = &names.fold(path.clone(), |path, (what, name)| path.replace(what, name));
+        let answer = get(http, path);
         let mut found = Vec::new();
         mistakes(&document, schema, &answer, path, &mut found);
         assert!(found.is_empty(), "{found:#?}");
         checked += 1;
     }
-    assert_eq!(checked, 11);
+    assert_eq!(checked, 19);
     assert_eq!(get(http, "/v1/switches").as_array().map(Vec::len), Some(20));
     assert_eq!(get(http, "/v1/hosts").as_array().map(Vec::len), Some(16));
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod agent;
 pub mod agree;
 pub mod bench;
 pub mod bench_controller;

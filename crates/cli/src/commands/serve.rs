@@ -30,7 +30,7 @@ pub struct Args {
     /// Where the HTTP interface listens, or off; port 8080 of this machine by default
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
-    /// Remember hosts in this file, so that a daemon that starts again keeps the rules for them
+    /// Remember hosts in this file, and virtual services in one beside it (with .services at the end of its name)
     #[arg(long, value_name = "FILE.json")]
     state: Option<PathBuf>,
     /// Form of the log: text or json

@@ -1,5 +1,7 @@
 //! Configuration files.
 
+mod services;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,14 +13,17 @@ use net::section::Section;
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
+use crate::access::Tokens;
 use crate::balancer;
 use crate::settings::{LogFormat, Settings, Tls};
 
 const TOP: &[&str] = &[
     "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
+    "services", "pools", "api",
 ];
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
+const API: &[&str] = &["tokens"];
 const LOG: &[&str] = &["format", "filter"];
 const CONTROL: &[&str] = &[
     "echo_interval",
@@ -52,12 +57,15 @@ fn known(section: &str) -> Option<Vec<&'static str>> {
         "" => TOP,
         "tls" => TLS,
         "http" => HTTP,
+        "api" => API,
         "control" => CONTROL,
         "limits" => LIMITS,
         "links" => LINKS,
         "link" => LINK,
         "host" => HOST,
         "log" => LOG,
+        // Names users choose.
+        "services" | "pools" => return None,
         _ => &[],
     };
     Some(keys.to_vec())
@@ -94,6 +102,10 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         Some("off") => settings.http = None,
         _ => settings.http = address(&http, "listen")?.or(settings.http),
     }
+    let api = top.section("api")?;
+    if let Some(file) = api.text("tokens")? {
+        settings.tokens = Tokens::load(&folder.join(file)).map_err(|error| api.error("tokens", error.to_string()))?;
+    }
     let log = top.section("log")?;
     if let Some(form) = log.choice("format", &["text", "json"])? {
         settings.log.format = [LogFormat::Text, LogFormat::Json][form];
@@ -103,6 +115,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
+    services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
     let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));

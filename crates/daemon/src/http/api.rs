@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use balance::registry::CENTRAL;
+use balance::registry::{CENTRAL, SERVER};
 use openflow::DatapathId;
 
 use super::model::{Balancer, BalancerKind, BalancerWanted, Flow, Group, Host, Link, Paths, Statistics, Switch};
@@ -123,4 +123,10 @@ pub(super) async fn set_balancer(
 #[utoipa::path(get, path = "/v1/balancers", tag = "balancer", responses((status = 200, body = Vec<BalancerKind>)))]
 pub(super) async fn balancers() -> Json<Vec<BalancerKind>> {
     Json(CENTRAL.iter().map(|entry| BalancerKind::new(entry)).collect())
+}
+
+/// The balancers of servers there are, for pools.
+#[utoipa::path(get, path = "/v1/server-balancers", tag = "services", responses((status = 200, body = Vec<BalancerKind>)))]
+pub(super) async fn server_balancers() -> Json<Vec<BalancerKind>> {
+    Json(SERVER.iter().map(|entry| BalancerKind::new(entry)).collect())
 }

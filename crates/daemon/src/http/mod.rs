@@ -2,21 +2,33 @@
 
 mod agents;
 mod api;
+mod body;
+mod describe;
+mod floodlight;
+mod guard;
+mod members;
 mod model;
 mod page;
+mod pools;
 mod problem;
+mod services;
 mod stream;
+mod vips;
+
+use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse};
-use axum::routing::get;
+use axum::routing::{any, get};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+pub(crate) use agents::ServerFacts;
 
 use crate::server::Handle;
 use problem::Problem;
@@ -36,13 +48,21 @@ const BODY_BYTES: usize = 64 << 10;
     tags(
         (name = "network", description = "What was found"),
         (name = "traffic", description = "Where it goes"),
+        (name = "services", description = "Virtual addresses and who serves them"),
         (name = "balancer", description = "Who decides where it goes"),
         (name = "operation", description = "How the controller does")
     )
 )]
 struct Document;
 
+/// The API, and its document.
 fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
+    let (api, mut document) = paths();
+    describe::complete(&mut document);
+    (api, document)
+}
+
+fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(api::switches))
         .routes(routes!(api::switch))
@@ -54,9 +74,18 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(api::statistics))
         .routes(routes!(api::balancer, api::set_balancer))
         .routes(routes!(api::balancers))
+        .routes(routes!(services::services, services::make_service))
+        .routes(routes!(services::service, services::put_service, services::patch_service, services::delete_service))
+        .routes(routes!(pools::pools, pools::make_pool))
+        .routes(routes!(pools::pool, pools::put_pool, pools::patch_pool, pools::delete_pool))
+        .routes(routes!(members::members, members::make_member))
+        .routes(routes!(members::member, members::put_member, members::patch_member, members::delete_member))
+        .routes(routes!(api::server_balancers))
         .routes(routes!(stream::events))
         .routes(routes!(agents::standing_orders))
         .routes(routes!(agents::reports))
+        .routes(routes!(agents::facts))
+        .routes(routes!(agents::agents))
         .split_for_parts()
 }
 
@@ -72,11 +101,15 @@ fn app(handle: Handle) -> Router {
     let (api, _) = router();
     let document = openapi();
     api.route("/v1/openapi.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document) }))
+        .route("/quantum/v1.0", any(floodlight::answer))
+        .route("/quantum/v1.0/{*rest}", any(floodlight::answer))
+        .route("/wm/{*rest}", any(floodlight::answer))
         .route("/metrics", get(metrics))
         .route("/", get(home))
         .fallback(|| async { Problem::not_found("there is no such path; GET /v1/openapi.json lists them") })
         .method_not_allowed_fallback(|| async { Problem::method() })
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES))
+        .layer(axum::middleware::from_fn_with_state(handle.clone(), guard::guard))
         .with_state(handle)
 }
 
@@ -87,14 +120,15 @@ async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Prob
 }
 
 async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
+    let served = vips::Overview::of(&handle).await?.into();
     let snapshot = handle.ask(|engine| page::Snapshot::of(engine)).await?;
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot))))
+    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot, &served))))
 }
 
 /// Answers requests until it is told to stop.
 pub(crate) async fn serve(handle: Handle, listener: TcpListener, stop: oneshot::Receiver<()>) {
-    let app = app(handle);
+    let app = app(handle).into_make_service_with_connect_info::<SocketAddr>();
     tokio::select! {
         _ = stop => {}
         served = async { axum::serve(listener, app).await } => {

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use net::{Bandwidth, Time};
 
 use super::model::{Balancer, Host, Link, Statistics, Switch};
+use super::vips::{Member, Overview, Pool, Service, State};
 use crate::engine::Engine;
 
 /// What the page shows.
@@ -14,6 +15,18 @@ pub(super) struct Snapshot {
     hosts: Vec<Host>,
     balancer: Balancer,
     statistics: Statistics,
+}
+
+/// The page shows these beside what the engine knows.
+pub(super) struct Served {
+    services: Vec<Service>,
+    pools: Vec<Pool>,
+}
+
+impl From<Overview> for Served {
+    fn from(overview: Overview) -> Served {
+        Served { services: overview.services(), pools: overview.pools() }
+    }
 }
 
 impl Snapshot {
@@ -46,7 +59,7 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// The page.
-pub(super) fn render(snapshot: &Snapshot) -> String {
+pub(super) fn render(snapshot: &Snapshot, served: &Served) -> String {
     let mut out = String::from(HEAD);
     let Snapshot { switches, links, hosts, balancer, statistics } = snapshot;
     let connected = switches.iter().filter(|switch| switch.is_connected).count();
@@ -92,6 +105,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
         let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
     }
     out.push_str("</dl></section>\n");
+    services(&mut out, served);
     table(
         &mut out,
         "Switches",
@@ -150,6 +164,94 @@ fn switch_row(switch: &Switch) -> Vec<String> {
         switch.rules.to_string(),
         switch.groups.to_string(),
         time(switch.rtt_us),
+    ]
+}
+
+/// Virtual services and who serves them, where there are any.
+fn services(out: &mut String, served: &Served) {
+    if served.services.is_empty() && served.pools.is_empty() {
+        return;
+    }
+    let columns = ["service", "address", "pool", "members up", "connections", "in all", "from clients", "to clients"];
+    table(out, "Virtual services", &columns, &served.services, service_row);
+    let columns = ["pool", "picks", "checked by", "serves", "members up"];
+    table(out, "Pools", &columns, &served.pools, pool_row);
+    let members: Vec<(&Pool, &Member)> =
+        served.pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member))).collect();
+    let columns = ["member", "pool", "address", "state", "weight", "connections", "in all", "to clients"];
+    table(out, "Members", &columns, &members, |(pool, member)| member_row(pool, member));
+}
+
+fn up(members: &[Member]) -> String {
+    let all = members.iter().filter(|member| member.name.is_some()).count();
+    let up = members.iter().filter(|member| member.state == State::Up && member.is_enabled).count();
+    state(up > 0, &format!("{up} of {all}"), &format!("{up} of {all}"))
+}
+
+fn bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+fn service_row(service: &Service) -> Vec<String> {
+    let place = match service.port {
+        0 => service.address.clone(),
+        port => format!("{}:{port}", service.address),
+    };
+    let load = &service.load;
+    vec![
+        format!("<b>{}</b>", Escaped(&service.name.to_string())),
+        format!("{place} {}", service.protocol.word()),
+        service.pool.as_ref().map_or("–".to_owned(), |pool| Escaped(&pool.to_string()).to_string()),
+        up(&service.members),
+        load.connections.to_string(),
+        load.connections_total.to_string(),
+        bytes(load.bytes_in),
+        bytes(load.bytes_out),
+    ]
+}
+
+fn pool_row(pool: &Pool) -> Vec<String> {
+    let serves: Vec<String> = pool.services.iter().map(ToString::to_string).collect();
+    let check = pool
+        .monitor
+        .as_ref()
+        .map_or("ports alone".to_owned(), |monitor| format!("{} every {} s", monitor.check.word(), monitor.interval_s));
+    vec![
+        format!("<b>{}</b>", Escaped(&pool.name.to_string())),
+        format!("<code>{}</code>", Escaped(&pool.balancer)),
+        check,
+        if serves.is_empty() { "–".to_owned() } else { Escaped(&serves.join(", ")).to_string() },
+        // Nobody looks at members no service needs.
+        if pool.services.is_empty() { "–".to_owned() } else { up(&pool.members) },
+    ]
+}
+
+fn member_row(pool: &Pool, member: &Member) -> Vec<String> {
+    let name = member.name.as_ref().map_or("leaving".to_owned(), ToString::to_string);
+    let words = match (member.is_enabled, member.state) {
+        (false, State::Up) => "up, gets no new connections".to_owned(),
+        _ => member.state_words.clone(),
+    };
+    let address = member.port.map_or(member.address.clone(), |port| format!("{}:{port}", member.address));
+    let is_good = member.state == State::Up;
+    let state =
+        if member.state == State::Unused { Escaped(&words).to_string() } else { state(is_good, &words, &words) };
+    vec![
+        Escaped(&name).to_string(),
+        Escaped(&pool.name.to_string()).to_string(),
+        address,
+        state,
+        member.weight.to_string(),
+        member.load.connections.to_string(),
+        member.load.connections_total.to_string(),
+        bytes(member.load.bytes_out),
     ]
 }
 
@@ -215,6 +317,11 @@ a { color: inherit; }
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_short() {
+        assert_eq!([0, 999, 1000, 1_250_000, u64::MAX].map(bytes), ["0 B", "999 B", "1.0 kB", "1.2 MB", "18446.7 PB"]);
+    }
 
     #[test]
     fn what_switches_say_is_escaped() {

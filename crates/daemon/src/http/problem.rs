@@ -7,6 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::services::{Fault, Refused};
+
 /// What was wrong with a request, and what would do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
@@ -19,12 +21,22 @@ pub(crate) struct Problem {
     status: u16,
     /// What was wrong here.
     detail: String,
+    /// The field of the request that is wrong, if one is, such as `members[0].address`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
 }
 
 impl Problem {
-    fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         let title = status.canonical_reason().unwrap_or("Problem");
-        Problem { kind: "about:blank", title, status: status.as_u16(), detail: detail.into() }
+        Problem { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), field: None }
+    }
+    /// A field of the request is wrong.
+    pub(crate) fn field(field: impl Into<String>, words: impl Into<String>) -> Problem {
+        Problem::from(Fault::at(field, words))
+    }
+    pub(crate) fn conflict(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, detail)
     }
     pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
@@ -34,6 +46,26 @@ impl Problem {
     }
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Problem {
+        let problem = Problem::unprocessable(fault.to_string());
+        Problem { field: (!fault.field.is_empty()).then_some(fault.field), ..problem }
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let words = refused.to_string();
+        match refused {
+            Refused::Fault(fault) => Problem::from(fault),
+            Refused::NotFound(_) => Problem::not_found(words),
+            Refused::Conflict(_) => Problem::conflict(words),
+            Refused::Store(_) => Problem::new(StatusCode::INSUFFICIENT_STORAGE, words),
+            Refused::Stopping => Problem::from(crate::server::Stopping),
+        }
     }
 }
 

@@ -1,0 +1,91 @@
+//! Throughput to other hosts, measured with iperf3 now and then, while reports go on.
+
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// A probe lasts this long, s.
+const SECONDS: &str = "1";
+
+/// Results of probes that go on in a thread of their own.
+#[derive(Debug)]
+pub(super) struct Probes {
+    results: Arc<Mutex<Vec<(Ipv4Addr, u64)>>>,
+}
+
+impl Probes {
+    /// Begins to measure, if there is anyone to measure to.
+    ///
+    /// # Errors
+    /// There is no iperf3.
+    pub(super) fn new(hosts: &[Ipv4Addr], every: Duration) -> Result<Probes, Failure> {
+        let results = Arc::new(Mutex::new(Vec::new()));
+        if !hosts.is_empty() {
+            let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            found.map_err(|error| {
+                let failure = Failure::new("--probe: iperf3 cannot be run").caused_by(error);
+                failure.with_hint("install iperf3 (Debian: apt-get install iperf3), or leave --probe out")
+            })?;
+            let (hosts, results) = (hosts.to_owned(), results.clone());
+            thread::spawn(move || go_on(&hosts, every, &results));
+        }
+        Ok(Probes { results })
+    }
+
+    /// What was found last, bit/s by host.
+    pub(super) fn results(&self) -> Vec<(Ipv4Addr, u64)> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// One host after the other: two probes at once would share what there is.
+fn go_on(hosts: &[Ipv4Addr], every: Duration, results: &Mutex<Vec<(Ipv4Addr, u64)>>) {
+    loop {
+        for host in hosts {
+            let found = measure(*host);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.retain(|(other, _)| other != host);
+            match found {
+                Ok(rate) => results.push((*host, rate)),
+                Err(why) => eprintln!("warning: no probe to {host}: {why}"),
+            }
+        }
+        thread::sleep(every);
+    }
+}
+
+fn measure(host: Ipv4Addr) -> Result<u64, String> {
+    let host = host.to_string();
+    let arguments = ["--client", &host, "--time", SECONDS, "--connect-timeout", "2000", "--json"];
+    let output = Command::new("iperf3").args(arguments).output().map_err(|error| error.to_string())?;
+    received(&output.stdout)
+}
+
+/// The rate that came there, of what iperf3 prints.
+fn received(json: &[u8]) -> Result<u64, String> {
+    let printed: Value = serde_json::from_slice(json).map_err(|error| format!("iperf3 printed no JSON: {error}"))?;
+    if let Some(error) = printed["error"].as_str() {
+        return Err(error.to_owned());
+    }
+    let rate = printed["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.map(|rate| rate as u64).ok_or_else(|| "iperf3 printed no rate".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iperf3_prints_is_read() {
+        let printed = br#"{"end": {"sum_received": {"bits_per_second": 1234.7}}}"#;
+        assert_eq!(received(printed), Ok(1234));
+        assert_eq!(received(br#"{"error": "unable to connect"}"#), Err("unable to connect".to_owned()));
+        assert!(received(b"{").is_err() && received(b"{}").is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! `anabranch agent` beside `anabranch serve`: what it measures arrives, over HTTP with a token and in band.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+
+const ADMIN: &str = "admin-token-0123456789";
+const AGENT: &str = "agent-token-0123456789";
+
+struct Served {
+    child: Child,
+    http: String,
+}
+
+impl Served {
+    fn start(folder: &Path) -> Served {
+        let tokens = format!("admin {ADMIN}\nagent {AGENT} 10.0.0.1\n");
+        std::fs::write(folder.join("tokens"), tokens).expect("a file");
+        let text = "[api]\ntokens = \"tokens\"\n[services.web]\naddress = \"10.255.0.1\"\nport = 80\npool = \"web\"\n\
+                    [pools.web]\nbalancer = \"server-cpu\"\nmembers = [{ name = \"a\", address = \"10.0.0.1\" }]\n";
+        std::fs::write(folder.join("serve.toml"), text).expect("a file");
+        let mut child = Command::new(cargo_bin("anabranch"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--config"])
+            .arg(folder.join("serve.toml"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the daemon starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok).take(3);
+        let lines: Vec<String> = lines.collect();
+        let http = lines.iter().find_map(|line| Some(line.strip_prefix("http: ")?.trim_end_matches('/').to_owned()));
+        Served { child, http: http.expect("it tells where HTTP is") }
+    }
+
+    fn agents(&self) -> Value {
+        let mut stream = TcpStream::connect(self.http.strip_prefix("http://").expect("a URL")).expect("HTTP");
+        write!(stream, "GET /v1/agents HTTP/1.0\r\nAuthorization: Bearer {ADMIN}\r\n\r\n").expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Ended already, perhaps.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn agent(arguments: &[&str]) -> Output {
+    Command::new(cargo_bin("anabranch"))
+        .args(["agent", "--interval", "100ms", "--count", "3"])
+        .args(arguments)
+        .output()
+        .expect("it runs")
+}
+
+fn written(folder: &Path, text: &str) -> String {
+    let file = folder.join("token");
+    std::fs::write(&file, text).expect("a file");
+    file.to_str().expect("a plain name").to_owned()
+}
+
+#[test]
+fn what_an_agent_measures_arrives_with_its_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let file = written(folder.path(), &format!("{AGENT}\n"));
+    // A web server that takes a while, and someone who stays connected to it.
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = server.local_addr().expect("an address").port();
+    let _visitor = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let (_kept, _) = server.accept().expect("the visitor");
+    std::thread::spawn(move || {
+        for stream in server.incoming().map_while(Result::ok) {
+            std::thread::sleep(Duration::from_millis(30));
+            let mut stream = stream;
+            // What is left unread would break the connection off.
+            let _ = stream.read(&mut [0; 1000]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
+        }
+    });
+    let port = port.to_string();
+    let told = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1", "--http", &port]);
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let agents = served.agents();
+    let (told, facts) = (&agents[0], &agents[0]["facts"]);
+    assert_eq!((&told["host"], &told["is_fresh"]), (&Value::from("10.0.0.1"), &Value::from(true)), "{agents}");
+    assert!(facts["cpu"].as_f64().is_some_and(|cpu| (0.0..=1.0).contains(&cpu)), "{facts}");
+    assert_eq!(facts["connections"], 1, "{facts}");
+    assert!(facts["response_ms"].as_f64().is_some_and(|ms| (30.0..5_000.0).contains(&ms)), "{facts}");
+    assert!(facts["cores"].as_u64() >= Some(1), "{facts}");
+
+    // Another host's report, and a token nobody knows.
+    let refused = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.2"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && text.contains("(403)") && text.contains("--token-file"), "{text}");
+    let file = written(folder.path(), "another-token-0123456789");
+    let refused = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && text.contains("(401)") && !text.contains("0123456789"), "{text}");
+}
+
+#[test]
+fn an_agent_nobody_hears_tries_again_and_says_so_once() {
+    let silent = agent(&["--controller", "http://127.0.0.1:1", "--address", "10.0.0.1"]);
+    let text = String::from_utf8_lossy(&silent.stderr).into_owned();
+    assert_eq!(silent.status.code(), Some(1), "{text}");
+    assert_eq!(text.matches("the controller does not hear").count(), 1, "{text}");
+    for (arguments, words) in [
+        (vec![], "nobody would hear the reports"),
+        (vec!["--controller", "127.0.0.1"], "write it as http://ADDRESS:PORT"),
+        (vec!["--in-band", "127.0.0.1", "--interval", "0s"], "--interval: must be above 0"),
+    ] {
+        let output = Command::new(cargo_bin("anabranch")).arg("agent").args(&arguments).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(words), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn in_band_reports_are_those_of_f1() {
+    // An address of this machine alone, so that nobody else has the port.
+    let hears = UdpSocket::bind("127.77.0.1:9876").expect("the port of reports");
+    hears.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    let told = agent(&["--in-band", "127.77.0.1"]);
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let mut bytes = [0; 200];
+    let length = hears.recv(&mut bytes).expect("a report");
+    let text = std::str::from_utf8(&bytes[..length]).expect("text");
+    let numbers: Vec<f64> = text.split(' ').map(|word| word.parse().expect("a number")).collect();
+    assert!(numbers.len() == 3 && (0.0..=100.0).contains(&numbers[2]), "{text}");
+}

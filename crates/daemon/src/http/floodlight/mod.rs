@@ -1,0 +1,190 @@
+//! The calls of Floodlight that scripts use, and those of F1's MALOB, over the same state as `/v1`: load balancer under
+//! `/quantum/v1.0`, listings under `/wm`. Paths, fields and answers are Floodlight 1.2's as recorded (data/floodlight);
+//! what differs on purpose is told in docs/floodlight.md.
+
+mod balancing;
+mod fields;
+mod listings;
+mod monitors;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::problem::Problem;
+use super::vips::Overview;
+use crate::server::Handle;
+use crate::services::{Fault, Floodlight, Keeper, Refused};
+use fields::Fields;
+
+/// An answer: status, and JSON, with `charset` where Floodlight writes it by hand.
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    body: String,
+    is_by_hand: bool,
+}
+
+impl Answer {
+    /// An object of theirs.
+    fn of(body: impl Into<String>) -> Answer {
+        Answer { status: StatusCode::OK, body: body.into(), is_by_hand: false }
+    }
+    /// A status in words.
+    fn words(words: &str) -> Answer {
+        let body = format!("{{\"status\" : {}}}", json!(words));
+        Answer { status: StatusCode::OK, body, is_by_hand: true }
+    }
+    /// Whether something was ended.
+    fn ended(what: &str, was_there: bool) -> Answer {
+        if was_there { Answer::words("200 OK!") } else { Answer::words(&format!("Error: {what} cannot be deleted!")) }
+    }
+    /// `0` for done, `-1` for not.
+    fn number(is_done: bool) -> Answer {
+        Answer::of(if is_done { "0" } else { "-1" })
+    }
+    /// Nothing is answered.
+    fn nothing() -> Answer {
+        Answer { status: StatusCode::NO_CONTENT, ..Answer::of("") }
+    }
+    /// A mistake, as their web server writes one.
+    fn error(status: StatusCode, description: &str) -> Answer {
+        let section = match status {
+            StatusCode::BAD_REQUEST => "10.4.1",
+            StatusCode::NOT_FOUND => "10.4.5",
+            StatusCode::METHOD_NOT_ALLOWED => "10.4.6",
+            StatusCode::CONFLICT => "10.4.10",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "10.4.16",
+            _ => "10.5.1",
+        };
+        let is_client = status.is_client_error();
+        let body = json!({
+            "code": status.as_u16(),
+            "description": description,
+            "reasonPhrase": status.canonical_reason(),
+            "throwable": null,
+            "uri": format!("http://www.w3.org/Protocols/rfc2616/rfc2616-sec10.html#sec{section}"),
+            "globalError": false,
+            "redirection": false,
+            "recoverableError": false,
+            "error": true,
+            "success": false,
+            "informational": false,
+            "serverError": !is_client,
+            "connectorError": false,
+            "clientError": is_client,
+        });
+        Answer { status, body: body.to_string(), is_by_hand: false }
+    }
+    fn not_found() -> Answer {
+        Answer::error(StatusCode::NOT_FOUND, "The server has not found anything matching the request URI")
+    }
+    fn method() -> Answer {
+        let words = "The method specified in the request is not allowed for the resource identified by the request URI";
+        Answer::error(StatusCode::METHOD_NOT_ALLOWED, words)
+    }
+    fn fault(fault: &Fault) -> Answer {
+        Answer::error(StatusCode::BAD_REQUEST, &fault.to_string())
+    }
+}
+
+impl From<Refused> for Answer {
+    fn from(refused: Refused) -> Answer {
+        let words = refused.to_string();
+        match refused {
+            Refused::Fault(fault) => Answer::fault(&fault),
+            Refused::NotFound(_) => Answer::error(StatusCode::NOT_FOUND, &words),
+            Refused::Conflict(_) => Answer::error(StatusCode::CONFLICT, &words),
+            Refused::Store(_) => Answer::error(StatusCode::INSUFFICIENT_STORAGE, &words),
+            Refused::Stopping => Answer::error(StatusCode::SERVICE_UNAVAILABLE, &words),
+        }
+    }
+}
+
+impl From<Fault> for Answer {
+    fn from(fault: Fault) -> Answer {
+        Answer::fault(&fault)
+    }
+}
+
+impl From<Problem> for Answer {
+    fn from(_: Problem) -> Answer {
+        Answer::from(Refused::Stopping)
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        if self.status == StatusCode::NO_CONTENT {
+            return self.status.into_response();
+        }
+        let kind = if self.is_by_hand { "application/json; charset=UTF-8" } else { "application/json" };
+        (self.status, [(header::CONTENT_TYPE, kind)], self.body).into_response()
+    }
+}
+
+/// A request, taken apart.
+struct Call<'a> {
+    handle: &'a Handle,
+    method: Method,
+    /// The path without the empty pieces: with or without a slash at the end is the same.
+    path: Vec<&'a str>,
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+}
+
+impl Call<'_> {
+    fn is_get(&self) -> bool {
+        self.method == Method::GET || self.method == Method::HEAD
+    }
+    fn is_put_or_post(&self) -> bool {
+        self.method == Method::PUT || self.method == Method::POST
+    }
+    /// What was sent, whatever it is called.
+    fn fields(&self) -> Result<Fields, Answer> {
+        Fields::read(self.body)
+    }
+    /// Calls that take no body refuse one that is called JSON, as theirs do; forms without content pass.
+    fn no_body(&self) -> Result<(), Answer> {
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if self.body.is_empty() || !kind.starts_with("application/json") {
+            return Ok(());
+        }
+        let words = "The server is refusing to service the request because the entity of the request is in a format not \
+                     supported by the requested resource for the requested method";
+        Err(Answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
+    }
+    async fn overview(&self) -> Result<Overview, Answer> {
+        Ok(Overview::of(self.handle).await?)
+    }
+    /// Makes a change, all of it or none.
+    async fn change(
+        &self,
+        edit: impl FnOnce(&mut Floodlight) -> Result<Answer, Fault> + Send + 'static,
+    ) -> Result<Answer, Answer> {
+        let done = Keeper::change(self.handle, move |desired, keeper| {
+            let answer = edit(&mut desired.floodlight)?;
+            desired.follow_floodlight(keeper.checker())?;
+            Ok(answer)
+        });
+        Ok(done.await?)
+    }
+}
+
+/// Answers whatever comes under `/quantum/v1.0` and `/wm`.
+pub(super) async fn answer(
+    State(handle): State<Handle>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut path: Vec<&str> = uri.path().split('/').filter(|piece| !piece.is_empty()).collect();
+    let is_balancing = path.first() == Some(&"quantum");
+    path.drain(..if is_balancing { 2.min(path.len()) } else { 1 });
+    let call = Call { handle: &handle, method, path, headers: &headers, body: &body };
+    let answer = if is_balancing { balancing::answer(&call).await } else { listings::answer(&call, uri.query()).await };
+    answer.unwrap_or_else(|error| error).into_response()
+}

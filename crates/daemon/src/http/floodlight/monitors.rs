@@ -1,0 +1,157 @@
+//! `/quantum/v1.0/health_monitors`: how members are checked.
+
+use axum::http::Method;
+
+use super::fields::{Fields, list, object};
+use super::{Answer, Call};
+use crate::services::Fault;
+use crate::services::floodlight::{self, Floodlight, Monitor};
+
+pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Answer> {
+    match rest {
+        [] => many(call).await,
+        ["all", "enable"] => switch(call, true).await,
+        ["all", "disable"] => switch(call, false).await,
+        ["monitors", "period"] if call.is_get() => {
+            let period_s = call.overview().await?.floodlight().monitoring.period_s;
+            Ok(Answer::words(&format!("Monitors' period is {period_s} seconds ")))
+        }
+        ["monitors", seconds] if call.is_put_or_post() => set_period(call, seconds).await,
+        [id] => one(call, id).await,
+        _ => Ok(Answer { is_by_hand: true, ..Answer::of("{\"status\":\"ok\"}") }),
+    }
+}
+
+fn show(id: &str, monitor: &Monitor) -> String {
+    object([
+        ("id", Some(id.to_owned())),
+        ("address", Some(monitor.address.to_string())),
+        ("name", monitor.name.clone()),
+        ("type", Some(monitor.kind.to_string())),
+        ("poolId", monitor.pool.clone()),
+    ])
+}
+
+/// A monitor is as it was but for what was sent.
+fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Result<Answer, Fault> {
+    let mut monitor = before;
+    monitor.name = fields.text("name")?.or(monitor.name);
+    monitor.kind = fields.text("type")?.map_or(monitor.kind, |text| floodlight::protocol_of(&text));
+    monitor.address = fields.address("address")?.unwrap_or(monitor.address);
+    monitor.port = fields.short("port")?.unwrap_or(monitor.port);
+    monitor.delay_s = fields.short("delay")?.or(monitor.delay_s);
+    monitor.timeout_s = fields.short("timeout")?.or(monitor.timeout_s);
+    monitor.attempts = fields.short("attempts_before_deactivation")?.or(monitor.attempts);
+    monitor.pool = fields.text("pool_id")?.filter(|pool| all.pools.contains_key(pool)).or(monitor.pool);
+    all.attach(id, monitor);
+    Ok(Answer::of(show(id, &all.monitors[id])))
+}
+
+fn id_of(all: &Floodlight, fields: &Fields) -> Result<String, Fault> {
+    Ok(fields.text("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| Floodlight::free_id(&all.monitors)))
+}
+
+async fn many(call: &Call<'_>) -> Result<Answer, Answer> {
+    if call.is_get() {
+        let overview = call.overview().await?;
+        return Ok(Answer::of(list(overview.floodlight().monitors.iter().map(|(id, monitor)| show(id, monitor)))));
+    }
+    if call.method != Method::POST {
+        return Err(Answer::method());
+    }
+    let fields = call.fields()?;
+    call.change(move |all| {
+        let id = id_of(all, &fields)?;
+        put(all, &id, &fields, Monitor::default())
+    })
+    .await
+}
+
+async fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
+    let id = id.to_owned();
+    match call.method {
+        Method::PUT => {
+            let fields = call.fields()?;
+            call.change(move |all| {
+                let before = all.monitors.get(&id).cloned().unwrap_or_default();
+                put(all, &id, &fields, before)
+            })
+            .await
+        }
+        Method::DELETE => {
+            call.change(move |all| Ok(Answer::ended("Monitor", all.monitors.remove(&id).is_some()))).await
+        }
+        _ if call.is_get() => {
+            let overview = call.overview().await?;
+            let found = overview.floodlight().monitors.get(&id).map(|monitor| show(&id, monitor));
+            Ok(Answer::of(list([found.unwrap_or_else(|| "null".to_owned())])))
+        }
+        _ => Err(Answer::method()),
+    }
+}
+
+/// The monitor of a pool: read, or given one, which may be new.
+pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answer> {
+    let pool = pool.to_owned();
+    let of = |all: &Floodlight, pool: &str| {
+        let monitors = all.monitors.iter().filter(|(_, monitor)| monitor.pool.as_deref() == Some(pool));
+        Answer::of(list(monitors.map(|(id, monitor)| show(id, monitor))))
+    };
+    if call.is_get() {
+        return Ok(of(call.overview().await?.floodlight(), &pool));
+    }
+    if !call.is_put_or_post() {
+        return Err(Answer::method());
+    }
+    let fields = call.fields()?;
+    call.change(move |all| {
+        let id = id_of(all, &fields)?;
+        let before = all.monitors.get(&id).cloned().unwrap_or_default();
+        if all.pools.contains_key(&pool) {
+            put(all, &id, &fields, Monitor { pool: Some(pool.clone()), ..before })?;
+        }
+        Ok(of(all, &pool))
+    })
+    .await
+}
+
+/// A monitor does not watch a pool any more.
+pub(super) async fn detach(call: &Call<'_>, pool: &str, id: &str) -> Result<Answer, Answer> {
+    if call.method != Method::DELETE {
+        return Err(Answer::method());
+    }
+    let (pool, id) = (pool.to_owned(), id.to_owned());
+    call.change(move |all| {
+        let monitor = all.monitors.get_mut(&id).filter(|monitor| monitor.pool.as_ref() == Some(&pool));
+        Ok(Answer::number(monitor.map(|monitor| monitor.pool = None).is_some()))
+    })
+    .await
+}
+
+async fn switch(call: &Call<'_>, is_on: bool) -> Result<Answer, Answer> {
+    if !call.is_put_or_post() {
+        return Err(Answer::method());
+    }
+    call.no_body()?;
+    if is_on && call.handle.services.checker().is_none() {
+        tracing::warn!("members are not checked although Floodlight's call asks for it: [services] has no `checker`");
+    }
+    call.change(move |all| {
+        all.monitoring.is_on = is_on;
+        let words = if is_on { "enabled" } else { "disabled" };
+        Ok(Answer::of(object([("health monitors", Some(words.to_owned()))])))
+    })
+    .await
+}
+
+async fn set_period(call: &Call<'_>, seconds: &str) -> Result<Answer, Answer> {
+    call.no_body()?;
+    let period_s = seconds.parse().ok().filter(|period| *period > 0);
+    let wrong = || Fault::at("period", format!("`{seconds}` is not from 1 to 65535 seconds"));
+    let period_s: u16 = period_s.ok_or_else(wrong)?;
+    call.change(move |all| {
+        all.monitoring.period_s = period_s;
+        Ok(Answer::words(&format!("Monitors period changed to {period_s} seconds ")))
+    })
+    .await
+}

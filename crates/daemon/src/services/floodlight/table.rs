@@ -1,0 +1,76 @@
+//! F1's table: which algorithm picks server and path, by the port clients ask for (mechanisms.md S01).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What ports have that do not stand in it (F1's 1).
+const DEFAULT: &str = "sl-ps";
+
+/// What a port has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Algorithm {
+    /// As it was told: F1's number, or the name of a balancer of servers.
+    pub(crate) algorithm: String,
+    pub(crate) port: u16,
+}
+
+/// The table, by name of the service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    /// By name of the service.
+    pub(crate) services: BTreeMap<String, Algorithm>,
+    /// Whether somebody has written to it: pools without a method of their own go by it then.
+    pub(crate) is_written: bool,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        let entry = |(name, algorithm, port): (&str, &str, u16)| {
+            (name.to_owned(), Algorithm { algorithm: algorithm.to_owned(), port })
+        };
+        let services = [("http", "1", 80), ("ftp", "2", 21), ("ftp2", "2", 20)].into_iter().map(entry).collect();
+        Table { services, is_written: false }
+    }
+}
+
+/// The balancer of an algorithm; `None` if there is none such.
+pub(crate) fn balancer_of(algorithm: &str) -> Option<String> {
+    balance::server::Services::algorithm(algorithm).ok().map(|spec| spec.label())
+}
+
+impl Table {
+    /// Ports that stand in it.
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        let mut ports: Vec<u16> = self.services.values().map(|entry| entry.port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports.into_iter()
+    }
+
+    /// Puts an entry in place: it takes its port from another one.
+    pub(crate) fn put(&mut self, name: &str, entry: Algorithm) {
+        self.services.retain(|other, found| other == name || found.port != entry.port);
+        self.services.insert(name.to_owned(), entry);
+        self.is_written = true;
+    }
+
+    /// Takes an entry out; whether it was there.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let was_there = self.services.remove(name).is_some();
+        self.is_written |= was_there;
+        was_there
+    }
+
+    /// The balancer that goes by the table.
+    pub(super) fn balancer(&self) -> String {
+        let by_port: BTreeMap<u16, &Algorithm> = self.services.values().map(|entry| (entry.port, entry)).collect();
+        let entries = by_port.values().filter_map(|entry| {
+            let spec = balancer_of(&entry.algorithm)?;
+            Some(format!("{}={};", entry.port, spec.replace(',', "+")))
+        });
+        format!("malob:services={}default={DEFAULT}", entries.collect::<String>())
+    }
+}

@@ -1,0 +1,299 @@
+//! Virtual services and pools as users write them: in the API, in the configuration file and in the store alike.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use balance::registry::SERVER;
+use control::vip;
+use openflow::MacAddr;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::monitor::MonitorSpec;
+use crate::config;
+
+/// Longest name.
+const NAME_CHARS: usize = 63;
+
+/// A name users choose: letters, digits, `.`, `_` and `-`, beginning with a letter or digit.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "web")]
+pub(crate) struct Name(String);
+
+impl TryFrom<String> for Name {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Name, String> {
+        let is_right = text.len() <= NAME_CHARS
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        let rule = "1 to 63 letters, digits, `.`, `_` and `-`, beginning with a letter or digit";
+        if is_right { Ok(Name(text)) } else { Err(format!("`{text}` is no name: {rule}")) }
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a service speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP echo.
+    Icmp,
+}
+
+impl Protocol {
+    /// In a word, for people.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Icmp => "ICMP",
+        }
+    }
+}
+
+impl From<Protocol> for vip::Protocol {
+    fn from(protocol: Protocol) -> vip::Protocol {
+        match protocol {
+            Protocol::Tcp => vip::Protocol::Tcp,
+            Protocol::Udp => vip::Protocol::Udp,
+            Protocol::Icmp => vip::Protocol::Icmp,
+        }
+    }
+}
+
+/// An Ethernet address in text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schema(value_type = String, pattern = "^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$", example = "06:a7:0a:00:00:64")]
+pub(crate) struct Mac(pub(crate) MacAddr);
+
+impl TryFrom<String> for Mac {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Mac, String> {
+        config::mac_address(&text).map(Mac).ok_or_else(|| format!("`{text}` is not an Ethernet address"))
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> String {
+        mac.0.to_string()
+    }
+}
+
+/// A virtual service: an address (and port) at which the members of a pool are reached.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServiceSpec {
+    /// Its IPv4 address: no host has it.
+    #[schema(schema_with = station_schema)]
+    pub(crate) address: Ipv4Addr,
+    /// What it speaks; TCP if nothing is said.
+    #[serde(default)]
+    pub(crate) protocol: Protocol,
+    /// Its port, above 0; 0 (or nothing) for ICMP, which has none.
+    #[serde(default)]
+    #[schema(example = 80, required = true)]
+    pub(crate) port: u16,
+    /// The pool that serves it, by name; without one, whoever asks is refused.
+    #[serde(default)]
+    pub(crate) pool: Option<Name>,
+    /// The Ethernet address ARP is answered with, the same for all services of an address; derived from the address if
+    /// nothing is said.
+    #[serde(default)]
+    pub(crate) mac: Option<Mac>,
+    /// A connection that has been silent for this long is over, s.
+    #[serde(default = "idle_timeout_s")]
+    #[schema(minimum = 1)]
+    pub(crate) idle_timeout_s: u16,
+}
+
+pub(super) fn idle_timeout_s() -> u16 {
+    300
+}
+
+/// A server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberSpec {
+    /// Its IPv4 address.
+    #[schema(schema_with = station_schema)]
+    pub(crate) address: Ipv4Addr,
+    /// Its port, above 0; that of the service if nothing is said.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    pub(crate) port: Option<u16>,
+    /// Its share of new connections relative to the others'; 0 for none.
+    #[serde(default = "weight")]
+    pub(crate) weight: u32,
+    /// Whether it may get new connections; those it has stay. False drains it.
+    #[serde(default = "is_enabled")]
+    pub(crate) is_enabled: bool,
+}
+
+fn weight() -> u32 {
+    1
+}
+fn is_enabled() -> bool {
+    true
+}
+
+/// A server with its name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedMember {
+    /// Its name within the pool.
+    pub(crate) name: Name,
+    /// Its IPv4 address.
+    #[schema(schema_with = station_schema)]
+    address: Ipv4Addr,
+    /// Its port, above 0; that of the service if nothing is said.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    port: Option<u16>,
+    /// Its share of new connections relative to the others'; 0 for none.
+    #[serde(default = "weight")]
+    weight: u32,
+    /// Whether it may get new connections; those it has stay. False drains it.
+    #[serde(default = "is_enabled")]
+    is_enabled: bool,
+}
+
+impl NamedMember {
+    pub(crate) fn new(name: Name, spec: MemberSpec) -> NamedMember {
+        let MemberSpec { address, port, weight, is_enabled } = spec;
+        NamedMember { name, address, port, weight, is_enabled }
+    }
+    pub(crate) fn spec(&self) -> MemberSpec {
+        let NamedMember { address, port, weight, is_enabled, .. } = *self;
+        MemberSpec { address, port, weight, is_enabled }
+    }
+}
+
+/// What becomes of the connections of a member that fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Established {
+    /// They stay: it may come back.
+    #[default]
+    Keep,
+    /// Their next packet goes to another member.
+    Move,
+    /// Clients are told: TCP is reset, others get an ICMP error.
+    Reset,
+}
+
+/// What clients are told when nobody can serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Refusal {
+    /// TCP is reset, UDP gets "port unreachable", ICMP "host unreachable".
+    #[default]
+    Reset,
+    /// "Host unreachable".
+    Unreachable,
+    /// Nothing.
+    Drop,
+}
+
+/// Those who serve, and who picks among them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PoolSpec {
+    /// Who picks members for new connections: a balancer of servers with its parameters. Its state begins anew when this
+    /// text changes.
+    #[serde(default = "balancer")]
+    #[schema(schema_with = balancer_schema)]
+    pub(crate) balancer: String,
+    /// How members are checked; null: they count as well while their ports are up.
+    #[serde(default)]
+    pub(crate) monitor: Option<MonitorSpec>,
+    /// Its members.
+    #[serde(default)]
+    pub(crate) members: Vec<NamedMember>,
+    /// What becomes of the connections of a member that fails.
+    #[serde(default)]
+    pub(crate) established: Established,
+    /// What clients are told when nobody can serve.
+    #[serde(default)]
+    pub(crate) refusal: Refusal,
+}
+
+pub(super) fn balancer() -> String {
+    "server-rr".to_owned()
+}
+
+/// The address of one host, as a pattern: a format would allow those of groups.
+fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+    use utoipa::openapi::schema::{ObjectBuilder, Type};
+    let first = "([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3])";
+    let other = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(format!(r"^{first}(\.{other}){{3}}$")))
+        .description(Some("IPv4 address of one host"))
+        .examples([serde_json::json!("10.0.0.100")]);
+    schema.into()
+}
+
+/// The names there are; with parameters it is other text.
+fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+    use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+    let names = SERVER.iter().map(|entry| entry.name);
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let with = text()
+        .pattern(Some(r"^(server-wrr:path=sph|maglev:size=(1009|10007|65537))$"))
+        .description(Some("A name, `:` and parameters such as `maglev:size=65537`; only examples fit this pattern"));
+    AnyOfBuilder::new()
+        .item(text().enum_values(Some(names)))
+        .item(with)
+        .description(Some(
+            "Who picks members for new connections: a balancer of servers (GET /v1/server-balancers) with its parameters. Its \
+             state begins anew when this text changes",
+        ))
+        .into()
+}
+
+impl PoolSpec {
+    pub(crate) fn member(&self, name: &Name) -> Option<&NamedMember> {
+        self.members.iter().find(|member| member.name == *name)
+    }
+}
+
+impl From<Established> for vip::Established {
+    fn from(established: Established) -> vip::Established {
+        match established {
+            Established::Keep => vip::Established::Keep,
+            Established::Move => vip::Established::Move,
+            Established::Reset => vip::Established::Reset,
+        }
+    }
+}
+
+impl From<Refusal> for vip::Refusal {
+    fn from(refusal: Refusal) -> vip::Refusal {
+        match refusal {
+            Refusal::Reset => vip::Refusal::Reset,
+            Refusal::Unreachable => vip::Refusal::Unreachable,
+            Refusal::Drop => vip::Refusal::Drop,
+        }
+    }
+}
