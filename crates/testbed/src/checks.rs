@@ -73,7 +73,8 @@ pub fn on_switches(spec: &Spec) -> Result<String, TestbedError> {
         return Ok((*central).to_owned());
     }
     if spec.entry.is_server() {
-        let reason = format!("`{}` serves requests to services, which are made in the simulator only so far", spec.entry.name);
+        let reason =
+            format!("`{}` serves requests to services, which are made in the simulator only so far", spec.entry.name);
         return Err(not_here("balancers", reason));
     }
     let reason = format!(
