@@ -29,6 +29,8 @@ pub struct RequestSpec {
     pub size_bytes: u64,
     /// When the first may be made.
     pub start: Time,
+    /// The beginning is later by a time below this, another one for each seed: where something else has a rhythm of its own.
+    pub start_within: Time,
     /// When they are made.
     pub pacing: Pacing,
 }
@@ -56,10 +58,12 @@ pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> Flow
 /// Times of a class; clients take turns.
 fn times(class: &RequestSpec, stream: &mut Stream) -> Vec<Time> {
     let count = u64::from(class.count);
-    let after = |offset: f64| class.start.saturating_add(Time::from_s_f64(offset));
+    let later = if class.start_within == Time::ZERO { 0.0 } else { class.start_within.as_s_f64() * stream.unit() };
+    let start = class.start.saturating_add(Time::from_s_f64(later));
+    let after = |offset: f64| start.saturating_add(Time::from_s_f64(offset));
     match class.pacing {
         Pacing::Gap(gap) => {
-            (0..count).map(|ix| class.start.saturating_add(Time::from_ps(gap.as_ps().saturating_mul(ix)))).collect()
+            (0..count).map(|ix| start.saturating_add(Time::from_ps(gap.as_ps().saturating_mul(ix)))).collect()
         }
         Pacing::Poisson(over) => {
             let mean = over.as_s_f64() / count as f64;
@@ -90,7 +94,15 @@ mod tests {
 
     fn class(count: u32, pacing: Pacing) -> RequestSpec {
         let (clients, servers) = (vec![HostIx(0), HostIx(1)], vec![HostIx(1), HostIx(2)]);
-        RequestSpec { clients, servers, count, size_bytes: 100, start: Time::from_s(10), pacing }
+        RequestSpec {
+            clients,
+            servers,
+            count,
+            size_bytes: 100,
+            start: Time::from_s(10),
+            start_within: Time::ZERO,
+            pacing,
+        }
     }
 
     fn starts(list: &FlowList, client: u32) -> Vec<f64> {
@@ -120,6 +132,17 @@ mod tests {
         let list = requests(&[slow, fast], 1, String::new());
         let seen: Vec<(u32, u32, u32)> = list.flows.iter().map(|flow| (flow.group, flow.src.0, flow.dst.0)).collect();
         assert_eq!(seen, [(1, 0, 1), (2, 0, 1), (2, 1, 2), (1, 1, 2), (1, 0, 1)]);
+    }
+
+    #[test]
+    fn seeds_begin_at_times_of_their_own_where_they_are_to() {
+        let within = RequestSpec { start_within: Time::from_s(20), ..class(2, Pacing::Gap(Time::from_s(1))) };
+        let first = |seed| starts(&requests(std::slice::from_ref(&within), seed, String::new()), 0)[0];
+        let begins: Vec<f64> = (1..20).map(first).collect();
+        assert!(begins.iter().all(|at| (10.0..30.0).contains(at)), "{begins:?}");
+        assert!(begins.iter().any(|at| *at < 17.0) && begins.iter().any(|at| *at > 23.0), "{begins:?}");
+        let list = requests(&[within], 1, String::new());
+        assert!((starts(&list, 1)[0] - starts(&list, 0)[0] - 1.0).abs() < 1e-9, "the gap stays");
     }
 
     #[test]

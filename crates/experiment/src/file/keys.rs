@@ -93,6 +93,7 @@ pub const KEYS: &[Key] = &[
     key("requests", "pages", "count", "1", "pages of a request, one after another, each over a fresh connection"),
     key("requests", "cpu", "time", "0s", "time one core takes for a page"),
     key("requests", "start", "time", "0s", "when the first request may come"),
+    key("requests", "start_within", "time", "0s", "`start` is later by a time below this, another one for each seed"),
     key("requests", "arrivals", "paced|poisson|gap", "paced", "each client at equal gaps from a time of its own on; at exponential gaps; or exactly `gap` apart"),
     key("requests", "over", "time", "required by paced, poisson", "how long all requests take to come"),
     key("requests", "gap", "time", "required by gap", "time between two requests"),

@@ -234,6 +234,7 @@ fn class(
         count,
         size_bytes: class.page_bytes.saturating_mul(u64::from(class.pages)),
         start: section.quantity("start")?.unwrap_or(Time::ZERO),
+        start_within: section.quantity("start_within")?.unwrap_or(Time::ZERO),
         pacing: pacing(section)?,
     };
     Ok((class, spec))
