@@ -56,6 +56,13 @@ fn spread(item: Value, key: &str) -> Vec<Value> {
         if let Some(entry) = table.get_mut(key) {
             entry.value = value.clone();
         }
+        // Claims of one sentence are told apart by whom they are about.
+        if let (Data::Text(label), Some(Data::Text(words))) =
+            (&value.data, table.get_mut("claim").map(|entry| &mut entry.value.data))
+        {
+            let of = if key == "balancer" { "" } else { "against " };
+            *words = format!("{words} ({of}{label})");
+        }
         Value { data: Data::Table(table), at: item.at.clone() }
     };
     values.iter().map(with).collect()

@@ -284,7 +284,7 @@ impl Experiment {
             let is_served = services::is_asked_for(&top);
             check_kinds(&top, &self.balancers, is_served)?;
             let traffic = if is_served {
-                let (services, traffic) = services::read(&top, &topology)?;
+                let (services, traffic) = services::read(&top, &topology, &config.transport.kind)?;
                 config.services = Some(services);
                 traffic
             } else {

@@ -10,7 +10,7 @@ use net::mistake::FileError;
 use net::section::Section;
 use net::words::hint;
 use net::{Bytes, HostIx, Time, Topology};
-use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, VirtualService};
+use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, TransportKind, VirtualService};
 use traffic::{Pacing, RequestSpec};
 
 use super::traffic_plan::{ReadTraffic, TrafficPlan};
@@ -26,7 +26,15 @@ pub(crate) fn is_asked_for(top: &Section<'_>) -> bool {
 }
 
 /// Reads the sections; `base` is what the controller does with everything else.
-pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<(ServicesConfig, ReadTraffic), FileError> {
+pub(crate) fn read(
+    top: &Section<'_>,
+    topology: &Topology,
+    transport: &TransportKind,
+) -> Result<(ServicesConfig, ReadTraffic), FileError> {
+    if !matches!(transport, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
+        let message = format!("requests go over connections of TCP, not {}", transport.name());
+        return Err(top.section("transport")?.error("kind", message).with_hint("take newreno, dctcp or cubic"));
+    }
     if top.has("traffic") {
         let error = top.error("traffic", "cannot go with requests to services, which are all that is sent");
         return Err(error.with_hint("leave out [traffic], or [[server]], [[service]] and [[requests]]"));
