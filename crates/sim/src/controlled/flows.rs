@@ -212,25 +212,14 @@ impl Controlled<'_> {
         let now = time(self.clock(now));
         let (ix, port) = self.ends[link as usize];
         let direction = usize::from(packet.is(ACK));
-        let flow = &mut self.flows.slots[packet.flow as usize];
-        let decisions = &mut flow.decisions[direction];
+        let decisions = &mut self.flows.slots[packet.flow as usize].decisions[direction];
         let (place, is_new) = decisions.place(u64::from(link) << 32 | u64::from(packet.tag));
-        let decision = &decisions.list[place];
-        let switch = &mut self.stations[ix as usize].switch;
-        if is_new || !switch.is_current(decision) {
-            let before = Headers { vlan: vlan_of(packet.tag), ..*flow.face(direction, packet.tag) };
-            let decision = &mut flow.decisions[direction].list[place];
-            switch.decide(now, PortNo(port), &before, decision);
-            let (fault, after) = (cannot_carry(decision, &before, flow.is_virtual), decision.egress.first().copied());
-            if let Some(egress) = after {
-                flow.decisions[direction].tags[place] = flow.tag_for(direction, &egress.headers);
-            }
-            if let Some(what) = fault {
-                self.give_up(|| format!("switch {} {what}", ix + 1));
-                return Way::Lost(Loss::NoRoute);
-            }
+        let is_old = is_new || !self.stations[ix as usize].switch.is_current(&decisions.list[place]);
+        if is_old && !self.decide_anew(now, link, packet, direction, place) {
+            return Way::Lost(Loss::NoRoute);
         }
-        let decisions = &flow.decisions[direction];
+        let decisions = &self.flows.slots[packet.flow as usize].decisions[direction];
+        let switch = &mut self.stations[ix as usize].switch;
         let decision = &decisions.list[place];
         switch.count(now, PortNo(port), decision, u32::from(packet.bytes));
         let way = match (decision.egress.first(), decision.to_controller, decision.no_output) {
@@ -250,6 +239,24 @@ impl Controlled<'_> {
             self.hand_to_controller(now, link, packet, direction, place, way == Way::Taken);
         }
         way
+    }
+
+    /// Asks the switch at the end of `link` what it does with such packets; whether that can be simulated.
+    #[cold]
+    fn decide_anew(&mut self, now: Time, link: u32, packet: &Packet, direction: usize, place: usize) -> bool {
+        let (ix, port) = self.ends[link as usize];
+        let flow = &mut self.flows.slots[packet.flow as usize];
+        let before = Headers { vlan: vlan_of(packet.tag), ..*flow.face(direction, packet.tag) };
+        let decision = &mut flow.decisions[direction].list[place];
+        self.stations[ix as usize].switch.decide(now, PortNo(port), &before, decision);
+        let (fault, after) = (cannot_carry(decision, &before, flow.is_virtual), decision.egress.first().copied());
+        if let Some(egress) = after {
+            flow.decisions[direction].tags[place] = flow.tag_for(direction, &egress.headers);
+        }
+        if let Some(what) = fault {
+            self.give_up(|| format!("switch {} {what}", ix + 1));
+        }
+        fault.is_none()
     }
 
     /// Sends a packet to the controller, as the decision at `place` has it.
