@@ -6,7 +6,7 @@
 mod words;
 
 use crate::statistics::{cannot_be_told_above, small_fct_mean_us, stat};
-use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, CoreBin, PointOutcome, RunSummary, Stat};
+use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, ClassSummary, CoreBin, PointOutcome, RunSummary, Stat};
 
 /// A claim of a document about an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,10 @@ pub struct Claim {
     pub times: f64,
     /// For metrics of the core: the time bins it is about; all if `None`.
     pub window: Option<Window>,
+    /// Only requests of this class; `None` for all.
+    pub class: Option<String>,
+    /// The server that [`Metric::ServerShare`] is about.
+    pub server: Option<String>,
     /// Where it says so: at least one load in all, and at least two of each variant for a rise.
     pub at: Vec<Selection>,
     /// Why it is not reproduced, if it is not.
@@ -43,6 +47,13 @@ pub struct Window {
 impl Claim {
     /// What it is about, of a run.
     fn value(&self, run: &RunSummary) -> Option<f64> {
+        let class = self.class.as_deref();
+        if let (Metric::ServerShare, Some(server)) = (self.metric, &self.server) {
+            return run.requests.as_ref()?.share_of(class, server);
+        }
+        if class.is_some() {
+            return self.metric.of_answered(run.requests.as_ref()?.class(class)?);
+        }
         match self.window {
             Some(window) => self.metric.of_window(run, window),
             None => self.metric.of(run),
@@ -115,11 +126,25 @@ pub enum Metric {
     CoreBbRx,
     /// The same of links out of it.
     CoreBbTx,
+    /// Mean response time of requests, us; of one class with [`Claim::class`].
+    ResponseMean,
+    /// 10th percentile.
+    ResponseP10,
+    /// Median.
+    ResponseMedian,
+    /// 90th percentile.
+    ResponseP90,
+    /// 99th percentile.
+    ResponseP99,
+    /// Mean over requests of the bytes downloaded per second of response time.
+    DownloadRate,
+    /// Share of pages that [`Claim::server`] served.
+    ServerShare,
 }
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 20] = [
+    pub const ALL: [Metric; 27] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP95,
@@ -140,9 +165,16 @@ impl Metric {
         Metric::CoreCllblTx,
         Metric::CoreBbRx,
         Metric::CoreBbTx,
+        Metric::ResponseMean,
+        Metric::ResponseP10,
+        Metric::ResponseMedian,
+        Metric::ResponseP90,
+        Metric::ResponseP99,
+        Metric::DownloadRate,
+        Metric::ServerShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 20] = [
+    pub const NAMES: [&str; 27] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p95_us",
@@ -163,6 +195,13 @@ impl Metric {
         "core_cllbl_tx",
         "core_bb_rx",
         "core_bb_tx",
+        "response_mean",
+        "response_p10",
+        "response_median",
+        "response_p90",
+        "response_p99",
+        "download_rate",
+        "server_share",
     ];
 
     /// The metric of a name of [`Metric::NAMES`].
@@ -179,6 +218,25 @@ impl Metric {
     /// Whether it can be taken from a part of the time.
     pub fn is_of_core(self) -> bool {
         matches!(self, Metric::CoreCllblRx | Metric::CoreCllblTx | Metric::CoreBbRx | Metric::CoreBbTx)
+    }
+
+    /// Whether it is about requests, of which there may be several classes.
+    pub fn is_of_requests(self) -> bool {
+        self.of_class(&ClassSummary::default()).is_some() || self == Metric::ServerShare
+    }
+
+    /// Its value for a class of requests; `None` for metrics that are about something else.
+    fn of_class(self, class: &ClassSummary) -> Option<f64> {
+        let times = &class.response_us;
+        match self {
+            Metric::ResponseMean => Some(times.mean),
+            Metric::ResponseP10 => Some(times.p10),
+            Metric::ResponseMedian => Some(times.p50),
+            Metric::ResponseP90 => Some(times.p90),
+            Metric::ResponseP99 => Some(times.p99),
+            Metric::DownloadRate => Some(class.download_rate),
+            _ => None,
+        }
     }
 
     /// Its mean over the time bins that end in a part of the time; `None` where there are none.
@@ -219,10 +277,22 @@ impl Metric {
             Metric::CoreCllblTx => Some(run.core.cllbl_tx),
             Metric::CoreBbRx => Some(run.core.bb_rx),
             Metric::CoreBbTx => Some(run.core.bb_tx),
+            Metric::ServerShare => None,
+            Metric::ResponseMean
+            | Metric::ResponseP10
+            | Metric::ResponseMedian
+            | Metric::ResponseP90
+            | Metric::ResponseP99
+            | Metric::DownloadRate => self.of_answered(run.requests.as_ref()?.class(None)?),
             Metric::CompletedShare => {
                 (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
             }
         }
+    }
+
+    /// As [`Metric::of`], for a class in which some requests completed.
+    fn of_answered(self, class: &ClassSummary) -> Option<f64> {
+        self.of_class(class).filter(|_| class.response_us.count > 0)
     }
 
     /// Its value over seeds.

@@ -3,11 +3,17 @@
 use std::time::{Duration, Instant};
 
 use balance::central::{AgentReport, CentralBalancer, CentralEnv};
+use balance::server::Facts;
 use balance::{Build, Spec};
+use control::vip::{self, MemberId, PoolId, ServiceId};
 use control::{Config, Controller, KnownHost};
+use core::net::Ipv4Addr;
 use net::{NodeKind, Time, Topology, address};
-use openflow::{DatapathId, PortNo, ToController};
-use sim::{ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, SimError};
+use openflow::{DatapathId, MacAddr, PortNo, ToController};
+use sim::{
+    ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, ServerConfig, ServicesConfig,
+    SimError, VirtualService,
+};
 
 /// Runs a scenario, with a controller if its balancer is central; answers also the mean wall time of a decision,
 /// microseconds, 0 without a controller.
@@ -15,7 +21,7 @@ use sim::{ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progres
 /// # Errors
 /// As [`sim::run`] and [`sim::run_controlled`].
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
-    match Stopwatch::of(scenario.balancer, scenario.topology, &scenario.config.control, scenario.seed) {
+    match Stopwatch::of(scenario)? {
         None => Ok((sim::run(scenario, progress)?, 0.0)),
         Some(mut controller) => {
             let outcome = sim::run_controlled(scenario, &mut controller, progress)?;
@@ -33,12 +39,36 @@ struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// The controller of a central balancer over a network whose hosts and capacities it has been told; `None` for other
-    /// balancers.
-    fn of(spec: &Spec, topology: &Topology, config: &ControlConfig, seed: u64) -> Option<Stopwatch> {
-        let Build::Central(build) = spec.entry.build else { return None };
-        let balancer = build(&CentralEnv { seed }, &spec.params);
-        Some(Stopwatch::new(balancer, settings(topology, config, seed)))
+    /// The controller of a central balancer, or of one that picks servers, over a network whose hosts and capacities it has
+    /// been told; `None` for other balancers.
+    ///
+    /// # Errors
+    /// Services the controller refuses.
+    fn of(scenario: &Scenario<'_>) -> Result<Option<Stopwatch>, SimError> {
+        let (spec, topology, seed) = (scenario.balancer, scenario.topology, scenario.seed);
+        let config = settings(topology, &scenario.config.control, seed);
+        match (spec.entry.build, &scenario.config.services) {
+            (Build::Central(build), _) => Ok(Some(Stopwatch::new(build(&CentralEnv { seed }, &spec.params), config))),
+            (Build::Server(_), Some(services)) => Stopwatch::serving(services, spec, config).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The controller of virtual services.
+    fn serving(services: &ServicesConfig, spec: &Spec, config: Config) -> Result<Stopwatch, SimError> {
+        let refused = |reason: String| SimError::Config { key: "service", value: spec.label(), reason };
+        let checker = services.agents.and_then(|agents| agents.in_band);
+        let checker = checker.map(|to| vip::Checker { ipv4: to.address, mac: MacAddr(to.mac) });
+        let env = CentralEnv { seed: config.seed };
+        let config = Config { checker, ..config };
+        let base = Spec::parse(&services.base).map_err(|cause| refused(cause.to_string()))?;
+        let Build::Central(build) = base.entry.build else {
+            return Err(refused(format!("`{}` is not a central balancer, which goes beneath", base.label())));
+        };
+        let mut stopwatch = Stopwatch::new(build(&env, &base.params), config);
+        let wanted = virtual_services(services, spec);
+        stopwatch.controller.set_services(Time::ZERO, wanted).map_err(|cause| refused(cause.to_string()))?;
+        Ok(stopwatch)
     }
 
     fn new(balancer: Box<dyn CentralBalancer>, config: Config) -> Stopwatch {
@@ -68,6 +98,13 @@ impl ControlPlane for Stopwatch {
 
     fn report(&mut self, now: Time, report: AgentReport) {
         self.timed(|controller| controller.report(now, report));
+    }
+
+    fn member_reported(&mut self, now: Time, address: Ipv4Addr, facts: Facts) {
+        self.timed(|controller| {
+            // Whoever is no member of any pool is not minded.
+            controller.member_reported(now, address, facts);
+        });
     }
 
     fn poll_output(&mut self) -> Option<PlaneOutput> {
@@ -104,8 +141,45 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         capacities: switches.map(capacity).collect(),
         hosts: KnownHost::all_of(topology),
         poll_interval: config.poll.unwrap_or(default.poll_interval),
+        discovery_interval: config.discovery.unwrap_or(default.discovery_interval),
         ..default
     }
+}
+
+/// Services and pools as the controller is told of them; the balancer is that of every pool.
+fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
+    let service = |(id, service): (u16, &VirtualService)| vip::Service {
+        id: ServiceId(id),
+        address: service.address,
+        mac: Some(MacAddr(service.mac)),
+        protocol: vip::Protocol::Tcp,
+        port: service.port,
+        pool: PoolId(service.pool),
+        idle_timeout_s: service.idle_timeout_s,
+    };
+    let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
+        id: MemberId(id),
+        address: address::host_ipv4(server.host),
+        port: service.member_port,
+        weight: server.weight,
+        is_enabled: true,
+    };
+    let mut pools: Vec<vip::Pool> = Vec::new();
+    for service in &config.services {
+        if pools.iter().any(|pool| pool.id.0 == service.pool) {
+            continue;
+        }
+        let servers = (1u32..).zip(&config.servers).filter(|(_, server)| service.members.contains(&server.host));
+        pools.push(vip::Pool {
+            id: PoolId(service.pool),
+            balancer: balancer.label(),
+            monitor: None,
+            members: servers.map(|(id, server)| member(service, server, id)).collect(),
+            established: vip::Established::Keep,
+            refusal: vip::Refusal::Reset,
+        });
+    }
+    vip::Services { services: (1u16..).zip(&config.services).map(service).collect(), pools }
 }
 
 fn is_switch(topology: &Topology, node: net::NodeIx) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sim::{FlowEnd, Outcome, Scenario, SimError};
+use sim::{FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
 use traffic::FlowList;
 
 use crate::Error;
@@ -184,6 +184,7 @@ impl Shared<'_> {
             variant: &variant.label,
             load: run.load,
             seed: run.seed,
+            services: variant.config.services.as_ref(),
             keep_heat: run.seed == self.experiment.seeds[0],
             keep_core_bins: variant.config.probes.fixed_bins,
         };
@@ -194,8 +195,9 @@ impl Shared<'_> {
         summary.world = self.control.world.name().to_owned();
         summary.testbed = testbed;
         let record = RunRecord { fingerprint: run.fingerprint.clone(), summary, detail };
+        let services = variant.config.services.as_ref();
         if self.keep_flows {
-            self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, &outcome))?;
+            self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, services, &outcome))?;
         }
         Ok(Some(record))
     }
@@ -290,16 +292,23 @@ impl Tally {
 }
 
 /// One row per flow of a run.
-fn rows(index: u32, record: &RunRecord, flows: &FlowList, outcome: &Outcome) -> Vec<FlowRow> {
+fn rows(
+    index: u32,
+    record: &RunRecord,
+    flows: &FlowList,
+    config: Option<&ServicesConfig>,
+    outcome: &Outcome,
+) -> Vec<FlowRow> {
     let like = row_like(index, record);
     let rows = flows.flows.iter().zip(&outcome.flows).zip(0u32..);
     rows.map(|((flow, end), number)| {
         let completed = end.end == FlowEnd::Completed;
+        let dst = server_of(config, outcome, number).unwrap_or(flow.dst);
         let started = end.end != FlowEnd::NotStarted;
         FlowRow {
             flow: number,
             src: flow.src.0,
-            dst: flow.dst.0,
+            dst: dst.0,
             size_bytes: flow.size_bytes,
             group: flow.group,
             start_us: started.then(|| end.started.as_us_f64()),
@@ -318,6 +327,12 @@ fn rows(index: u32, record: &RunRecord, flows: &FlowList, outcome: &Outcome) -> 
         }
     })
     .collect()
+}
+
+/// Who served a request, where flows are that: the server of its last page.
+fn server_of(config: Option<&ServicesConfig>, outcome: &Outcome, request: u32) -> Option<net::HostIx> {
+    let server = (*outcome.services.as_ref()?.served_by.get(request as usize)?)?;
+    config?.servers.get(server as usize).map(|server| server.host)
 }
 
 /// A row with what all rows of a run share, and nothing else.

@@ -9,6 +9,7 @@
 //! | `runs.jsonl` | one [`summary::RunRecord`] per run, appended as it ends; a run found here is not done again |
 //! | `flows.parquet`, `flows.csv` | one row per flow and run |
 //! | `points.csv` | statistics over seeds |
+//! | `responses.csv` | response times over seeds, by class of requests, where there are any |
 //! | `timings.json` | wall time and memory of each run, and of central balancers the time of a decision |
 //! | `report.html` | the report |
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
@@ -30,6 +31,7 @@ pub mod plan;
 mod points_out;
 pub mod quantiles;
 pub mod report;
+pub mod responses;
 pub mod rows;
 pub mod statistics;
 pub mod store;
@@ -147,6 +149,10 @@ pub fn run_in(
     store.write_records(records.iter().chain(&others))?;
     store.write_timings(&records)?;
     store.write("points.csv", points_out::csv(&summary.points).as_bytes())?;
+    let responses = responses::points(&summary.runs);
+    if !responses.is_empty() {
+        store.write("responses.csv", responses::csv(&responses).as_bytes())?;
+    }
     store.write("report.html", report::html(&summary, &records).as_bytes())?;
     store.write("summary.json", &store::pretty(&summary))?;
     store.remove_parts()?;

@@ -2,6 +2,7 @@
 
 mod groups;
 mod load;
+mod requests;
 
 use net::{NodeKind, Topology};
 use sim::{FlowEnd, FlowRecord, MessageCount, MessageCounts, Outcome, PlaneRecord};
@@ -9,8 +10,8 @@ use traffic::FlowList;
 
 use crate::quantiles::{curve, sorted, summary};
 use crate::summary::{
-    Control, Engine, Fairness, FlowCounts, Loss, Messages, PacketCounts, Plane, Queue, Reordering, RunDetail,
-    RunSummary, SizeBucket,
+    Control, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, PacketCounts, Plane, Queue, Reordering,
+    RunDetail, RunSummary, SizeBucket,
 };
 use crate::tiers::LinkKind;
 
@@ -40,6 +41,8 @@ pub struct RunContext<'a> {
     pub load: Option<f64>,
     /// Seed.
     pub seed: u64,
+    /// Services, where flows are requests: their groups are classes then.
+    pub services: Option<&'a sim::ServicesConfig>,
     /// Whether to keep the load of single links over time.
     pub keep_heat: bool,
     /// Whether to keep the figures of the core for each time bin.
@@ -76,7 +79,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
         slowdown_bound_mean: slowdown_bound(outcome),
         throughput_share: throughput_share(run.topology, outcome),
-        groups: groups::group_times(run.flows, outcome),
+        groups: run.services.map_or_else(|| groups::group_times(run.flows, outcome), |_| GroupTimes::default()),
         fairness: fairness(run.flows, outcome),
         core: load::core_balance(run.topology, outcome, run.keep_core_bins),
         reordering: reordering(outcome),
@@ -91,6 +94,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
             decision_us: 0.0,
         },
         end_us: outcome.end.as_us_f64(),
+        requests: requests::requests(run.topology, run.flows, run.services, outcome),
         testbed: None,
     };
     (summary, detail)

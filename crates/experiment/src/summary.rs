@@ -3,7 +3,11 @@
 //! Times are microseconds, sizes bytes, shares and slowdowns plain ratios. Fields are only ever added;
 //! a change of meaning raises [`SCHEMA_VERSION`].
 
+mod requests;
+
 use serde::{Deserialize, Serialize};
+
+pub use requests::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
 
 /// Version of this schema, written into every file.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -109,6 +113,9 @@ pub struct RunSummary {
     pub engine: Engine,
     /// Simulated time at the end, microseconds.
     pub end_us: f64,
+    /// Requests to services, where flows are that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
     /// What real switches ran on and what was proved of them beforehand; left out by the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub testbed: Option<Testbed>,

@@ -8,6 +8,7 @@ use crate::SimError;
 use crate::scenario::{
     FailureKind, Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, Spray, TransportKind, UdpRate,
 };
+use crate::services::ServicesConfig;
 use crate::setup;
 /// Refuses what cannot be simulated.
 pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
@@ -49,13 +50,21 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
 /// Refuses balancers of servers, central ones without a controller, others with one, and what no controller here knows.
 pub(crate) fn check_world(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     let (topology, entry) = (scenario.topology, scenario.balancer.entry);
-    if entry.is_server() {
-        let reason = "it picks servers for requests, and a scenario has none yet, only flows between hosts";
+    let services = scenario.config.services.as_ref();
+    if entry.is_server() && services.is_none() {
+        let reason = "it picks servers for requests, and the scenario has none, only flows between hosts";
         return Err(wrong("balancers", entry.name, reason));
     }
-    match (matches!(entry.build, Build::Central(_)), has_controller) {
+    if let Some(services) = services {
+        if !entry.is_server() {
+            let reason = "it picks no servers, and flows are requests to virtual services";
+            return Err(wrong("balancers", entry.name, reason));
+        }
+        check_services(scenario, services)?;
+    }
+    match (matches!(entry.build, Build::Central(_) | Build::Server(_)), has_controller) {
         (true, false) => {
-            let reason = "it is central and needs a controller: use `run_controlled`";
+            let reason = "it needs a controller: use `run_controlled`";
             return Err(wrong("balancers", entry.name, reason));
         }
         (false, true) => {
@@ -81,10 +90,55 @@ pub(crate) fn check_world(scenario: &Scenario<'_>, has_controller: bool) -> Resu
     if control.max_entries == 0 {
         return Err(wrong("control.max_entries", 0, "a table holds at least one entry"));
     }
+    if control.packets_per_s == Some(0) {
+        return Err(wrong("control.packets_per_s", 0, "it is at least 1"));
+    }
     if control.packet_in_per_s == Some(0) {
         return Err(wrong("control.packet_in_per_s", 0, "it is at least 1"));
     }
     Ok(())
+}
+
+/// Services, servers and classes that cannot be, and requests of no class.
+fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<(), SimError> {
+    let transport = &scenario.config.transport;
+    if !matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
+        let reason = "requests go over connections of TCP: take newreno, dctcp or cubic";
+        return Err(wrong("transport.kind", transport.kind.name(), reason));
+    }
+    let hosts = scenario.topology.hosts().len();
+    let mut servers: Vec<net::HostIx> = config.servers.iter().map(|server| server.host).collect();
+    servers.sort_unstable();
+    if let Some(pair) = servers.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(wrong("services", pair[0].0, "this host is there twice among the servers"));
+    }
+    if let Some(server) = config.servers.iter().find(|server| server.host.ix() >= hosts || server.cores == 0) {
+        let reason = "a server is a host that exists, with one core at least";
+        return Err(wrong("services", format!("{server:?}"), reason));
+    }
+    let is_member = |host: &net::HostIx| servers.binary_search(host).is_ok();
+    if let Some(service) = config.services.iter().find(|service| !service.members.iter().all(is_member)) {
+        return Err(wrong("services", &service.name, "one of its members is not among the servers"));
+    }
+    let most = u64::from(u32::MAX - 1) * u64::from(transport.mss_bytes);
+    for class in &config.classes {
+        let sizes = [class.request_bytes, class.page_bytes];
+        let is_known = (class.service as usize) < config.services.len();
+        if !is_known || class.pages == 0 || sizes.iter().any(|size| *size == 0 || *size > most) {
+            let reason = "a class names a service, and has a page and a byte at least each way";
+            return Err(wrong("requests", &class.name, reason));
+        }
+    }
+    if config.agents.is_some_and(|agents| agents.pause == Time::ZERO && agents.sampling == Time::ZERO) {
+        return Err(wrong("agents.sampling", Time::ZERO, "agents need some time between two reports"));
+    }
+    let is_classless = |flow: &traffic::Flow| flow.group == 0 || flow.group as usize > config.classes.len();
+    match scenario.flows.flows.iter().position(is_classless) {
+        Some(flow) => {
+            Err(SimError::Flow { flow, reason: "its group is not the number of a class of requests".to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn wrong(key: &'static str, value: impl ToString, reason: &str) -> SimError {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use net::{Stream, Topology};
 use traffic::{FlowList, Start, Triggers};
 
+use crate::backlog::Backlog;
 use crate::connection::Connections;
 use crate::controlled::Controlled;
 use crate::fabric::{Fabric, Hop};
@@ -18,6 +19,7 @@ use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
+use crate::requests::Requests;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
 use crate::transport_rules::{Extent, TcpRules};
 use crate::{Progress, SimError};
@@ -27,6 +29,8 @@ const FAULT: u32 = NIL - 3;
 const EDGE_TIMER: u32 = NIL - 4;
 const SAMPLE: u32 = NIL - 2;
 pub(crate) const AGENDA: u32 = NIL - 6;
+pub(crate) const SERVICES: u32 = NIL - 7;
+pub(crate) const BACKLOG: u32 = NIL - 8;
 pub(crate) const START: u32 = NIL - 1;
 
 /// The first of the components that are host interfaces becoming free.
@@ -131,6 +135,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) hosts: Option<Hosts>,
     /// Switches, channels and the controller, where there is one.
     pub(crate) controlled: Option<Box<Controlled<'a>>>,
+    /// Requests to virtual services, where flows are that.
+    pub(crate) requests: Option<Box<Requests<'a>>>,
+    /// Packets that wait for the processors of switches, where these have a limit.
+    pub(crate) backlog: Option<Box<Backlog>>,
     pub(crate) slots: Slots,
     /// Flows that several slots serve.
     pub(crate) connections: Connections,
@@ -241,6 +249,7 @@ impl Engine<'_> {
             class += 1;
         }
         self.boot();
+        self.await_services();
         let link_count = self.network.ports.len() as u32;
         self.is_over |= self.starts.next(self.list).is_none();
         while !self.is_over {
@@ -266,6 +275,8 @@ impl Engine<'_> {
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
                 AGENDA => self.on_agenda(),
+                SERVICES => self.on_services(),
+                BACKLOG => self.on_backlog(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
                 transmitter if transmitter >= TRANSMITTER => {
                     self.network.on_transmitted(transmitter - TRANSMITTER);
@@ -453,6 +464,9 @@ impl Engine<'_> {
             slot.end = if is_whole { FlowEnd::Completed } else { FlowEnd::Failed };
         }
         let (id, end, connection, ordinal) = (slot.id, slot.end, slot.connection, slot.ordinal);
+        if self.requests.is_some() && self.close_way(flow) {
+            return;
+        }
         self.write_record(flow);
         self.slots.close(flow);
         if let Some(controlled) = &mut self.controlled {
@@ -470,7 +484,13 @@ impl Engine<'_> {
         {
             self.network.events.push(at, START);
         }
-        self.is_over = self.slots.active() == 0 && self.starts.next(self.list).is_none();
+        self.is_over = self.is_everything_over();
+    }
+
+    /// Every flow and request has ended, and none will start.
+    pub(crate) fn is_everything_over(&self) -> bool {
+        let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
+        is_served && self.slots.active() == 0 && self.starts.next(self.list).is_none()
     }
 
     /// Copies a slot's counters into the record of its flow.

@@ -157,7 +157,7 @@ impl Fabric {
             numbering,
             intact_routes: routes,
         };
-        if let Build::Central(_) = spec.entry.build {
+        if let Build::Central(_) | Build::Server(_) = spec.entry.build {
             // Switches follow rules; of what is here only the numbering is used.
             return fabric;
         }

@@ -3,6 +3,7 @@
 //! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
 //! same outcome, to the bit.
 
+mod backlog;
 mod board;
 pub mod bounds;
 mod checks;
@@ -29,10 +30,12 @@ pub mod plane;
 mod probes;
 mod queue;
 mod receiving;
+mod requests;
 pub mod scenario;
 mod selective;
 mod sending;
 mod sensors;
+pub mod services;
 mod setup;
 mod sharing;
 mod tcp;
@@ -42,6 +45,7 @@ pub use ideal::ideal_times;
 pub use outcome::*;
 pub use plane::{ControlPlane, PlaneOutput, PlaneTally};
 pub use scenario::*;
+pub use services::*;
 
 use net::Time;
 

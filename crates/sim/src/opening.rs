@@ -24,6 +24,9 @@ struct Place {
 
 impl Engine<'_> {
     pub(crate) fn start_flow(&mut self, id: u32) {
+        if self.requests.is_some() {
+            return self.start_request(id);
+        }
         let flow = &self.list.flows[id as usize];
         let size = flow.size_bytes;
         let ideal = self.ideals.fct(self.topology, flow.src, flow.dst, size);
@@ -81,7 +84,7 @@ impl Engine<'_> {
         }
     }
 
-    fn begin(&mut self, slot: u32, handshake: bool) {
+    pub(crate) fn begin(&mut self, slot: u32, handshake: bool) {
         if self.rules.udp.is_some() {
             self.pace(slot);
         } else if handshake {
@@ -142,7 +145,12 @@ impl Engine<'_> {
 
     /// Number of segments of a flow, and payload of the last.
     fn segments_of(&self, id: u32) -> (u32, u32) {
-        let (size, mss) = (self.list.flows[id as usize].size_bytes, u64::from(self.rules.mss));
+        self.segments_for(self.list.flows[id as usize].size_bytes)
+    }
+
+    /// Number of segments of so many bytes, and payload of the last.
+    pub(crate) fn segments_for(&self, size: u64) -> (u32, u32) {
+        let mss = u64::from(self.rules.mss);
         let segments = size.div_ceil(mss);
         (segments as u32, (size - (segments - 1) * mss) as u32)
     }

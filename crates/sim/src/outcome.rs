@@ -328,6 +328,8 @@ pub struct Outcome {
     pub control: ControlRecord,
     /// What the controller cost, where there is one.
     pub plane: Option<PlaneRecord>,
+    /// What became of servers and connections, where flows are requests.
+    pub services: Option<crate::ServicesRecord>,
     /// Receive window in force, packets.
     pub max_window_packets: u32,
     /// Engine counters.

@@ -142,6 +142,7 @@ fn config(kind: TransportKind, marking: Marking) -> SimConfig {
         switch: QueueConfig { limit: QueueLimit::Packets(100), marking, ..QueueConfig::default() },
         failures: Vec::new(),
         control: ControlConfig::default(),
+        services: None,
         probes: ProbeConfig { series: false, ..ProbeConfig::default() },
         stop: StopRule::default(),
     }

@@ -1,6 +1,8 @@
 //! What lies at the far end of control channels: a controller, as the simulator sees it.
 
 use balance::central::{AgentOrder, AgentReport};
+use balance::server::Facts;
+use core::net::Ipv4Addr;
 use net::Time;
 use openflow::{FromController, ToController};
 
@@ -10,6 +12,8 @@ pub trait ControlPlane {
     fn handle(&mut self, now: Time, input: ToController);
     /// An agent on a host tells something.
     fn report(&mut self, now: Time, report: AgentReport);
+    /// An agent on a server tells how it does.
+    fn member_reported(&mut self, _now: Time, _address: Ipv4Addr, _facts: Facts) {}
     /// What is wanted next.
     fn poll_output(&mut self) -> Option<PlaneOutput>;
     /// When [`ControlPlane::handle_timeout`] wants to be called.

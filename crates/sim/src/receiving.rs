@@ -116,6 +116,9 @@ impl Engine<'_> {
             self.network.arena.remove(ix);
             self.delay_ack(packet.flow, echo);
         }
+        if completes_flow && self.requests.is_some() {
+            return self.talk_heard(packet.flow);
+        }
         if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
             self.network.events.push(at, START);
         }

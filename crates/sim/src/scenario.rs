@@ -31,6 +31,8 @@ pub struct SimConfig {
     pub failures: Vec<Failure>,
     /// Channels to a controller and what is at their ends; only for [`crate::run_controlled`].
     pub control: ControlConfig,
+    /// Virtual services, where flows are requests to them; only for [`crate::run_controlled`].
+    pub services: Option<crate::ServicesConfig>,
     /// What to record beside flows and books.
     pub probes: ProbeConfig,
     /// When to stop.
@@ -383,6 +385,13 @@ pub struct ControlConfig {
     pub agent_latency: Time,
     /// Whether agents tell how much a flow will have sent in all.
     pub are_sizes_told: bool,
+    /// Packets a switch handles per second, data and acknowledgements alike, one after the other: the processor of a
+    /// switch that forwards in software. `None`: as many as come.
+    pub packets_per_s: Option<u32>,
+    /// Packets that may wait for the processor of a switch; further ones are lost as in a full queue.
+    pub backlog_packets: u32,
+    /// Time between two rounds of LLDP; `None` for the controller's own. For whoever makes the controller.
+    pub discovery: Option<Time>,
     /// Time between two polls of counters; `None` for the controller's own. For whoever makes the controller: the
     /// simulator does not look at it.
     pub poll: Option<Time>,
@@ -425,6 +434,9 @@ impl Default for ControlConfig {
             reconnect_after: Time::from_s(1),
             agent_latency: Time::from_us(100),
             are_sizes_told: true,
+            packets_per_s: None,
+            backlog_packets: 1_000,
+            discovery: None,
             poll: None,
         }
     }

@@ -312,6 +312,9 @@ impl Engine<'_> {
         if slot.connection != NIL {
             self.give_up(flow);
         }
+        if self.requests.is_some() {
+            self.talk_failed(flow);
+        }
         self.close_if_over(flow);
     }
 

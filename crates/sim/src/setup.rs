@@ -6,6 +6,7 @@ use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
 use net::{LinkIx, NodeKind, Routes, Stream, Time};
 
 use crate::SimError;
+use crate::backlog::Backlog;
 use crate::checks::MOST_SELECTIVE;
 use crate::connection::Connections;
 use crate::controlled::Controlled;
@@ -24,6 +25,7 @@ use crate::packet::CONTROL;
 use crate::plane::ControlPlane;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
+use crate::requests::Requests;
 use crate::scenario::{
     Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, TransportKind,
 };
@@ -73,6 +75,8 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         network,
         hosts,
         controlled: None,
+        requests: None,
+        backlog: None,
         slots: Slots::default(),
         connections: Connections::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![unstarted(); scenario.flows.flows.len()],
@@ -103,6 +107,11 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     let switches = &numbering.to_topology[numbering.host_count as usize..];
     let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
     engine.controlled = Some(Box::new(controlled));
+    engine.requests = (scenario.config.services.as_ref())
+        .map(|config| Box::new(Requests::new(config, scenario.topology, scenario.flows.flows.len())));
+    let control = &scenario.config.control;
+    engine.backlog =
+        control.packets_per_s.map(|rate| Box::new(Backlog::new(switches.len(), rate, control.backlog_packets)));
     engine.network.have_frames_room = scenario.config.control.have_frames_room;
     engine
 }
@@ -292,9 +301,14 @@ fn events(scenario: &Scenario<'_>) -> EventQueue {
 pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let open: Vec<u32> = engine.slots.open_slots().collect();
     for slot in open {
-        engine.write_record(slot);
+        if engine.requests.is_some() {
+            engine.add_way_to_record(slot);
+        } else {
+            engine.write_record(slot);
+        }
     }
     let now = engine.network.now;
+    let services = engine.close_requests();
     let books = books(&engine);
     books.check().map_err(SimError::Books)?;
     let network = &engine.network;
@@ -325,6 +339,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         resequencing: engine.resequencing,
         control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
         plane: engine.controlled.as_ref().map(|controlled| controlled.record(now)),
+        services,
         max_window_packets: engine.rules.tcp.max_window,
         engine: EngineRecord {
             events: engine.events,

@@ -72,6 +72,11 @@ pub fn on_switches(spec: &Spec) -> Result<String, TestbedError> {
     if let Some((_, central)) = LOWERED.iter().find(|(name, _)| *name == spec.entry.name) {
         return Ok((*central).to_owned());
     }
+    if spec.entry.is_server() {
+        let reason =
+            format!("`{}` serves requests to services, which are made in the simulator only so far", spec.entry.name);
+        return Err(not_here("balancers", reason));
+    }
     let reason = format!(
         "`{}` decides in ways no OpenFlow switch can be told; on real switches run central balancers and ecmp, wcmp, vlb, \
          such as --balancers sdn-ecmp,hedera",

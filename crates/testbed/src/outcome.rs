@@ -51,6 +51,7 @@ pub fn outcome(material: &Material<'_>) -> Outcome {
         resequencing: Default::default(),
         control: Default::default(),
         plane: None,
+        services: None,
         max_window_packets: 0,
         engine: EngineRecord { packet_hops, ..EngineRecord::default() },
     }

@@ -24,6 +24,8 @@ fn claim(comparison: Comparison, loads: &[f64]) -> Claim {
         comparison,
         times: 1.0,
         window: None,
+        class: None,
+        server: None,
         at: vec![Selection { variant: String::new(), loads: loads.iter().copied().map(Some).collect() }],
         reason: Some("seen in the packets".to_owned()),
     }

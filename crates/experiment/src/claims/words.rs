@@ -146,7 +146,9 @@ fn text(metric: Metric, value: f64, digits: usize) -> String {
         | Metric::ThroughputShare
         | Metric::FlowShareMin
         | Metric::FlowShareMean
+        | Metric::ServerShare
         | Metric::FlowShareHalf => share(value, digits),
+        Metric::DownloadRate => format!("{} kB/s", significant(value / 1e3, digits)),
         _ => match value {
             us if us >= 999_500.0 => format!("{} s", significant(us / 1e6, digits)),
             us if us >= 999.5 => format!("{} ms", significant(us / 1e3, digits)),

@@ -25,6 +25,9 @@ pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError>
         reconnect_after: section.above_zero("reconnect_after")?.unwrap_or(default.reconnect_after),
         agent_latency: section.quantity("agent_latency")?.unwrap_or(default.agent_latency),
         are_sizes_told: section.choice("sizes", &["told", "unknown"])? != Some(1),
+        packets_per_s: section.count32("packets_per_s", 1..=u32::MAX)?,
+        backlog_packets: section.count32("backlog", 0..=u32::MAX)?.unwrap_or(default.backlog_packets),
+        discovery: section.above_zero("discovery")?,
         poll: section.above_zero("poll")?,
     })
 }

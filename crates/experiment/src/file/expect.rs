@@ -5,7 +5,7 @@ use net::words::hint;
 
 use super::Experiment;
 use crate::claims::{Claim, Comparison, Metric, Selection, Window};
-use net::document::{At, Data};
+use net::document::{At, Data, Document, Entry, Value};
 use net::mistake::FileError;
 use net::section::{Section, number};
 
@@ -35,6 +35,39 @@ impl From<FileError> for Unfit {
 
 /// Reads all tables, for an experiment whose balancers and variants are known. One that `is_reduced` to what represents it
 /// may have left the loads of some claims behind.
+/// Keys of a claim that may be lists, which make a claim of each of their values.
+const LISTS: [&str; 3] = ["balancer", "at_most", "at_least"];
+
+/// A claim about several balancers is one about each.
+pub(crate) fn expand(document: &mut Document) {
+    let Some(Data::List(items)) = document.root.get_mut("expect").map(|entry| &mut entry.value.data) else { return };
+    for key in LISTS {
+        let expanded = std::mem::take(items).into_iter().flat_map(|item| spread(item, key)).collect();
+        *items = expanded;
+    }
+}
+
+/// A claim for each value of a key.
+fn spread(item: Value, key: &str) -> Vec<Value> {
+    let Data::Table(table) = &item.data else { return vec![item] };
+    let Some(Entry { value: Value { data: Data::List(values), .. }, .. }) = table.get(key) else { return vec![item] };
+    let with = |value: &Value| {
+        let mut table = table.clone();
+        if let Some(entry) = table.get_mut(key) {
+            entry.value = value.clone();
+        }
+        // Claims of one sentence are told apart by whom they are about.
+        if let (Data::Text(label), Some(Data::Text(words))) =
+            (&value.data, table.get_mut("claim").map(|entry| &mut entry.value.data))
+        {
+            let of = if key == "balancer" { "" } else { "against " };
+            *words = format!("{words} ({of}{label})");
+        }
+        Value { data: Data::Table(table), at: item.at.clone() }
+    };
+    values.iter().map(with).collect()
+}
+
 pub(crate) fn read(top: &Section<'_>, experiment: &Experiment, is_reduced: bool) -> Result<Expected, FileError> {
     let mut expected = Expected { claims: Vec::new(), left_out: Vec::new(), kept: Vec::new() };
     for section in top.sections("expect")? {
@@ -85,7 +118,8 @@ fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit>
     }
     let times = times(section, &comparison)?;
     let window = window(section, experiment, metric)?;
-    Ok(Claim { id, claim: words, metric, balancer, comparison, times, window, at, reason })
+    let (class, server) = requests(section, experiment, metric)?;
+    Ok(Claim { id, claim: words, metric, balancer, comparison, times, window, class, server, at, reason })
 }
 
 /// `from` and `until`: a part of the time for metrics that have bins.
@@ -106,6 +140,45 @@ fn window(section: &Section<'_>, experiment: &Experiment, metric: Metric) -> Res
         return Err(section.error("until", "is not after `from`"));
     }
     Ok(Some(window))
+}
+
+/// `class` and `server` of metrics of requests.
+fn requests(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    metric: Metric,
+) -> Result<(Option<String>, Option<String>), FileError> {
+    let (class, server) = (section.text("class")?, section.text("server")?);
+    let services = experiment.variants.first().and_then(|variant| variant.config.services.as_ref());
+    let Some(services) = services.filter(|_| metric.is_of_requests()) else {
+        let key = ["class", "server"].into_iter().find(|key| section.has(key));
+        let key = key.or(metric.is_of_requests().then_some("metric"));
+        return match key {
+            None => Ok((None, None)),
+            Some(key) => Err(section.error(key, "is about requests to services, and this is about flows")),
+        };
+    };
+    if let Some(class) = class
+        && !services.classes.iter().any(|known| known.name == class)
+    {
+        let names: Vec<&str> = services.classes.iter().map(|known| known.name.as_str()).collect();
+        let error = section.error("class", format!("there is no class of requests `{class}`"));
+        return Err(error.with_hint(hint(class, names)));
+    }
+    match (server, metric) {
+        (None, Metric::ServerShare) => return Err(section.missing("server").with_hint("name a [[server]]'s host")),
+        (Some(_), Metric::ServerShare) | (None, _) => {}
+        (Some(_), _) => return Err(section.error("server", "only `server_share` is about one server")),
+    }
+    let variant = &experiment.variants[0].topology;
+    let hosts = services.servers.iter().map(|server| variant.node(variant.host(server.host)).name.as_str());
+    if let Some(server) = server
+        && !hosts.clone().any(|host| host == server)
+    {
+        let error = section.error("server", format!("there is no server `{server}`"));
+        return Err(error.with_hint(hint(server, hosts.collect::<Vec<_>>())));
+    }
+    Ok((class.map(str::to_owned), server.map(str::to_owned)))
 }
 
 /// `times = 0.8` beside `at_most` or `at_least`.

@@ -32,6 +32,7 @@ mod headline;
 mod inputs;
 mod keys;
 mod network;
+mod services;
 mod settings;
 mod sweep;
 mod table;
@@ -214,6 +215,7 @@ impl Experiment {
         for change in overrides {
             apply(&mut document, change)?;
         }
+        expect::expand(&mut document);
         let top = Section::top(&document)?;
         let mut experiment = Experiment {
             name: plain_name(&top, name)?,
@@ -278,9 +280,17 @@ impl Experiment {
                 return Err(network.error("spec", "has one host only, so there is nobody to send to"));
             }
             check_hosts(&top, &self.balancers, &topology)?;
-            let traffic = traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?;
+            let mut config = settings::read(&top, &topology)?;
+            let is_served = services::is_asked_for(&top);
+            check_kinds(&top, &self.balancers, is_served)?;
+            let traffic = if is_served {
+                let (services, traffic) = services::read(&top, &topology, &config.transport.kind)?;
+                config.services = Some(services);
+                traffic
+            } else {
+                traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?
+            };
             self.warnings.extend(traffic.warnings);
-            let config = settings::read(&top, &topology)?;
             let testbed = testbed::testbed(&top.section("testbed")?)?;
             let canonical = canonical(&document, inputs);
             let (traffic, loads, flow_counts) = (traffic.plan, traffic.loads, traffic.flow_counts);
@@ -353,13 +363,6 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
             return Err(at(format!("must be text in quotes, not {}", value.kind())));
         };
         for spec in balance::Spec::parse_list(text).map_err(|cause| at(cause.to_string()))? {
-            if spec.entry.is_server() {
-                let message = format!(
-                    "`{}` picks servers for requests, and experiments have no requests yet, only flows between hosts",
-                    spec.entry.name
-                );
-                return Err(at(message).with_hint("take a dataplane or central balancer: `anabranch list balancers`"));
-            }
             if balancers.iter().any(|other| other.label() == spec.label()) {
                 return Err(at(format!("`{}` is there twice", spec.label())));
             }
@@ -372,9 +375,33 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
     }
 }
 
+/// Requests need balancers that pick servers, and flows between hosts those that do not.
+fn check_kinds(top: &Section<'_>, balancers: &[balance::Spec], is_served: bool) -> Result<(), FileError> {
+    let Some(other) = balancers.iter().find(|spec| spec.entry.is_server() != is_served) else { return Ok(()) };
+    let values = top.list("balancers");
+    let at = values.iter().find(|value| matches!(&value.data, Data::Text(text) if text.contains(other.entry.name)));
+    let name = other.entry.name;
+    let (message, hint) = if is_served {
+        let message = format!("`{name}` picks no servers, and the file has requests to services");
+        (message, "take those such as server-rr or sl-ps; what goes on beneath them is `control.base`")
+    } else {
+        let message = format!("`{name}` picks servers for requests, and the file has none, only flows between hosts");
+        (
+            message,
+            "take a dataplane or central balancer (`anabranch list balancers`), or add [[server]], [[service]] and [[requests]]",
+        )
+    };
+    let error = match at {
+        Some(value) => top.document.error(&value.at, "balancers", message),
+        None => top.error("balancers", message),
+    };
+    Err(error.with_hint(hint))
+}
+
 /// Controllers do not reach into hosts that have several links or forward.
 fn check_hosts(top: &Section<'_>, balancers: &[balance::Spec], topology: &Topology) -> Result<(), FileError> {
-    let Some(central) = balancers.iter().find(|spec| spec.entry.is_central()) else { return Ok(()) };
+    let is_controlled = |spec: &&balance::Spec| spec.entry.is_central() || spec.entry.is_server();
+    let Some(central) = balancers.iter().find(is_controlled) else { return Ok(()) };
     let is_plain = |host: &net::NodeIx| topology.out_links(*host).len() == 1 && !topology.node(*host).forwards;
     let Some(host) = topology.hosts().iter().find(|host| !is_plain(host)) else { return Ok(()) };
     let name = &topology.node(*host).name;

@@ -43,9 +43,8 @@ fn mistakes_show_line_key_and_what_would_do() {
         (
             "\"spray\"",
             "\"maglev\"",
-            "bad.toml:4: balancers: `maglev` picks servers for requests, and experiments have no requests yet, only flows \
-             between hosts",
-            "take a dataplane or central balancer: `anabranch list balancers`",
+            "bad.toml:4: balancers: `maglev` picks servers for requests, and the file has none, only flows between hosts",
+            "take a dataplane or central balancer (`anabranch list balancers`), or add [[server]]",
         ),
         ("leaves=2", "leaves=0", "bad.toml:6: topology.spec: leaf-spine: leaves = 0", ""),
         ("load = [0.1, 0.5]", "load = [0.1, 0]", "bad.toml:9: traffic.load: 0 is not a load", "0.6 is 60 %"),

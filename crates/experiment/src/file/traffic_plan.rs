@@ -32,6 +32,13 @@ pub enum TrafficPlan {
         /// Which hosts they are on.
         ranks: RankOptions,
     },
+    /// Requests to services, drawn for each seed.
+    Requests {
+        /// Classes in the order of their numbers.
+        classes: Arc<Vec<traffic::RequestSpec>>,
+        /// In words.
+        description: String,
+    },
     /// The collectives of a training trace.
     Training {
         /// The trace.
@@ -248,6 +255,9 @@ impl TrafficPlan {
             TrafficPlan::Collectives { specs, ranks } => {
                 Ok((traffic::collectives(topology, specs, ranks, seed)?, Vec::new()))
             }
+            TrafficPlan::Requests { classes, description } => {
+                Ok((traffic::requests(classes, seed, description.clone()), Vec::new()))
+            }
             TrafficPlan::Training { trace, options } => trace.flows(topology, options, seed),
             TrafficPlan::Demands { matrix, options } => matrix.flows(topology, options, seed),
         }
@@ -263,6 +273,7 @@ impl TrafficPlan {
                 let count = ranks.count.map_or("one rank per host".to_owned(), |count| format!("{count} ranks"));
                 format!("{}; {count}, {}", specs.join(" beside "), ranks.placement)
             }
+            TrafficPlan::Requests { description, .. } => description.clone(),
             TrafficPlan::Training { trace, options } => trace.describe(options),
             TrafficPlan::Demands { matrix, options } => matrix.describe(options),
         }

@@ -59,6 +59,7 @@ fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcom
         queues: Vec::new(),
         resequencing: ResequencingRecord::default(),
         plane: None,
+        services: None,
         control: ControlRecord { packets: 3, bytes: 192, in_flight: 0 },
         max_window_packets: 10,
         engine: EngineRecord::default(),
@@ -76,6 +77,7 @@ fn measured(topology: &Topology, flows: &[u64], outcome: &Outcome) -> (RunSummar
         variant: "",
         load: Some(0.5),
         seed: 1,
+        services: None,
         keep_heat: true,
         keep_core_bins: true,
     };

@@ -406,7 +406,7 @@ fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> O
     (!values.is_empty()).then(|| stat(&values).mean)
 }
 
-fn panel_legend(panel: &Panel<'_>) -> String {
+pub(super) fn panel_legend(panel: &Panel<'_>) -> String {
     legend(panel.by_colour().into_iter().map(|entry| (entry.colour, entry.balancer)))
 }
 

@@ -10,6 +10,7 @@ mod claims;
 mod figures;
 mod matrix;
 mod plot;
+mod requests;
 mod stats;
 mod switches;
 mod tables;
@@ -133,6 +134,7 @@ fn sweep(out: &mut String, view: &View<'_>, variant: &str) {
 fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
     put!(out, "<section class=\"panel\" id=\"{}\">\n<h2>{}</h2>\n", panel.id, esc(&panel.title()));
     out.push_str(&tables::results(panel));
+    out.push_str(&requests::section(panel));
     out.push_str(&switches::faults(panel));
     block(out, "Completion times", "", &figures::distributions(panel, view));
     block(out, "By flow size", "", &figures::by_size(panel));
@@ -174,6 +176,7 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>Bound, share of optimum</dt><dd>A bound is computed from the network and the flows without packets; it is drawn dashed, never ranked and wins nothing. The fluid optimum shares links max-min fairly unless told otherwise. That is not the least mean slowdown there can be, so a share above 100 % is possible. The share is the mean slowdown of the optimum divided by that of the balancer, seed by seed (of throughput, the balancer's divided by the optimum's).</dd>
 <dt>Control traffic</dt><dd>Packets a balancer sends on its own account, such as probes; their bytes as a share of payload bytes delivered.</dd>
 <dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
+<dt>Response time</dt><dd>Where flows are requests to services: first packet of the client to the last byte of the last page. A slowdown is measured against the best server over the best path of an empty network, whoever is picked.</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>

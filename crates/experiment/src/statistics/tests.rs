@@ -31,6 +31,7 @@ pub(crate) fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> 
         control: Control::default(),
         engine: Engine::default(),
         end_us: 1.0,
+        requests: None,
         testbed: None,
     }
 }

@@ -204,6 +204,7 @@ fn record(
         control: Control::default(),
         engine: Engine { events: 123, packet_hops: 456, wall_s: 1.5, peak_rss_bytes: 1 << 26, ..Engine::default() },
         end_us: 52_000.0,
+        requests: None,
         testbed: None,
     };
     let at = |values: &[f64]| (0..=200).map(|k| quantile(values, f64::from(k) / 200.0)).collect();

@@ -225,6 +225,7 @@ impl<'a> Ledger<'a> {
             resequencing: ResequencingRecord::default(),
             control: ControlRecord::default(),
             plane: None,
+            services: None,
             max_window_packets: 0,
             engine: EngineRecord { events: self.events, packet_hops: 0, peak_packets: 0, peak_flows: self.peak },
             flows: self.records,

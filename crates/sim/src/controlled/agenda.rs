@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use balance::central::{AgentOrder, AgentReport};
+use balance::server::Facts;
+use core::net::Ipv4Addr;
 use openflow::{ConnectionId, Envelope};
 
 use crate::flows::NEVER;
@@ -23,6 +25,8 @@ pub(super) enum Item {
     Connect(u32),
     /// A report of an agent reaches the controller.
     Report(AgentReport),
+    /// A report of an agent on a server reaches the controller.
+    Member(Ipv4Addr, Facts),
     /// An order reaches agents.
     Order(AgentOrder),
     /// A switch may want to be called.

@@ -27,6 +27,20 @@ pub(super) struct AgentTally {
 }
 
 impl Agents {
+    /// A flow is in a slot.
+    pub(super) fn name(&mut self, tuple: FiveTuple, slot: u32) {
+        self.flows.insert(tuple, slot);
+    }
+
+    /// The slot of a flow.
+    pub(super) fn slot_of(&self, tuple: &FiveTuple) -> Option<u32> {
+        self.flows.get(tuple).copied()
+    }
+
+    pub(super) fn note_report(&mut self) {
+        self.tally.reports += 1;
+    }
+
     pub(super) fn tally(&self) -> AgentTally {
         self.tally
     }
@@ -37,7 +51,7 @@ impl Controlled<'_> {
     pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, flow: &NewTuple) {
         self.flows.open(slot, flow);
         if let Some(state) = self.flows.get(slot) {
-            self.agents.flows.insert(state.tuple, slot);
+            self.agents.name(state.tuple, slot);
         }
         // "More than 0" is meant as: at once.
         if self.agents.threshold == Some(0) {
@@ -50,7 +64,10 @@ impl Controlled<'_> {
     pub(crate) fn note_sent(&mut self, now: u64, slot: u32, payload: u32) {
         let Some(state) = self.flows.get_mut(slot) else { return };
         state.sent += u64::from(payload);
-        if !state.is_reported && self.agents.threshold.is_some_and(|threshold| state.sent > threshold) {
+        if !state.is_reported
+            && !state.is_virtual
+            && self.agents.threshold.is_some_and(|threshold| state.sent > threshold)
+        {
             self.report_started(now, slot);
         }
     }

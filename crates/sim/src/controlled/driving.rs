@@ -38,6 +38,7 @@ impl Controlled<'_> {
             Item::Closed(ix, connection) => self.deliver_closed(clock, ix, connection),
             Item::Connect(ix) => self.connect(clock, ix),
             Item::Report(report) => self.deliver_report(clock, report),
+            Item::Member(address, facts) => self.deliver_member(clock, address, facts),
             Item::Order(order) => self.deliver_order(order, is_pacing_possible),
             Item::SwitchTimer(ix) => self.on_switch_timer(clock, ix),
             Item::PlaneTimer => self.on_plane_timer(clock),
@@ -69,14 +70,47 @@ impl Engine<'_> {
         let Some(controlled) = &mut self.controlled else { return };
         let packet = self.network.arena.get_mut(ix);
         if packet.dst == node {
-            return self.deliver(ix);
-        }
-        if packet.is(CONTROL) {
-            return self.receive_frame(link, node, ix);
+            let is_right = self.requests.is_none() || controlled.is_addressed_rightly(packet);
+            return if is_right { self.deliver(ix) } else { self.refuse_misaddressed(ix) };
         }
         if node < controlled.host_count {
-            // Hosts do not forward what is for others.
-            return self.lose(ix, Loss::NoRoute);
+            return self.arrive_at_other_host(link, node, ix);
+        }
+        if self.backlog.is_some() {
+            let switch = node - controlled.host_count;
+            return self.hold_up(link, switch, ix);
+        }
+        self.pass_switch(link, node, ix);
+    }
+
+    /// A packet is at a host that is not known to be its destination.
+    fn arrive_at_other_host(&mut self, link: u32, node: u32, ix: u32) {
+        if self.network.arena.get(ix).is(CONTROL) {
+            return self.receive_frame(link, node, ix);
+        }
+        if self.requests.is_some() && self.arrive_at_server(node, ix) {
+            return self.deliver(ix);
+        }
+        // Hosts do not forward what is for others.
+        self.lose(ix, Loss::NoRoute);
+    }
+
+    /// A packet names its ends wrongly: no host takes it.
+    #[cold]
+    fn refuse_misaddressed(&mut self, ix: u32) {
+        if let Some(requests) = &mut self.requests {
+            requests.misaddressed += 1;
+        }
+        self.lose(ix, Loss::NoRoute);
+    }
+
+    /// A switch forwards a packet.
+    #[inline]
+    pub(crate) fn pass_switch(&mut self, link: u32, node: u32, ix: u32) {
+        let Some(controlled) = &mut self.controlled else { return };
+        let packet = self.network.arena.get_mut(ix);
+        if packet.is(CONTROL) {
+            return self.receive_frame(link, node, ix);
         }
         if self.fabric.is_lost_silently(node, packet) {
             return self.lose(ix, Loss::Blackhole);
@@ -109,6 +143,9 @@ impl Engine<'_> {
         let bytes = controlled.frames.take(packet.seq);
         let clock = controlled.clock(self.network.now);
         controlled.receive_frame(clock, link, &bytes, packet.rank, node);
+        while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.take_reset()) {
+            self.talk_failed(slot);
+        }
         self.follow_up();
     }
 

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use net::{HostIx, address};
-use openflow::headers::ether;
+use openflow::frame::flags;
+use openflow::headers::{ether, protocol};
 use openflow::{Headers, MacAddr, PortNo, frame};
 
 use super::agenda::Item;
-use super::flows::tag_of;
 use super::{Controlled, time};
-use crate::packet::{CONTROL, NO_PATH, Packet, stamp};
+use crate::packet::{ACK, CONTROL, NO_PATH, Packet, SYN, stamp};
 use crate::queue::NIL;
 
 /// Least size of an Ethernet frame without its check sequence, bytes.
@@ -19,6 +19,9 @@ const ARP_REQUEST: u16 = 1;
 /// What marks the frame of a packet of a flow, at its end, before the number under which the packet is kept.
 const MARK: [u8; 4] = *b"flow";
 const TRAILER: usize = MARK.len() + 8;
+/// Length of a header of TCP without options, and where its flags are.
+const TCP_LEN: usize = 20;
+const FLAGS_AT: usize = 13;
 /// Packets kept for the controller to send on. More than any controller has in hand at once.
 const KEPT: usize = 1 << 16;
 
@@ -82,6 +85,11 @@ impl Frames {
         // Headers of Ethernet, IP and TCP are part of the packet's size; bare ones have no room for the trailer.
         let bare = frame::build(headers, 0).len();
         let mut bytes = frame::build(headers, usize::from(packet.bytes).saturating_sub(bare).max(TRAILER));
+        if packet.is(SYN) && headers.ip_proto == protocol::TCP {
+            // Who looks at first packets wants to know. Nobody here looks at checksums.
+            let at = bare - TCP_LEN + FLAGS_AT;
+            bytes[at] = if packet.is(ACK) { flags::SYN | flags::ACK } else { flags::SYN };
+        }
         let end = bytes.len();
         bytes[end - TRAILER..end - 8].copy_from_slice(&MARK);
         bytes[end - 8..].copy_from_slice(&number.to_be_bytes());
@@ -115,8 +123,11 @@ impl Controlled<'_> {
         if let Some((packet, flow)) = self.frames.packet_of(&out.bytes)
             && self.flows.get(packet.flow).is_some_and(|state| state.id == flow)
         {
-            let vlan = frame::parse(&out.bytes).ok().and_then(|headers| headers.vlan);
-            return OnLink::Flow(Packet { tag: tag_of(vlan), next: NIL, ..packet });
+            let direction = usize::from(packet.is(ACK));
+            let headers = frame::parse(&out.bytes).ok();
+            let state = self.flows.get_mut(packet.flow);
+            let tag = headers.zip(state).map_or(0, |(headers, state)| state.tag_for(direction, &headers));
+            return OnLink::Flow(Packet { tag, next: NIL, ..packet });
         }
         let bytes = out.bytes.len().clamp(FRAME_MIN, usize::from(u16::MAX)) as u16;
         let frame = self.frames.put(out.bytes);
@@ -148,6 +159,7 @@ impl Controlled<'_> {
             self.stations[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
             return self.drain_switch_after(clock, ix, hops + 1);
         }
+        self.note_reset(bytes);
         if let Some(answer) = answer(host, bytes) {
             self.outgoing.push(FrameOut { link: link ^ 1, bytes: answer, hops: 0 });
         }

@@ -19,6 +19,7 @@ mod driving;
 mod flows;
 mod frames;
 mod station;
+mod virtuals;
 
 use net::Time;
 
@@ -29,6 +30,7 @@ use crate::queue::NIL;
 use crate::scenario::{ControlConfig, Scenario};
 
 pub(crate) use flows::NewTuple;
+pub(crate) use virtuals::{VirtualTuple, Ways};
 
 use agenda::{Agenda, Alarm};
 use agents::Agents;
@@ -64,6 +66,8 @@ pub(crate) struct Controlled<'a> {
     frames: Frames,
     /// Frames switches have sent and the engine has not yet put on links.
     outgoing: Vec<FrameOut>,
+    /// Slots of connections that were broken by a reset.
+    resets: Vec<u32>,
     cost: Cost,
     /// Why the run cannot go on.
     fault: Option<String>,
@@ -117,6 +121,7 @@ impl<'a> Controlled<'a> {
             agents: Agents::default(),
             frames: Frames::default(),
             outgoing: Vec::new(),
+            resets: Vec::new(),
             fault: None,
         }
     }

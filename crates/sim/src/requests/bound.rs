@@ -1,0 +1,63 @@
+//! The least response time of a request: alone in an empty network, with the best server for it.
+
+use net::paths::{self, Metric};
+use net::{HostIx, LinkIx, NodeIx, Time, Topology};
+
+use crate::engine::Rules;
+use crate::network::serialisation_ps;
+use crate::services::{RequestClass, ServicesConfig};
+
+/// What a page costs on the wire in each direction, and how often it crosses the network one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) mss: u64,
+    pub(super) header: u64,
+    pub(super) handshake: bool,
+}
+
+impl Sizes {
+    pub(super) fn new(rules: &Rules) -> Sizes {
+        Sizes { mss: u64::from(rules.mss), header: u64::from(rules.header), handshake: rules.handshake }
+    }
+
+    fn on_wire(&self, payload: u64) -> u64 {
+        payload + payload.div_ceil(self.mss) * self.header
+    }
+}
+
+/// Picoseconds from the first packet of a request to its last byte: paths of the least latency and of the widest bottleneck,
+/// whatever their lengths, to the best of all members.
+pub(super) fn response(
+    topology: &Topology,
+    config: &ServicesConfig,
+    class: &RequestClass,
+    client: HostIx,
+    sizes: &Sizes,
+) -> u64 {
+    let members = config.services[class.service as usize].members.iter().filter(|member| **member != client);
+    let page = members.filter_map(|member| page(topology, class, (client, *member), sizes)).min();
+    page.unwrap_or(0).saturating_mul(u64::from(class.pages))
+}
+
+fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes: &Sizes) -> Option<u64> {
+    let nodes: (NodeIx, NodeIx) = (topology.host(ends.0), topology.host(ends.1));
+    let delay = |from, to| {
+        let path = paths::shortest(topology, from, to, Metric::Delay, |_| true)?;
+        Some(paths::delay(topology, &path).as_ps())
+    };
+    let capacity = |link: LinkIx| Some(topology.link(link).rate);
+    let sending = |from, to, payload| {
+        let width = paths::widest(topology, from, to, capacity)?.bottleneck.as_bps();
+        Some(serialisation_ps(sizes.on_wire(payload), width))
+    };
+    let round_trip = delay(nodes.0, nodes.1)? + delay(nodes.1, nodes.0)?;
+    let opening = if sizes.handshake { round_trip } else { 0 };
+    let up = sending(nodes.0, nodes.1, class.request_bytes)?;
+    let down = sending(nodes.1, nodes.0, class.page_bytes)?;
+    Some(opening + round_trip + up + class.cpu.as_ps() + down)
+}
+
+/// A time as flows record it.
+pub(super) fn time(ps: u64) -> Time {
+    Time::from_ps(ps)
+}
