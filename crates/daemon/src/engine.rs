@@ -180,7 +180,7 @@ impl Engine {
         }
         for peer in self.touched.drain(..) {
             peer.is_touched.store(false, Ordering::Relaxed);
-            peer.out_ready.notify_one();
+            peer.flush();
         }
         if self.controller.tally().decisions > before {
             self.metrics.decision_time.observe(began.elapsed().as_secs_f64());
