@@ -157,11 +157,12 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
 /// Decodes messages up to a full batch; how many bytes they took. What is no message is refused.
 fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Result<usize, Closing> {
     let (mut used, share) = (0, hub.share());
+    let mut received = kinds::Count::new(&hub.metrics.received);
     while batch.len() < share {
         match wire::decode(&bytes[used..]) {
             Ok(None) => break,
             Ok(Some((envelope, length))) => {
-                hub.metrics.received[kinds::of(&envelope.message)].inc();
+                received.note(kinds::of(&envelope.message));
                 batch.push(envelope);
                 used += length;
             }

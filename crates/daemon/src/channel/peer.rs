@@ -141,6 +141,9 @@ impl Peer {
         let outlet = lock(&self.outlet);
         let Some(outlet) = &*outlet else { return false };
         let mut out = lock(&self.out);
+        if out.is_empty() {
+            return true;
+        }
         if self.out_bytes.load(Ordering::Relaxed) != out.len() {
             return false;
         }
