@@ -164,8 +164,14 @@ impl Controller {
                 self.send(connection, Session::hello());
             }
             ToController::Disconnected(connection) => self.lost(connection),
-            ToController::Message(connection, envelope) => self.message(connection, envelope),
+            ToController::Message(connection, envelope) => self.message(connection, &envelope),
         }
+    }
+
+    /// A message came on a channel; as [`Controller::handle`], for those who keep the message.
+    pub fn hear(&mut self, now: Time, connection: ConnectionId, envelope: &Envelope) {
+        self.wake(now);
+        self.message(connection, envelope);
     }
 
     /// An agent on a host tells something.
@@ -194,11 +200,24 @@ impl Controller {
         if self.outputs.is_empty() && self.is_stirred {
             self.think();
         }
-        let output = self.outputs.pop_front();
-        if output.is_none() && self.outputs.capacity() > OUTPUTS_KEPT {
+        if self.outputs.is_empty() && self.outputs.capacity() > OUTPUTS_KEPT {
             self.outputs = VecDeque::new();
         }
-        output
+        self.outputs.pop_front()
+    }
+
+    /// All that is wanted next, in exchange for memory: what [`Controller::poll_output`] would tell one by one. Whether there is
+    /// anything; to be called until there is not.
+    pub fn take_outputs(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        outputs.clear();
+        if outputs.capacity() > OUTPUTS_KEPT {
+            *outputs = VecDeque::new();
+        }
+        if self.outputs.is_empty() && self.is_stirred {
+            self.think();
+        }
+        std::mem::swap(&mut self.outputs, outputs);
+        !outputs.is_empty()
     }
 
     /// When [`Controller::handle_timeout`] wants to be called.
@@ -281,12 +300,12 @@ impl Controller {
         self.outputs.push_back(Output::Event(event));
     }
 
-    fn message(&mut self, connection: ConnectionId, envelope: Envelope) {
+    fn message(&mut self, connection: ConnectionId, envelope: &Envelope) {
         let Some(session) = self.sessions.get_mut(&connection) else {
             return; // Closed by us: what was on its way does not matter any more.
         };
-        let Envelope { xid, message } = envelope;
-        match session.receive(self.now, xid, &message) {
+        let Envelope { xid, ref message } = *envelope;
+        match session.receive(self.now, xid, message) {
             Reaction::Nothing => {}
             Reaction::Send(messages) => {
                 for message in messages {
@@ -304,7 +323,13 @@ impl Controller {
                 self.close(connection);
             }
             Reaction::Ready => self.ready(connection),
-            Reaction::Pass => self.pass(connection, xid, message),
+            Reaction::Pass => {
+                let datapath = session.features.expect("a ready session has features").datapath;
+                match message {
+                    Message::PacketIn(packet) => self.packet_in(connection, datapath, packet),
+                    _ => self.pass(connection, datapath, xid, message),
+                }
+            }
         }
     }
 
@@ -383,25 +408,22 @@ impl Controller {
         }
     }
 
-    fn pass(&mut self, connection: ConnectionId, xid: openflow::Xid, message: Message) {
-        let session = &self.sessions[&connection];
-        let datapath = session.features.expect("a ready session has features").datapath;
+    /// What is not a matter of the session alone, besides packets.
+    fn pass(&mut self, connection: ConnectionId, datapath: DatapathId, xid: openflow::Xid, message: &Message) {
         let Some(node) = self.network.node_of(datapath) else { return };
         match message {
-            Message::PacketIn(packet) => self.packet_in(datapath, &packet),
-            Message::PortStatus { port, .. } => {
-                let ports = session.ports.clone();
-                let _ = port;
+            Message::PortStatus { .. } => {
+                let ports = self.sessions[&connection].ports.clone();
                 self.set_ports(datapath, ports);
             }
             Message::BarrierReply if self.connection_confirmed(connection, datapath, xid) => {}
             // What shows probes to the controller is there only now.
             Message::BarrierReply if self.fabric.switch(node).barrier(xid) => self.probe_soon(),
-            Message::Error { kind, .. } => self.refused(connection, datapath, node, xid, kind),
-            Message::FlowRemoved(removed) if self.counter_removed(datapath, &removed) => {}
-            Message::FlowRemoved(removed) if self.connection_removed(datapath, &removed) => {}
-            Message::FlowRemoved(removed) => self.fabric.switch(node).removed(&removed),
-            Message::MultipartReply { reply, has_more } => self.counters(datapath, xid, reply, has_more),
+            Message::Error { kind, .. } => self.refused(connection, datapath, node, xid, *kind),
+            Message::FlowRemoved(removed) if self.counter_removed(datapath, removed) => {}
+            Message::FlowRemoved(removed) if self.connection_removed(datapath, removed) => {}
+            Message::FlowRemoved(removed) => self.fabric.switch(node).removed(removed),
+            Message::MultipartReply { reply, has_more } => self.counters(datapath, xid, reply, *has_more),
             _ => {}
         }
     }

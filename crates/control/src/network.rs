@@ -77,7 +77,8 @@ pub(crate) struct Network {
     nodes: Vec<Kind>,
     switches: BTreeMap<DatapathId, NodeIx>,
     hosts: Vec<HostFacts>,
-    by_ipv4: BTreeMap<Ipv4Addr, HostIx>,
+    /// By their addresses as numbers: looked up several times for every packet.
+    by_ipv4: BTreeMap<u32, HostIx>,
     /// Hosts where they are now, by their ports.
     at: BTreeMap<End, BTreeSet<HostIx>>,
     /// Numbers of hosts that have left, by their ports, to be given again.
@@ -107,7 +108,7 @@ impl Network {
         for host in &config.remembered {
             let end = (host.datapath, host.port);
             let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
-            let is_known = network.by_ipv4.contains_key(&host.ipv4);
+            let is_known = network.find_host(host.ipv4).is_some();
             let has_room = network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
             if !is_known && has_room && learnt < config.hosts_max {
                 network.add_host(config, *host, Time::ZERO);
@@ -206,7 +207,7 @@ impl Network {
     }
     /// Where an address is now.
     pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {
-        self.by_ipv4.get(&address).copied()
+        self.by_ipv4.get(&address.to_bits()).copied()
     }
     /// Hosts where they are now, in order of their numbers.
     pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostFacts)> {
@@ -274,7 +275,7 @@ impl Network {
         (facts.known, facts.is_current, facts.heard) = (known, true, now);
         let uplink = facts.uplink;
         (self.alive[uplink.ix()], self.alive[uplink.reverse().ix()]) = (true, true);
-        self.by_ipv4.insert(known.ipv4, host);
+        self.by_ipv4.insert(known.ipv4.to_bits(), host);
         self.at.entry(end).or_default().insert(host);
         true
     }
@@ -371,8 +372,8 @@ impl Network {
         }
         self.alive[facts.uplink.ix()] = false;
         self.alive[facts.uplink.reverse().ix()] = false;
-        if self.by_ipv4.get(&facts.known.ipv4) == Some(&host) {
-            self.by_ipv4.remove(&facts.known.ipv4);
+        if self.by_ipv4.get(&facts.known.ipv4.to_bits()) == Some(&host) {
+            self.by_ipv4.remove(&facts.known.ipv4.to_bits());
         }
     }
     /// The host of a number if it is still where it was.

@@ -7,7 +7,8 @@ use core::net::Ipv4Addr;
 use net::{HostIx, LinkIx, NodeIx, Time};
 use openflow::headers::{ether, protocol};
 use openflow::{
-    Action, BufferId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, Xid, frame,
+    Action, BufferId, ConnectionId, DatapathId, Message, MultipartReply, PacketIn, PacketOut, PortDesc, PortNo, Xid,
+    frame,
 };
 
 use crate::compile::{CLASSIFY, tuple_of};
@@ -19,7 +20,7 @@ use crate::stats::{Reading, Sample};
 use crate::{Event, KnownHost};
 
 impl Controller {
-    pub(crate) fn packet_in(&mut self, datapath: DatapathId, packet: &PacketIn) {
+    pub(crate) fn packet_in(&mut self, connection: ConnectionId, datapath: DatapathId, packet: &PacketIn) {
         self.tally.packet_ins += 1;
         let Some(port) = packet.match_.in_port.filter(|port| is_physical(*port)) else { return };
         let at = (datapath, port);
@@ -39,11 +40,11 @@ impl Controller {
                 Answer::AskEdges(data) => self.ask_edges(at, &data),
             },
             ether::IPV4 => {
-                self.host_seen(at, &headers);
+                let source = self.host_seen(at, &headers);
                 if self.vips.is_virtual(headers.ipv4_dst) {
                     self.virtual_packet(at, &headers, &packet.data);
                 } else if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
-                    self.first_packet(at, &headers);
+                    self.first_packet(connection, at, source, &headers);
                 }
             }
             _ => {}
@@ -57,20 +58,22 @@ impl Controller {
         is_full
     }
 
-    /// Whether a host is known, just so. Nearly all that speak are, and the list of hosts need not be walked for them.
-    fn is_where_it_was(&self, known: &KnownHost) -> bool {
-        self.host_known(known).is_some()
-    }
+    /// A host that is known, just so. Nearly all that speak are, and the list of hosts need not be walked for them.
     fn host_known(&self, known: &KnownHost) -> Option<HostIx> {
         let is_same = |host: &HostIx| self.network.host(*host).is_some_and(|facts| facts.known == *known);
         self.network.find_host(known.ipv4).filter(is_same)
     }
 
-    /// An IPv4 packet came from a port that may have no switch behind it.
-    fn host_seen(&mut self, at: End, headers: &openflow::Headers) {
-        if hosts::speaker(at, headers).is_some_and(|known| self.is_where_it_was(&known)) {
-            return;
+    /// An IPv4 packet came from a port that may have no switch behind it; its sender, if known to be there.
+    fn host_seen(&mut self, at: End, headers: &openflow::Headers) -> Option<HostIx> {
+        let source = hosts::speaker(at, headers).and_then(|known| self.host_known(&known));
+        if source.is_none() {
+            self.stranger_seen(at, headers);
         }
+        source
+    }
+
+    fn stranger_seen(&mut self, at: End, headers: &openflow::Headers) {
         if self.network.has_host_at(at) {
             self.host_spoke(at, headers);
             return;
@@ -288,8 +291,8 @@ impl Controller {
     }
 
     /// Counters came.
-    pub(crate) fn counters(&mut self, datapath: DatapathId, xid: Xid, reply: MultipartReply, has_more: bool) {
-        if self.connections_counted(datapath, xid, &reply, has_more) {
+    pub(crate) fn counters(&mut self, datapath: DatapathId, xid: Xid, reply: &MultipartReply, has_more: bool) {
+        if self.connections_counted(datapath, xid, reply, has_more) {
             return;
         }
         match reply {

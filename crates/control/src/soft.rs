@@ -191,14 +191,23 @@ impl Controller {
     }
 
     /// The first packet of a flow, or one more that came before its rule took effect. Counted it is in any case, so that the
-    /// switch stops asking; the balancer is told where there is room.
-    pub(crate) fn first_packet(&mut self, at: End, headers: &Headers) {
+    /// switch stops asking; the balancer is told where there is room. Its source is given where it is known to be there.
+    pub(crate) fn first_packet(
+        &mut self,
+        connection: ConnectionId,
+        at: End,
+        source: Option<HostIx>,
+        headers: &Headers,
+    ) {
         if !self.is_by_first_packets() {
             return;
         }
         let tuple = tuple_of_packet(headers);
-        let Some((src, dst)) = self.ends_at(&tuple, at) else { return };
-        let Some(connection) = self.connections.get(&at.0).copied() else { return };
+        let ends = match source {
+            Some(src) => self.network.find_host(tuple.dst).map(|dst| (src, dst)),
+            None => self.ends_at(&tuple, at),
+        };
+        let Some((src, dst)) = ends else { return };
         let now = self.now;
         match self.flows.table.find(&tuple) {
             Some(flow) => match self.flows.soft.mark(flow) {

@@ -3,7 +3,7 @@
 //! Each round takes a batch of every connection that has one, tells the controller everything, and then takes everything
 //! the controller wants: what happened at once is decided at once, and leaves in one write per connection.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,13 +59,32 @@ pub(crate) struct Engine {
     /// Messages that could not be sent.
     unsendable: Vec<(ConnectionId, openflow::Xid)>,
     round: Round,
-    /// Kept for its memory.
+    /// Kept for their memory.
     batch: Vec<Envelope>,
+    outputs: VecDeque<Output>,
 }
 
 /// A port of a switch, for the log.
 fn end((datapath, port): &(DatapathId, PortNo)) -> String {
     format!("{}:{}", dpid(*datapath), port.0)
+}
+
+/// The switch a message goes to.
+fn switch_of(output: &Output) -> Option<ConnectionId> {
+    match output {
+        Output::Channel(FromController::Message(connection, _)) => Some(*connection),
+        _ => None,
+    }
+}
+
+/// A message to be sent. A hello is not: it was sent when the connection was opened, before the controller was told of it.
+fn message_of(output: &Output) -> Option<&Envelope> {
+    match output {
+        Output::Channel(FromController::Message(_, envelope)) => {
+            Some(envelope).filter(|envelope| !matches!(envelope.message, Message::Hello { .. }))
+        }
+        _ => None,
+    }
 }
 
 impl Engine {
@@ -87,6 +106,7 @@ impl Engine {
             unsendable: Vec::new(),
             round: Round::default(),
             batch: Vec::new(),
+            outputs: VecDeque::new(),
         }
     }
 
@@ -142,9 +162,10 @@ impl Engine {
             }
             peer.take_batch(&mut self.batch);
             longest = longest.max(self.batch.len());
-            for envelope in self.batch.drain(..) {
-                self.controller.handle(now, ToController::Message(peer.id, envelope));
+            for envelope in &self.batch {
+                self.controller.hear(now, peer.id, envelope);
             }
+            self.batch.clear();
         }
         for peer in round.gone.drain(..) {
             if self.peers.remove(&peer.id).is_some() {
@@ -159,21 +180,13 @@ impl Engine {
     /// Does everything the controller wants.
     fn drain(&mut self) {
         let (before, began) = (self.controller.tally().decisions, Instant::now());
+        let mut outputs = std::mem::take(&mut self.outputs);
         loop {
-            while let Some(output) = self.controller.poll_output() {
-                match output {
-                    Output::Channel(FromController::Message(connection, envelope)) => self.send(connection, &envelope),
-                    Output::Channel(FromController::Close(connection)) => {
-                        if let Some(peer) = self.peers.get(&connection) {
-                            peer.close(Closing::ByController);
-                        }
-                    }
-                    Output::Agents(order) => {
-                        self.orders.note(order);
-                        self.tell(Happening::Order(order));
-                    }
-                    Output::Event(event) => self.event(event),
-                }
+            while self.controller.take_outputs(&mut outputs) {
+                // What goes to one switch one after the other is one piece.
+                let pieces =
+                    outputs.make_contiguous().chunk_by(|a, b| switch_of(a).is_some() && switch_of(a) == switch_of(b));
+                pieces.for_each(|piece| self.carry_out(piece));
             }
             if self.unsendable.is_empty() {
                 break;
@@ -185,30 +198,51 @@ impl Engine {
                 self.controller.handle(now, ToController::Message(connection, Envelope { xid, message }));
             }
         }
+        self.outputs = outputs;
         for peer in self.touched.drain(..) {
             peer.is_touched.store(false, Ordering::Relaxed);
-            peer.out_ready.notify_one();
+            peer.flush();
         }
         if self.controller.tally().decisions > before {
             self.metrics.decision_time.observe(began.elapsed().as_secs_f64());
         }
     }
 
-    fn send(&mut self, connection: ConnectionId, envelope: &Envelope) {
+    /// One output, or several messages to one switch.
+    fn carry_out(&mut self, piece: &[Output]) {
+        match &piece[0] {
+            Output::Channel(FromController::Message(connection, _)) => self.send(*connection, piece),
+            Output::Channel(FromController::Close(connection)) => {
+                if let Some(peer) = self.peers.get(connection) {
+                    peer.close(Closing::ByController);
+                }
+            }
+            Output::Agents(order) => {
+                self.orders.note(*order);
+                self.tell(Happening::Order(*order));
+            }
+            Output::Event(event) => self.event(event.clone()),
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, piece: &[Output]) {
         let Some(peer) = self.peers.get(&connection) else { return };
-        // Sent when the connection was opened, before the controller was told of it.
-        if matches!(envelope.message, Message::Hello { .. }) {
-            return;
-        }
-        let (written, waiting) = peer.append(|out| wire::encode(envelope, out));
-        let kind = kinds::of(&envelope.message);
-        if let Err(error) = written {
-            self.metrics.encode_errors.inc();
-            tracing::error!(connection = connection.0, kind = kinds::NAMES[kind], "cannot be sent: {}", error.words);
-            self.unsendable.push((connection, envelope.xid));
-            return;
-        }
-        self.metrics.sent[kind].inc();
+        let (metrics, unsendable) = (&self.metrics, &mut self.unsendable);
+        let mut sent = kinds::Count::new(&metrics.sent);
+        let ((), waiting) = peer.append(|out| {
+            for envelope in piece.iter().filter_map(message_of) {
+                let kind = kinds::of(&envelope.message);
+                match wire::encode(envelope, out) {
+                    Ok(()) => sent.note(kind),
+                    Err(error) => {
+                        metrics.encode_errors.inc();
+                        let name = kinds::NAMES[kind];
+                        tracing::error!(connection = connection.0, kind = name, "cannot be sent: {}", error.words);
+                        unsendable.push((connection, envelope.xid));
+                    }
+                }
+            }
+        });
         if waiting > self.hub.limits.output_bytes {
             peer.close(Closing::OutputLimit);
         }

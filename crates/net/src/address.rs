@@ -4,8 +4,8 @@ use core::net::Ipv4Addr;
 
 use crate::topology::{HostIx, LinkIx, NodeIx, Topology};
 
-/// What names a flow on the wire, in its direction of travel.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// What names a flow on the wire, in its direction of travel. Ordered by its fields as they stand here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FiveTuple {
     /// Source address.
     pub src: Ipv4Addr,
@@ -23,6 +23,29 @@ impl FiveTuple {
     /// The way back.
     pub const fn reverse(self) -> FiveTuple {
         FiveTuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    }
+
+    /// Two numbers in the order of the tuples: maps of flows compare five of these for every level, and field by field that
+    /// takes several times as long.
+    #[inline]
+    fn rank(&self) -> (u64, u64) {
+        let ports = u64::from(self.src_port) << 16 | u64::from(self.dst_port);
+        let addresses = u64::from(self.src.to_bits()) << 32 | u64::from(self.dst.to_bits());
+        (addresses, u64::from(self.protocol) << 32 | ports)
+    }
+}
+
+impl Ord for FiveTuple {
+    #[inline]
+    fn cmp(&self, other: &FiveTuple) -> core::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for FiveTuple {
+    #[inline]
+    fn partial_cmp(&self, other: &FiveTuple) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -53,4 +76,28 @@ pub fn port_of(topology: &Topology, link: LinkIx) -> u32 {
     let from = topology.link(link).from;
     let position = topology.out_links(from).iter().position(|out| *out == link);
     position.expect("a link is among those leaving its sending end") as u32 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tuples() -> impl Strategy<Value = FiveTuple> {
+        // Few values each, so that the first fields often agree and later ones decide.
+        let address = || prop_oneof![Just(0u32), Just(1), Just(0x0100_0000), any::<u32>()].prop_map(Ipv4Addr::from);
+        let port = || prop_oneof![Just(0u16), Just(0x0100), any::<u16>()];
+        let fields = (address(), address(), any::<u8>(), port(), port());
+        fields.prop_map(|(src, dst, protocol, src_port, dst_port)| FiveTuple { src, dst, protocol, src_port, dst_port })
+    }
+
+    proptest! {
+        #[test]
+        fn tuples_are_in_the_order_of_their_fields(a in tuples(), b in tuples()) {
+            let fields = |t: FiveTuple| (t.src, t.dst, t.protocol, t.src_port, t.dst_port);
+            prop_assert_eq!(a.cmp(&b), fields(a).cmp(&fields(b)));
+            prop_assert_eq!(a.cmp(&b) == core::cmp::Ordering::Equal, a == b);
+        }
+    }
 }

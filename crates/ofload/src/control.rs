@@ -101,7 +101,8 @@ impl Fleet {
         let eth_type = headers.map_or(0, |headers| headers.eth_type);
         if let Some((to, in_port)) = self.fabric.beyond(switch, port) {
             // Only discovery: what else is flooded into a fabric with loops would never end.
-            if eth_type != ether::LLDP && eth_type != BROADCAST_DISCOVERY {
+            let is_discovery = eth_type == ether::LLDP || eth_type == BROADCAST_DISCOVERY;
+            if !(is_discovery || eth_type == ether::IPV4 && self.may_cross()) {
                 self.frames_dropped += 1;
                 return None;
             }
@@ -118,7 +119,12 @@ impl Fleet {
                 probe::write_frame(host.port, &reply, &mut self.switches[switch].channel.outbox);
                 self.touch(switch);
             }
-            // Hosts have nothing to say to the rest.
+            (Some(host), Some(got)) => {
+                let answer = self.host_got(&host, &got, frame)?;
+                let now = net::Time::from_ns(self.now_ns());
+                self.switches[switch].switch.receive(now, host.port, &answer);
+                return Some(switch);
+            }
             _ => self.frames_dropped += 1,
         }
         None

@@ -16,6 +16,7 @@ use crate::control::CONNECTION;
 use crate::fabric::Fabric;
 use crate::options::Options;
 use crate::probe::{self, Template};
+use crate::service::Service;
 use crate::{Error, control, load};
 
 /// How often deadlines are looked after.
@@ -62,6 +63,8 @@ pub(crate) struct Fleet {
     pub(crate) last_open_ns: u64,
     /// What the switches refused, in words, and how often.
     pub(crate) refusals: BTreeMap<String, u64>,
+    /// The virtual address, if connections to one are the load.
+    pub(crate) service: Service,
     /// Frames the controller sent to where nothing is, or that are not carried.
     pub(crate) frames_dropped: u64,
 }
@@ -104,6 +107,7 @@ impl Fleet {
             last_link_ns: 0,
             last_open_ns: 0,
             refusals: BTreeMap::new(),
+            service: Service::new(options.answer),
             frames_dropped: 0,
         })
     }
@@ -160,7 +164,9 @@ impl Fleet {
                 self.serve_until(Instant::now() + Duration::from_millis(2))?;
             }
         }
-        self.serve_until(Instant::now() + self.options.quiet)
+        self.ask_for_service();
+        self.serve_until(Instant::now() + self.options.quiet)?;
+        self.expect_service()
     }
 
     /// Answers what the controller asks until then.

@@ -28,6 +28,7 @@ mod probe;
 pub mod process;
 mod report;
 mod scan;
+mod service;
 mod siege;
 
 use std::net::SocketAddr;
@@ -38,6 +39,7 @@ pub use fabric::{HOSTS_MAX, SWITCHES_MAX};
 pub use measure::{Schedule, Target, measure};
 pub use options::{Answer, Load, Options, Shape};
 pub use report::{Counts, Latency, Links, Loop, Report, Spread};
+pub use service::Carried;
 pub use siege::{Column, Ordeal, besiege};
 
 /// Why nothing could be measured.
@@ -96,6 +98,12 @@ pub enum Error {
     /// The operating system does not allow as many connections as an attack needs.
     #[error("an attack needs more connections than this process may have: {0}")]
     Files(String),
+    /// Connections to a virtual address need one.
+    #[error("nobody answers for the virtual address {address}: does the controller have a service there?")]
+    NoService {
+        /// The address.
+        address: std::net::Ipv4Addr,
+    },
     /// A peer does not start.
     #[error("cannot measure {program}: {words}")]
     Peer {

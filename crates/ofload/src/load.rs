@@ -22,6 +22,7 @@ impl Fleet {
         };
         let (source, destination) = self.fabric.pair(at, n);
         match self.options.answer {
+            Answer::Service(_) => self.write_connection(at, n),
             Answer::Arp => probe::write_arp(source, destination.ip, &mut fake.channel.outbox),
             _ => self.template.write(source, destination, n, &mut fake.channel.outbox),
         }
@@ -59,11 +60,11 @@ impl Fleet {
     fn packet_out(&mut self, at: usize, message: &[u8], now_ns: u64) {
         self.tally.packet_outs += 1;
         match scan::packet_out(message) {
-            Some(scan::Carried::Probe { source, n }) => {
-                if self.options.answer == Answer::PacketOut {
-                    self.answered(self.fabric.switch_of(source), n, None, now_ns);
-                }
-            }
+            Some(scan::Carried::Probe { source, n }) => match self.options.answer {
+                Answer::PacketOut => self.answered(self.fabric.switch_of(source), n, None, now_ns),
+                Answer::Service(_) => self.connection_sent_on(at, source, n, message, now_ns),
+                _ => {}
+            },
             Some(scan::Carried::ArpReply { sender, target }) if self.options.answer == Answer::Arp => {
                 match self.fabric.number(target, sender) {
                     Some((switch, n)) => {
@@ -78,7 +79,7 @@ impl Fleet {
     }
 
     #[inline]
-    fn answered(&mut self, switch: Option<usize>, n: u32, modulus: Option<u32>, now_ns: u64) {
+    pub(crate) fn answered(&mut self, switch: Option<usize>, n: u32, modulus: Option<u32>, now_ns: u64) {
         let Some(switch) = switch else {
             self.tally.strays += 1;
             return;
@@ -93,7 +94,11 @@ impl Fleet {
         if self.options.answer == Answer::FlowMod {
             self.match_rule(at, message, now_ns);
         }
-        if self.options.keeps_rules {
+        let is_wanted = match self.options.answer {
+            Answer::Service(_) => self.is_rule_wanted(message),
+            _ => self.options.keeps_rules,
+        };
+        if is_wanted {
             self.control(at, message, now_ns);
         }
     }

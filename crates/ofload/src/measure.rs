@@ -10,7 +10,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::Error;
 use crate::book::Tally;
 use crate::fleet::{Fleet, TICK, TIMER};
-use crate::options::{Load, Options};
+use crate::options::{Answer, Load, Options};
 use crate::process;
 use crate::report::{Links, Loop, Report};
 
@@ -238,7 +238,8 @@ impl Bench {
             self.resident_max,
             links,
         );
-        Report { refusals: self.fleet.refusals, ..report }
+        let carried = matches!(self.target.options.answer, Answer::Service(_)).then_some(self.fleet.service.carried);
+        Report { refusals: self.fleet.refusals, carried, ..report }
     }
 }
 

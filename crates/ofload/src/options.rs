@@ -1,6 +1,6 @@
 //! What is to be measured.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use net::Topology;
@@ -24,6 +24,9 @@ pub enum Answer {
     FlowMod,
     /// Packet-ins are ARP requests for hosts the controller knows; the packet-out with the ARP reply.
     Arp,
+    /// Packet-ins are first packets of connections to this virtual address, at TCP ports 1,024 to 1,087; the packet-out that
+    /// carries the packet. One of sixteen connections is carried to its member and back.
+    Service(Ipv4Addr),
 }
 
 impl Answer {
@@ -33,6 +36,7 @@ impl Answer {
             Answer::PacketOut => "packet-out",
             Answer::FlowMod => "flow-mod",
             Answer::Arp => "arp",
+            Answer::Service(_) => "service",
         }
     }
 
@@ -42,6 +46,7 @@ impl Answer {
             Answer::PacketOut => "the packet-out that carries the packet (tag in the TCP sequence number)",
             Answer::FlowMod => "the flow-mod that matches the packet's 5-tuple or its destination",
             Answer::Arp => "the packet-out with the ARP reply (packet-ins are ARP requests for known hosts)",
+            Answer::Service(_) => "the packet-out that carries the first packet of a connection to the virtual address",
         }
     }
 }

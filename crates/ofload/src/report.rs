@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::book::Tally;
 use crate::options::{Load, Options, Shape};
+use crate::service::Carried;
 
 /// One loop.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -130,6 +131,8 @@ pub struct Report {
     pub loops: Vec<Loop>,
     /// Connections that were lost: switch and reason.
     pub lost: Vec<(usize, String)>,
+    /// Connections to a virtual address that were carried to a member and back; `None` where they are not the load.
+    pub carried: Option<Carried>,
     /// Requests of the controller that the fake switches refused since they were connected: error and how often.
     pub refusals: BTreeMap<String, u64>,
 }
@@ -182,6 +185,7 @@ impl Report {
             keeps_rules: options.keeps_rules,
             loops,
             lost,
+            carried: None,
             refusals: BTreeMap::new(),
         }
     }

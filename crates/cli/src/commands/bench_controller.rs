@@ -5,7 +5,7 @@ mod attack;
 
 use std::fs;
 use std::io::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,6 +85,9 @@ pub struct Args {
     /// The same for the peer
     #[arg(long, value_enum, value_name = "ANSWER", default_value_t = AnswerArg::PacketOut)]
     peer_answer: AnswerArg,
+    /// The virtual address, for answers of the kind `service`; TCP ports 1024 to 1087 of it are connected to
+    #[arg(long, value_name = "IPV4", default_value = "10.250.0.1")]
+    service: Ipv4Addr,
     /// Rest between learning where hosts are and the first loop, s
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = positive)]
     quiet: f64,
@@ -113,14 +116,17 @@ enum AnswerArg {
     FlowMod,
     /// Packet-ins are ARP requests; the packet-out with the reply
     Arp,
+    /// Packet-ins are first packets of connections to a virtual address; the packet-out that carries them
+    Service,
 }
 
 impl AnswerArg {
-    fn answer(self) -> Answer {
+    fn answer(self, service: Ipv4Addr) -> Answer {
         match self {
             AnswerArg::PacketOut => Answer::PacketOut,
             AnswerArg::FlowMod => Answer::FlowMod,
             AnswerArg::Arp => Answer::Arp,
+            AnswerArg::Service => Answer::Service(service),
         }
     }
 }
@@ -272,6 +278,7 @@ fn failure(error: ofload::Error) -> Failure {
         ofload::Error::Connect { .. } | ofload::Error::Lost { .. } => {
             "is the controller running, and does it listen there? ours is started with `anabranch serve`"
         }
+        ofload::Error::NoService { .. } => "see --service, and the configuration of the controller (--serve-config)",
         ofload::Error::Silent { .. } => "controllers for OpenFlow 1.0 alone cannot be measured",
         ofload::Error::Shape(_) | ofload::Error::TooFewPairs { .. } => {
             "see --switches, --hosts, --topology and --window"
@@ -303,7 +310,7 @@ fn options(args: &Args, controller: SocketAddr, load: Load, answer: AnswerArg) -
     };
     let keeps_rules = args.keep_rules || matches!(shape, Shape::Fabric(_));
     let quiet = Duration::from_secs_f64(args.quiet);
-    Ok(Options { shape, load, answer: answer.answer(), quiet, keeps_rules, ..Options::new(controller) })
+    Ok(Options { shape, load, answer: answer.answer(args.service), quiet, keeps_rules, ..Options::new(controller) })
 }
 
 /// Writes what was measured, and where, if that was asked for; whether to standard output, which is then taken.
@@ -406,6 +413,13 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), Failure
     if counts.withheld > 0 {
         writeln!(out, "  {} packet-ins were due and not sent, since too many waited", counts.withheld)?;
     }
+    if let Some(carried) = report.carried {
+        let ofload::Carried { sent_on, delivered, returned, wrong } = carried;
+        writeln!(
+            out,
+            "  of {sent_on} connections carried {delivered} reached a member and {returned} answers their clients; {wrong} packets went astray"
+        )?;
+    }
     if let Some(links) = report.links {
         let (found, directed, after) = (links.found, links.directed, links.after_connections_s);
         writeln!(
@@ -429,6 +443,9 @@ fn findings(all: &[Vec<Report>]) -> Result<(), Failure> {
         } else if counts.unanswered > 0 || counts.connections_lost > 0 {
             let (unanswered, lost) = (counts.unanswered, counts.connections_lost);
             format!("{}: {unanswered} packet-ins unanswered within 1 s, {lost} connections lost", report.name)
+        } else if report.carried.is_some_and(|it| (it.delivered, it.returned, it.wrong) != (it.sent_on, it.sent_on, 0))
+        {
+            format!("{}: connections did not reach their members and come back: {:?}", report.name, report.carried)
         } else {
             continue;
         };

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::allowance::Allowance;
 use super::hub::Hub;
 use super::kinds;
-use super::peer::{Closing, Peer, Phase};
+use super::peer::{Closing, KEPT_BYTES, Peer, Phase};
 use crate::clock::duration;
 
 /// Messages of one connection the engine handles at most before it looks at the next.
@@ -25,8 +25,6 @@ pub(crate) const MESSAGES_PER_BATCH: usize = 256;
 const BURST: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Memory for output that is kept while there is none.
-const KEPT_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// What is read lands here first: connections that say nothing need no memory of their own.
@@ -159,11 +157,12 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
 /// Decodes messages up to a full batch; how many bytes they took. What is no message is refused.
 fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Result<usize, Closing> {
     let (mut used, share) = (0, hub.share());
+    let mut received = kinds::Count::new(&hub.metrics.received);
     while batch.len() < share {
         match wire::decode(&bytes[used..]) {
             Ok(None) => break,
             Ok(Some((envelope, length))) => {
-                hub.metrics.received[kinds::of(&envelope.message)].inc();
+                received.note(kinds::of(&envelope.message));
                 batch.push(envelope);
                 used += length;
             }

@@ -11,6 +11,7 @@ use tracing::Span;
 use super::allowance::Allowance;
 use super::connection::serve;
 use super::hub::Hub;
+use super::outlet::Outlet;
 use super::peer::{Closing, Peer, Phase};
 use crate::clock::duration;
 
@@ -75,7 +76,11 @@ async fn converse(hub: &Hub, peer: &Arc<Peer>, stream: TcpStream, tls: Option<Tl
     }
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();
-        return serve(hub, peer, reader, writer).await;
+        let outlet = Outlet::new(writer);
+        peer.set_outlet(Some(outlet.clone()));
+        let why = serve(hub, peer, reader, outlet).await;
+        peer.set_outlet(None); // The engine may know of the connection for longer; its socket is closed now.
+        return why;
     };
     let handshake = tokio::time::timeout(duration(hub.handshake_timeout()), tls.accept(stream));
     let stream = tokio::select! {

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use openflow::{ConnectionId, DatapathId, Envelope};
 use tokio::sync::Notify;
 
+use super::outlet::Outlet;
+
 /// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
@@ -56,9 +58,14 @@ pub(crate) struct Peer {
     pub(crate) out_bytes: AtomicUsize,
     /// Whether the engine has put something into `out` in this round.
     pub(crate) is_touched: AtomicBool,
+    /// Where the engine may write by itself.
+    outlet: Mutex<Option<Outlet>>,
     closing: Mutex<Option<Closing>>,
     pub(crate) close_wanted: Notify,
 }
+
+/// Memory for output that is kept while there is none.
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
 /// Nothing that holds one of these locks can panic half-way, so that what it guards is whole in any case.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,6 +84,7 @@ impl Peer {
             out_ready: Notify::new(),
             out_bytes: AtomicUsize::new(0),
             is_touched: AtomicBool::new(false),
+            outlet: Mutex::default(),
             closing: Mutex::new(None),
             close_wanted: Notify::new(),
         }
@@ -116,6 +124,40 @@ impl Peer {
     /// Takes what is to be sent in exchange for memory.
     pub(crate) fn take_out(&self, memory: &mut Vec<u8>) {
         std::mem::swap(&mut *lock(&self.out), memory);
+    }
+
+    /// Says where the engine may write by itself, or (`None`) that it may not any more.
+    pub(crate) fn set_outlet(&self, outlet: Option<Outlet>) {
+        *lock(&self.outlet) = outlet;
+    }
+    /// Sends what is to be sent, at once if nothing is in the hands of the writer and there is room; else the writer is told.
+    /// Waking it for every answer would cost more than the answer.
+    pub(crate) fn flush(&self) {
+        if !self.has_written() {
+            self.out_ready.notify_one();
+        }
+    }
+    fn has_written(&self) -> bool {
+        let outlet = lock(&self.outlet);
+        let Some(outlet) = &*outlet else { return false };
+        let mut out = lock(&self.out);
+        if out.is_empty() {
+            return true;
+        }
+        if self.out_bytes.load(Ordering::Relaxed) != out.len() {
+            return false;
+        }
+        // What is wrong with a connection the writer finds out, too.
+        let written = outlet.try_write(&out).unwrap_or(0);
+        let is_all = written == out.len();
+        match (is_all, out.capacity() > KEPT_BYTES) {
+            (true, true) => *out = Vec::new(),
+            (true, false) => out.clear(),
+            (false, _) => drop(out.drain(..written)),
+        }
+        self.out_bytes.fetch_sub(written, Ordering::Relaxed);
+        self.progress.notify_one();
+        is_all
     }
 
     /// Asks for the end of the connection; the first reason counts.

@@ -80,24 +80,26 @@ pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, Fault> {
 }
 
 pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Result<(), EncodeError> {
-    writer.u64(change.cookie);
-    writer.u64(change.cookie_mask);
-    writer.u8(change.table.0);
-    writer.u8(match change.command {
+    let command = match change.command {
         FlowModCommand::Add => 0,
         FlowModCommand::Modify => 1,
         FlowModCommand::ModifyStrict => 2,
         FlowModCommand::Delete => 3,
         FlowModCommand::DeleteStrict => 4,
-    });
-    writer.u16(change.idle_timeout_s);
-    writer.u16(change.hard_timeout_s);
-    writer.u16(change.priority);
-    writer.u32(change.buffer.0);
-    writer.u32(change.out_port.0);
-    writer.u32(change.out_group.0);
-    writer.u16(bits_of(change.flags));
-    writer.zeros(2);
+    };
+    // In one piece: most of what a busy controller sends is this.
+    let mut fixed = [0; 40];
+    fixed[..8].copy_from_slice(&change.cookie.to_be_bytes());
+    fixed[8..16].copy_from_slice(&change.cookie_mask.to_be_bytes());
+    (fixed[16], fixed[17]) = (change.table.0, command);
+    fixed[18..20].copy_from_slice(&change.idle_timeout_s.to_be_bytes());
+    fixed[20..22].copy_from_slice(&change.hard_timeout_s.to_be_bytes());
+    fixed[22..24].copy_from_slice(&change.priority.to_be_bytes());
+    fixed[24..28].copy_from_slice(&change.buffer.0.to_be_bytes());
+    fixed[28..32].copy_from_slice(&change.out_port.0.to_be_bytes());
+    fixed[32..36].copy_from_slice(&change.out_group.0.to_be_bytes());
+    fixed[36..38].copy_from_slice(&bits_of(change.flags).to_be_bytes());
+    writer.bytes(&fixed);
     write_match(writer, &change.match_)?;
     write_instructions(writer, &change.instructions)
 }

@@ -129,6 +129,12 @@ impl<'a> Reader<'a> {
         Ok(Reader { rest: self.bytes(count)?, offset, short })
     }
 
+    /// The next bytes, still to be read; `None` if there are fewer.
+    #[inline]
+    pub fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.rest.first_chunk()
+    }
+
     /// Padding, whatever is in it.
     #[inline]
     pub fn skip(&mut self, count: usize) -> Result<(), Fault> {

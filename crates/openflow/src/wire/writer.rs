@@ -12,16 +12,19 @@ pub(super) struct Writer<'a> {
 pub(super) struct Start(usize);
 
 impl<'a> Writer<'a> {
+    #[inline]
     pub fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
         Writer { out }
     }
 
     /// A structure begins here.
+    #[inline]
     pub fn start(&self) -> Start {
         Start(self.out.len())
     }
 
     /// Bytes since.
+    #[inline]
     pub fn since(&self, start: Start) -> usize {
         self.out.len() - start.0
     }
@@ -31,38 +34,46 @@ impl<'a> Writer<'a> {
         self.out.truncate(start.0);
     }
 
+    #[inline]
     pub fn u8(&mut self, value: u8) {
         self.out.push(value);
     }
 
+    #[inline]
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn u64(&mut self, value: u64) {
         self.bytes(&value.to_be_bytes());
     }
 
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
     /// Padding.
+    #[inline]
     pub fn zeros(&mut self, count: usize) {
         self.out.resize(self.out.len() + count, 0);
     }
 
     /// Zeros until the structure is a multiple of eight bytes long.
+    #[inline]
     pub fn pad_to_8(&mut self, start: Start) {
         let length = self.since(start);
         self.zeros(length.next_multiple_of(8) - length);
     }
 
     /// Two bytes of the structure, `at` bytes from its beginning, that were written as zeros before.
+    #[inline]
     pub fn patch(&mut self, start: Start, at: usize, value: u16) {
         self.out[start.0 + at..][..2].copy_from_slice(&value.to_be_bytes());
     }

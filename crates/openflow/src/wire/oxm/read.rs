@@ -149,8 +149,23 @@ impl<'a> Field<'a> {
     }
 }
 
+/// A match, with its padding, that names a port and nothing else.
+const ONLY_PORT: [u8; 8] = [0, OXM as u8, 0, 12, (BASIC >> 8) as u8, BASIC as u8, number::IN_PORT << 1, 4];
+
 /// Reads `ofp_match` with its padding.
 pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
+    // Nearly all packets come with that, and it need not be taken apart.
+    if let Some(bytes) = reader.peek::<16>()
+        && bytes[..8] == ONLY_PORT
+    {
+        reader.skip(16)?;
+        let port = PortNo(u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]));
+        return Ok(Match { in_port: Some(port), ..Match::default() });
+    }
+    read_fields(reader, unknown)
+}
+
+fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
     let offset = reader.offset();
     let mut reader_ = reader.short_as(IN_MATCH.len);
     let (kind, length) = (reader_.u16()?, usize::from(reader_.u16()?));

@@ -8,15 +8,20 @@ use crate::matching::{Masked, Match, VlanMatch};
 use crate::wire::EncodeError;
 use crate::wire::writer::Writer;
 
+/// The header of a field; its payload may be of up to 255 bytes.
+fn header(number: u8, has_mask: bool, payload: usize) -> u32 {
+    u32::from(BASIC) << 16 | u32::from(number << 1 | u8::from(has_mask)) << 8 | payload as u32
+}
+
 /// One field with its header.
-fn write_field(writer: &mut Writer<'_>, number: u8, value: &[u8]) {
-    writer.u16(BASIC);
-    writer.u8(number << 1);
-    writer.u8(value.len() as u8);
-    writer.bytes(value);
+#[inline]
+fn write_field<const N: usize>(writer: &mut Writer<'_>, number: u8, value: [u8; N]) {
+    writer.u32(header(number, false, N));
+    writer.bytes(&value);
 }
 
 /// One field whose mask is left out if it is all ones.
+#[inline]
 fn write_masked<const N: usize>(
     writer: &mut Writer<'_>,
     number: u8,
@@ -24,15 +29,13 @@ fn write_masked<const N: usize>(
     mask: [u8; N],
 ) -> Result<(), EncodeError> {
     if mask == [0xff; N] {
-        write_field(writer, number, &value);
+        write_field(writer, number, value);
         return Ok(());
     }
     if (0..N).any(|at| value[at] & !mask[at] != 0) {
         return Err(EncodeError::new(format!("match field {number} has bits that its mask leaves out")));
     }
-    writer.u16(BASIC);
-    writer.u8(number << 1 | 1);
-    writer.u8(2 * N as u8);
+    writer.u32(header(number, true, 2 * N));
     writer.bytes(&value);
     writer.bytes(&mask);
     Ok(())
@@ -43,7 +46,7 @@ fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, greatest: u8) -> 
     if value > greatest {
         return Err(EncodeError::new(format!("field {number} is {value}, above {greatest}")));
     }
-    write_field(writer, number, &[value]);
+    write_field(writer, number, [value]);
     Ok(())
 }
 
@@ -57,9 +60,9 @@ fn vid(id: u16) -> Result<[u8; 2], EncodeError> {
 fn write_vlan(writer: &mut Writer<'_>, vlan: VlanMatch) -> Result<(), EncodeError> {
     let present = VID_PRESENT.to_be_bytes();
     match vlan {
-        VlanMatch::Untagged => write_field(writer, number::VLAN_VID, &[0, 0]),
+        VlanMatch::Untagged => write_field(writer, number::VLAN_VID, [0, 0]),
         VlanMatch::Tagged => write_masked(writer, number::VLAN_VID, present, present)?,
-        VlanMatch::Id(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
+        VlanMatch::Id(id) => write_field(writer, number::VLAN_VID, vid(id)?),
     }
     Ok(())
 }
@@ -70,7 +73,7 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
     writer.u16(OXM);
     writer.u16(0);
     if let Some(port) = m.in_port {
-        write_field(writer, number::IN_PORT, &port.0.to_be_bytes());
+        write_field(writer, number::IN_PORT, port.0.to_be_bytes());
     }
     if let Some(Masked { value, mask }) = m.metadata {
         write_masked(writer, number::METADATA, value.to_be_bytes(), mask.to_be_bytes())?;
@@ -100,7 +103,7 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
     write_u16s(writer, &[(number::UDP_SRC, m.udp_src), (number::UDP_DST, m.udp_dst)]);
     for (number, value) in [(number::ICMPV4_TYPE, m.icmpv4_type), (number::ICMPV4_CODE, m.icmpv4_code)] {
         if let Some(value) = value {
-            write_field(writer, number, &[value]);
+            write_field(writer, number, [value]);
         }
     }
     write_u16s(writer, &[(number::ARP_OP, m.arp_op)]);
@@ -114,7 +117,7 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
 fn write_u16s(writer: &mut Writer<'_>, fields: &[(u8, Option<u16>)]) {
     for &(number, value) in fields {
         if let Some(value) = value {
-            write_field(writer, number, &value.to_be_bytes());
+            write_field(writer, number, value.to_be_bytes());
         }
     }
 }
@@ -131,18 +134,18 @@ fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)
 /// Writes the field of a set-field action.
 pub(in crate::wire) fn write_set_field(writer: &mut Writer<'_>, field: SetField) -> Result<(), EncodeError> {
     match field {
-        SetField::EthDst(address) => write_field(writer, number::ETH_DST, &address.0),
-        SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, &address.0),
-        SetField::VlanVid(id) => write_field(writer, number::VLAN_VID, &vid(id)?),
+        SetField::EthDst(address) => write_field(writer, number::ETH_DST, address.0),
+        SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, address.0),
+        SetField::VlanVid(id) => write_field(writer, number::VLAN_VID, vid(id)?),
         SetField::VlanPcp(value) => write_small(writer, number::VLAN_PCP, value, 7)?,
         SetField::IpDscp(value) => write_small(writer, number::IP_DSCP, value, 63)?,
         SetField::IpEcn(value) => write_small(writer, number::IP_ECN, value, 3)?,
-        SetField::Ipv4Src(address) => write_field(writer, number::IPV4_SRC, &address.octets()),
-        SetField::Ipv4Dst(address) => write_field(writer, number::IPV4_DST, &address.octets()),
-        SetField::TcpSrc(port) => write_field(writer, number::TCP_SRC, &port.to_be_bytes()),
-        SetField::TcpDst(port) => write_field(writer, number::TCP_DST, &port.to_be_bytes()),
-        SetField::UdpSrc(port) => write_field(writer, number::UDP_SRC, &port.to_be_bytes()),
-        SetField::UdpDst(port) => write_field(writer, number::UDP_DST, &port.to_be_bytes()),
+        SetField::Ipv4Src(address) => write_field(writer, number::IPV4_SRC, address.octets()),
+        SetField::Ipv4Dst(address) => write_field(writer, number::IPV4_DST, address.octets()),
+        SetField::TcpSrc(port) => write_field(writer, number::TCP_SRC, port.to_be_bytes()),
+        SetField::TcpDst(port) => write_field(writer, number::TCP_DST, port.to_be_bytes()),
+        SetField::UdpSrc(port) => write_field(writer, number::UDP_SRC, port.to_be_bytes()),
+        SetField::UdpDst(port) => write_field(writer, number::UDP_DST, port.to_be_bytes()),
     }
     Ok(())
 }

@@ -1,0 +1,154 @@
+//! New connections to a virtual address: is the first packet delivered, and its answer?
+//!
+//! Every packet-in is the first packet of a connection of its own, to one of [`PORTS`] ports of the virtual address; the
+//! packet-out that carries it is the answer. Of every [`SAMPLE`]th connection the rules are carried out and its packets carried:
+//! through the tables of all switches to a member, which answers, and back to the client. What the client gets must come
+//! from the virtual address. Carrying all would make the generator what is measured.
+
+use std::net::Ipv4Addr;
+
+use openflow::frame::{Segment, flags, segment, tcp};
+use openflow::headers::protocol;
+use openflow::{Headers, MacAddr, PortNo};
+
+use crate::fabric::Host;
+use crate::fleet::Fleet;
+use crate::options::Answer;
+use crate::{Error, probe, scan};
+
+/// Ports of the virtual address that are connected to, from the first one of probes.
+pub(crate) const PORTS: u32 = 64;
+/// Connections of a switch that can be told apart: those of later numbers are the same again.
+pub(crate) const NUMBERS: u32 = PORTS << 15;
+/// One of so many is carried.
+const SAMPLE: u32 = 16;
+/// Links a packet is carried over at most: more are a loop.
+const HOPS_MAX: u32 = 64;
+
+/// What became of the connections that were carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct Carried {
+    /// First packets that the controller sent on.
+    pub sent_on: u64,
+    /// First packets that a host got at its own address.
+    pub delivered: u64,
+    /// Answers that the client got from the virtual address and port.
+    pub returned: u64,
+    /// Packets that came where they should not, or otherwise than they should.
+    pub wrong: u64,
+}
+
+/// The virtual address, and what was carried.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// The virtual address as an end of probes; its interface is known when the controller has answered.
+    host: Option<Host>,
+    pub(crate) carried: Carried,
+    hops: u32,
+}
+
+impl Service {
+    pub(crate) fn new(answer: Answer) -> Service {
+        let host = |ip| Host { switch: usize::MAX, port: PortNo::ANY, mac: MacAddr::default(), ip };
+        let host = match answer {
+            Answer::Service(address) => Some(host(address)),
+            _ => None,
+        };
+        Service { host, carried: Carried::default(), hops: 0 }
+    }
+}
+
+/// Whether the connection with this client's port is carried.
+fn is_sample(port: u16) -> bool {
+    port & 0x8000 != 0 && u32::from(port) % SAMPLE == 0
+}
+
+impl Fleet {
+    /// Has hosts of all switches ask who has the virtual address.
+    pub(crate) fn ask_for_service(&mut self) {
+        let Some(service) = self.service.host else { return };
+        for at in 0..self.switches.len() {
+            if let Some(host) = self.fabric.nodes[at].hosts.clone().next() {
+                let host = self.fabric.hosts[host];
+                probe::write_arp(&host, service.ip, &mut self.switches[at].channel.outbox);
+                self.touch(at);
+            }
+        }
+    }
+
+    /// That somebody said who has the virtual address, if there is one.
+    pub(crate) fn expect_service(&self) -> Result<(), Error> {
+        match self.service.host {
+            Some(host) if host.mac == MacAddr::default() => Err(Error::NoService { address: host.ip }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the first packet of a connection to the virtual address.
+    #[inline]
+    pub(crate) fn write_connection(&mut self, at: usize, n: u32) {
+        let Some(service) = &self.service.host else { return };
+        let (source, _) = self.fabric.pair(at, n);
+        self.template.write(source, service, n % NUMBERS, &mut self.switches[at].channel.outbox);
+    }
+
+    /// A packet-out with a first packet: the answer; and the packet goes on, if it is one of the sample.
+    pub(crate) fn connection_sent_on(&mut self, at: usize, source: [u8; 4], n: u32, message: &[u8], now_ns: u64) {
+        self.answered(self.fabric.switch_of(source), n, Some(NUMBERS), now_ns);
+        if is_sample(probe::ports(n)[0]) {
+            self.service.carried.sent_on += 1;
+            self.service.hops = 0;
+            self.control(at, message, now_ns);
+        }
+    }
+
+    /// Whether a rule is about a connection that is carried, or about none.
+    pub(crate) fn is_rule_wanted(&self, message: &[u8]) -> bool {
+        let ports = scan::flow_mod(message).map_or([None; 2], |rule| [rule.from_port, rule.to_port]);
+        let mut of_client = ports.into_iter().flatten().filter(|port| port & 0x8000 != 0);
+        of_client.next().is_none_or(is_sample)
+    }
+
+    /// Whether a packet may go over a link.
+    pub(crate) fn may_cross(&mut self) -> bool {
+        self.service.hops += 1;
+        let may = self.service.host.is_some() && self.service.hops <= HOPS_MAX;
+        self.service.carried.wrong += u64::from(self.service.hops == HOPS_MAX);
+        may
+    }
+
+    /// A host got the packet of a connection, or an answer about the virtual address; its answer, if it has one.
+    pub(crate) fn host_got(&mut self, host: &Host, headers: &Headers, frame: &[u8]) -> Option<Vec<u8>> {
+        let service = self.service.host.as_mut()?;
+        if headers.arp_op == 2 && headers.ipv4_src == service.ip {
+            service.mac = headers.eth_src;
+            return None;
+        }
+        let (is_tcp, service) = (headers.ip_proto == protocol::TCP, service.ip);
+        let got = segment(frame).ok().flatten().filter(|_| is_tcp)?;
+        let is_mine = headers.ipv4_dst == host.ip && headers.eth_dst == host.mac;
+        let port = u32::from(headers.l4_src).wrapping_sub(1_024);
+        match (is_mine, got.has(flags::SYN), got.has(flags::ACK)) {
+            (true, true, false) => {
+                self.service.carried.delivered += 1;
+                Some(accept(host, headers, &got))
+            }
+            (true, true, true) if headers.ipv4_src == service && port < PORTS => {
+                self.service.carried.returned += 1;
+                None
+            }
+            _ => {
+                self.service.carried.wrong += 1;
+                None
+            }
+        }
+    }
+}
+
+/// What a server says to whoever connects.
+fn accept(host: &Host, headers: &Headers, got: &Segment<'_>) -> Vec<u8> {
+    let (addresses, ports): ([Ipv4Addr; 2], _) = ([host.ip, headers.ipv4_src], [headers.l4_dst, headers.l4_src]);
+    let flags = flags::SYN | flags::ACK;
+    let answer = Segment { flags, seq: 1, ack: got.seq.wrapping_add(1), window: 8_192, payload: &[] };
+    tcp([host.mac, headers.eth_src], addresses, ports, &answer)
+}
