@@ -171,11 +171,17 @@ class Driver:
             self.at(message["at"], spawn)
 
     def do_kill(self, message):
-        """Sends a signal to programs; to all where none is named."""
+        """Sends a signal to programs (`group`: and their children); to all where none is named."""
+        number = message.get("signal", signal.SIGTERM)
         for name in message.get("programs") or list(self.programs):
             process = self.programs.get(name)
-            if process is not None:
-                process.send_signal(message.get("signal", signal.SIGTERM))
+            if process is None or process.poll() is not None:
+                continue
+            if message.get("group"):
+                # Each program began a session, and with it a group, of its own.
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
 
     def do_detach(self, _):
         """From now on the end of the input is not the end of the network: `down` is."""

@@ -38,6 +38,8 @@ pub struct Wanted<'a> {
     pub http: u16,
     /// How it comes to know the hosts.
     pub hosts: KnownHosts,
+    /// Address that health checks come from; `None` for no virtual services.
+    pub checker: Option<Ipv4Addr>,
 }
 
 /// A controller; dropping it ends it and leaves the rules.
@@ -64,10 +66,12 @@ impl Controller {
     ) -> Result<Controller, TestbedError> {
         let config = write_config(folder, topology, wanted)?;
         let mut arguments: Vec<OsString> = ["serve".into(), "--config".into(), config.into()].into();
-        if wanted.hosts == KnownHosts::Remembered {
-            let state = folder.join("hosts.json");
-            // Hosts of an earlier run are not to be known.
-            let _ = fs::remove_file(&state);
+        if wanted.hosts == KnownHosts::Remembered || wanted.checker.is_some() {
+            let state = folder.join("state");
+            // What an earlier run left is not to be known.
+            for file in [state.clone(), state.with_extension("services")] {
+                let _ = fs::remove_file(&file);
+            }
             arguments.extend(["--state".into(), state.into()]);
         }
         let log = folder.join("controller.log");
@@ -112,6 +116,11 @@ impl Controller {
     /// Whether it has not been killed.
     pub fn is_alive(&self) -> bool {
         self.child.is_some()
+    }
+
+    /// Its process; `None` while it is away.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Its HTTP interface.
@@ -249,6 +258,9 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
         "listen = \"127.0.0.1:{}\"\nbalancer = \"{}\"\nseed = {}\n\n[http]\nlisten = \"127.0.0.1:{}\"\n",
         wanted.openflow, wanted.balancer, wanted.seed, wanted.http
     );
+    if let Some(checker) = wanted.checker {
+        let _ = writeln!(text, "\n[services]\nchecker = \"{checker}\"");
+    }
     if let Some(poll) = wanted.poll {
         let _ = writeln!(text, "\n[control]\npoll_interval = \"{}us\"", poll.as_ps() / 1_000_000);
     }
@@ -298,7 +310,15 @@ impl Http {
     /// # Errors
     /// It does not answer, or refuses.
     pub fn post(self, path: &str, body: &Value) -> io::Result<()> {
-        self.ask(&format!("POST {path}"), &body.to_string()).map(|_| ())
+        self.send("POST", path, body)
+    }
+
+    /// Tells something by another method.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn send(self, method: &str, path: &str, body: &Value) -> io::Result<()> {
+        self.ask(&format!("{method} {path}"), &body.to_string()).map(|_| ())
     }
 
     /// HTTP/1.0: the answer ends with the connection.
@@ -333,6 +353,7 @@ mod tests {
             openflow: 6653,
             http: 8080,
             hosts: KnownHosts::Configured,
+            checker: None,
         };
         let text = config(&topology, &wanted);
         assert_eq!((text.matches("[[host]]").count(), text.matches("[[link]]").count()), (6, 6 + 8));

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -202,17 +203,47 @@ pub fn speak(hosts: &[HostAt]) -> Result<(), TestbedError> {
 /// # Errors
 /// The namespace is gone, or what was to be done failed.
 pub fn inside<T: Send>(host: HostAt, work: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T, TestbedError> {
-    let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
-    let failed = |reason: String| TestbedError::Traffic { program: format!("sockets of {}", host.ip), reason };
-    let namespace = File::open(&path).map_err(file_error("open", &path))?;
+    let namespace = namespace(host)?;
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             setns(&namespace, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)?;
             work()
         });
         match thread.join() {
-            Ok(done) => done.map_err(|cause| failed(cause.to_string())),
-            Err(_) => Err(failed("panicked".to_owned())),
+            Ok(done) => done.map_err(|cause| failed(host, cause.to_string())),
+            Err(_) => Err(failed(host, "panicked".to_owned())),
         }
     })
+}
+
+/// Starts a thread in the network namespace of a host, which goes on by itself.
+///
+/// # Errors
+/// The namespace is gone.
+pub fn enter(host: HostAt, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TestbedError> {
+    let namespace = namespace(host)?;
+    let (tell, told) = channel();
+    let thread = thread::spawn(move || {
+        let entered = setns(&namespace, CloneFlags::CLONE_NEWNET);
+        let is_in = entered.is_ok();
+        // Whoever asked waits for it.
+        let _ = tell.send(entered);
+        if is_in {
+            work();
+        }
+    });
+    match told.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(cause)) => Err(failed(host, cause.to_string())),
+        Err(_) => Err(failed(host, "panicked".to_owned())),
+    }
+}
+
+fn namespace(host: HostAt) -> Result<File, TestbedError> {
+    let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
+    File::open(&path).map_err(file_error("open", &path))
+}
+
+fn failed(host: HostAt, reason: String) -> TestbedError {
+    TestbedError::Traffic { program: format!("sockets of {}", host.ip), reason }
 }

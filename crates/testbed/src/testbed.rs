@@ -78,7 +78,8 @@ impl Testbed {
                 let balancer = on_switches(&experiment.balancers[0])?;
                 let (poll, seed) = (variant.config.control.poll, experiment.seeds[0]);
                 let hosts = variant.testbed.hosts;
-                let wanted = Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080, hosts };
+                let wanted =
+                    Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080, hosts, checker: None };
                 let path = crate::controller::write_config(&self.folder, &variant.topology, &wanted)?;
                 live.ask("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
                 Some(path)
@@ -200,7 +201,15 @@ impl Testbed {
         let balancer = on_switches(job.scenario.balancer)?;
         let poll = job.scenario.config.control.poll;
         let (seed, hosts) = (job.scenario.seed, job.variant.testbed.hosts);
-        let asked = Wanted { balancer: &balancer, poll, seed, openflow: free_port()?, http: free_port()?, hosts };
+        let asked = Wanted {
+            balancer: &balancer,
+            poll,
+            seed,
+            openflow: free_port()?,
+            http: free_port()?,
+            hosts,
+            checker: None,
+        };
         let mut controller = Controller::start(&self.program, &live.folder, job.scenario.topology, &asked)?;
         live.ask("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
         let hosts: &[_] = if hosts == KnownHosts::Configured { &[] } else { &live.hosts };
