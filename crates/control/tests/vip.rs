@@ -119,6 +119,53 @@ fn hosts_nobody_has_heard_of_are_served_too() {
     assert!(served(&world, number, tcp(0, 5000)).is_some());
 }
 
+/// A network of which nothing is known but where the client is, which knows the virtual address already.
+fn young() -> World {
+    let mut world = World::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    world.answering = SERVERS.into_iter().map(HostIx).collect();
+    set(&mut world, one(all_protocols()));
+    world.connect_all();
+    world.run(Time::from_s(2));
+    announce(&mut world, 0);
+    world
+}
+fn announce(world: &mut World, host: u32) {
+    let mac = MacAddr(address::host_mac(HostIx(host)));
+    world.transmit(HostIx(host), frame::arp_request(mac, ip(host), ip(host)), None);
+    world.run(Time::from_ms(100));
+}
+
+/// A client need not try again because it was faster than the members' switches.
+#[test]
+fn first_packets_wait_for_members_that_may_yet_be_found() {
+    let mut world = young();
+    let number = ask(&mut world, tcp(0, 5000));
+    world.run(Time::from_s(1));
+    assert!(served(&world, number, tcp(0, 5000)).is_none() && told(&world, 0).is_empty(), "nothing is said yet");
+    announce(&mut world, SERVERS[1]);
+    assert_eq!(served(&world, number, tcp(0, 5000)), Some(SERVERS[1]));
+    assert!(told(&world, 0).is_empty());
+    // Now somebody is known: when that one goes nobody is waited for who was never there.
+    world.run(Time::from_s(10));
+    let cable = world.topology.out_links(world.topology.host(HostIx(SERVERS[1])))[0];
+    world.set_cable(cable, false);
+    world.run(Time::from_ms(100));
+    assert_eq!(request(&mut world, tcp(0, 5001)), None);
+    assert!(segment(&told(&world, 0)[0]).unwrap().unwrap().has(flags::RST));
+}
+
+#[test]
+fn first_packets_that_waited_in_vain_are_refused() {
+    let mut world = young();
+    ask(&mut world, tcp(0, 5000));
+    ask(&mut world, tcp(0, 5000));
+    world.run(Time::from_s(12));
+    let [reset] = &told(&world, 0)[..] else { panic!("one answer for a packet and its copy") };
+    assert!(segment(reset).unwrap().unwrap().has(flags::RST));
+    assert_eq!(request(&mut world, tcp(0, 5001)), None);
+    assert_eq!(told(&world, 0).len(), 2, "the next one is told at once");
+}
+
 #[test]
 fn nobody_to_serve_is_told_and_never_silence() {
     let mut services = all_protocols();

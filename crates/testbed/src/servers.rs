@@ -150,7 +150,7 @@ fn nginx_config(name: &str, at: SocketAddrV4, folder: &Path) -> String {
 
 fn haproxy_config(at: SocketAddrV4, members: &[SocketAddrV4]) -> String {
     let mut text = format!(
-        "global\n    maxconn 20000\ndefaults\n    mode tcp\n    timeout connect 5s\n    timeout client 30s\n    \
+        "global\n    maxconn 4000\ndefaults\n    mode tcp\n    timeout connect 5s\n    timeout client 30s\n    \
          timeout server 30s\nfrontend service\n    bind {at}\n    default_backend members\nbackend members\n    \
          balance roundrobin\n"
     );

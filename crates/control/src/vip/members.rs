@@ -20,6 +20,10 @@ impl Controller {
     /// Who of the members can serve; what follows for the connections of those who cannot any more.
     pub(super) fn look_at_members(&mut self) {
         let mut changed = Vec::new();
+        let now = self.now;
+        for facts in self.vips.pools.values_mut().flat_map(|pool| pool.members.values_mut()) {
+            facts.since = facts.since.or(Some(now));
+        }
         for (pool, members) in &self.vips.pools {
             for (id, facts) in &members.members {
                 let state = self.state_of(facts);
@@ -33,6 +37,9 @@ impl Controller {
             let pool_now = self.vips.pools.get_mut(&pool).expect("a pool that was looked at");
             let facts = pool_now.members.get_mut(&member).expect("a member that was looked at");
             facts.state = state;
+            if state == MemberState::Up {
+                facts.up_since = facts.up_since.or(Some(now));
+            }
             let (address, established) = (facts.spec.address, pool_now.spec.established);
             self.event(Event::Member { pool, member, address, state });
             if before == MemberState::Up {
@@ -126,6 +133,7 @@ impl Controller {
 
     /// Asks for members nobody has heard of.
     pub(crate) fn seek_members(&mut self) {
+        self.refuse_late();
         if self.vips.next_seek.is_none_or(|due| due > self.now) {
             return;
         }

@@ -28,6 +28,7 @@ mod spec;
 mod survey;
 mod table;
 mod view;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +50,8 @@ pub use spec::{
 };
 pub use table::Counts;
 use table::{Connections, Stage};
+use waiting::Waiting;
+
 pub use view::{MemberNow, MemberState, ServiceNow};
 
 use crate::Config;
@@ -82,6 +85,7 @@ pub(crate) struct Vips {
     unfollowed: BTreeSet<FiveTuple>,
     seed: u64,
     held: Vec<HeldPacket>,
+    waiting: Waiting,
     /// Where rules of virtual addresses are wanted.
     ruled: BTreeSet<(NodeIx, Ipv4Addr)>,
     /// Switches that would not have the rules of a service, until when nothing is tried.
@@ -114,6 +118,7 @@ impl Vips {
             unfollowed: BTreeSet::new(),
             seed: config.seed,
             held: Vec::new(),
+            waiting: Waiting::default(),
             ruled: BTreeSet::new(),
             unavailable: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -279,6 +284,7 @@ impl Controller {
         self.follow_moved();
         self.follow_connections();
         self.vips.forget_those_who_left();
+        self.look_at_waiting();
         let is_anyone_unknown = self.unknown_members().next().is_some();
         self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
     }
@@ -301,6 +307,6 @@ impl Controller {
     /// When something about services is due.
     pub(crate) fn next_of_services(&self) -> Option<Time> {
         let held = self.vips.held.iter().map(|held| held.until);
-        held.chain(self.vips.next_seek).chain(self.next_check()).min()
+        held.chain(self.vips.next_seek).chain(self.vips.waiting.next_due()).chain(self.next_check()).min()
     }
 }

@@ -141,6 +141,10 @@ impl Controller {
             Some(known) => Some(Choice { member: known.owner.member, path: None }),
             None => self.pick(&request, service),
         };
+        if choice.is_none() && self.waits(at, tuple, service.pool, data) {
+            self.vips.connections.remove(&tuple);
+            return;
+        }
         let ends = choice.as_ref().and_then(|choice| match before.filter(|_| keeps) {
             Some(known) => self.ends_of_known(&tuple, &known),
             None => self.ends_of_new(tuple, Owner { service: service.id, member: choice.member }, service),

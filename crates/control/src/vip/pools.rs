@@ -37,6 +37,25 @@ pub(super) struct MemberFacts {
     /// Its interface, as its rules have it.
     pub(super) mac: Option<MacAddr>,
     pub(super) watch: Watch,
+    /// When it was first looked at.
+    pub(super) since: Option<Time>,
+    /// When it was first able to serve.
+    pub(super) up_since: Option<Time>,
+}
+
+impl MemberFacts {
+    /// Nothing is known of it.
+    pub(super) fn new(spec: Member) -> MemberFacts {
+        MemberFacts {
+            spec,
+            is_leaving: false,
+            state: MemberState::Unknown,
+            mac: None,
+            watch: Watch::default(),
+            since: None,
+            up_since: None,
+        }
+    }
 }
 
 /// What picks servers, by its specification; `None` if that is none, or picks something else.
@@ -71,13 +90,7 @@ impl PoolNow {
             facts.is_leaving = true;
         }
         for spec in &spec.members {
-            let fresh = MemberFacts {
-                spec: *spec,
-                is_leaving: false,
-                state: MemberState::Unknown,
-                mac: None,
-                watch: Watch::default(),
-            };
+            let fresh = MemberFacts::new(*spec);
             let facts = pool.members.entry(spec.id).or_insert_with(|| fresh.clone());
             if (facts.spec.address, facts.spec.port) != (spec.address, spec.port) {
                 others.push(spec.id);

@@ -6,8 +6,6 @@ use net::{FiveTuple, Time};
 use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
 use std::cmp::Reverse;
 
-use super::MemberState;
-use super::health::Watch;
 use super::packets::member_port;
 use super::pools::MemberFacts;
 use super::rules::{Ends, Found, Owner, Way, member_in, written_mac};
@@ -121,8 +119,7 @@ impl Controller {
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
         let port = service.protocol.has_ports().then_some(ends.member_port);
         let spec = Member { id: member, address: ends.member, port, weight: 0, is_enabled: false };
-        let facts =
-            MemberFacts { spec, is_leaving: true, state: MemberState::Unknown, mac: None, watch: Watch::default() };
+        let facts = MemberFacts { is_leaving: true, ..MemberFacts::new(spec) };
         pool.members.entry(member).or_insert(facts);
     }
 
