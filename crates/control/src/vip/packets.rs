@@ -109,7 +109,8 @@ impl Controller {
     fn course_of(&mut self, at: End, known: &Connection, data: &[u8]) -> Course {
         let is_opening = opens(data);
         let (is_up, is_leaving) = match self.vips.member(known.owner) {
-            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving),
+            // One that is drained gets no new connections either, and a client may use a port again that it used before.
+            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving || !facts.spec.is_enabled),
             // It left when its last rule went, and the connection goes on after all.
             None => (self.is_plugged(known.inner.dst), true),
         };
