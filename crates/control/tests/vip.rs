@@ -200,6 +200,21 @@ fn nobody_to_serve_is_told_and_never_silence() {
     assert!(told(&world, 6).is_empty() && connection_rules(&world).is_empty());
 }
 
+/// Clients use ports again; that one of them once led to a member that is drained now is no reason to go there.
+#[test]
+fn a_port_used_again_does_not_lead_to_a_drained_member() {
+    let mut services = one(all_protocols());
+    let mut world = up(services.clone());
+    let first = request(&mut world, tcp(0, 5000)).expect("served");
+    assert_eq!(first, SERVERS[0]);
+    world.run(Time::from_s(40));
+    assert!(connection_rules(&world).is_empty(), "the rules have idled out");
+    services.pools[0].members[0].is_enabled = false;
+    set(&mut world, services);
+    let again = request(&mut world, tcp(0, 5000)).expect("served");
+    assert_ne!(again, first);
+}
+
 #[test]
 fn answers_to_a_flood_are_limited() {
     let mut world = up(one(all_protocols()));

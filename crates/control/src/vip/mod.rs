@@ -2,13 +2,13 @@
 //!
 //! **ARP** for a virtual address is answered by the controller. **The first packet** of a connection comes to it whole, by
 //! one rule per virtual address (which serves all services there, and tells of packets that none is for). It picks a
-//! member, and sends the two rules of the connection ([`rules`]), a barrier, and the packet through the tables: it is
+//! member, and sends the two rules of the connection (`rules.rs`), a barrier, and the packet through the tables: it is
 //! delivered. All rewriting is done at the client's switch; elsewhere a connection is one between two hosts, which is
 //! repaired, moved and divided like any other.
 //!
-//! **The rules of connections are soft state** of the switches, as those that count flows are ([`crate::soft`]): they are
+//! **The rules of connections are soft state** of the switches, as those that count flows are (`soft.rs`): they are
 //! sent at once and not kept as a wish, idle out, and are found again by surveys, also by another life of this
-//! controller ([`survey`]). The controller remembers which connection is whose ([`table`]) for longer than rules last.
+//! controller (`survey.rs`). The controller remembers which connection is whose (`table.rs`) for longer than rules last.
 //!
 //! What is not rewritten: ICMP errors about a connection, and fragments other than the first, which name no port; they are
 //! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
