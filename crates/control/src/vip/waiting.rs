@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 
 use super::pools::{MemberFacts, PoolNow};
@@ -58,8 +59,10 @@ impl MemberFacts {
 }
 
 impl PoolNow {
-    fn awaited_until(&self) -> Option<Time> {
-        self.members.values().filter_map(MemberFacts::awaited_until).max()
+    /// For a client; it is never served by itself.
+    fn awaited_until(&self, client: Ipv4Addr) -> Option<Time> {
+        let others = self.members.values().filter(|facts| facts.spec.address != client);
+        others.filter_map(MemberFacts::awaited_until).max()
     }
 }
 
@@ -67,7 +70,7 @@ impl Controller {
     /// Nobody was found for a first packet: it waits if that may change soon; whether it does.
     pub(super) fn waits(&mut self, at: End, tuple: FiveTuple, pool: PoolId, data: &[u8]) -> bool {
         let Some(pool) = self.vips.pools.get(&pool) else { return false };
-        let Some(until) = pool.awaited_until().filter(|until| *until > self.now) else { return false };
+        let Some(until) = pool.awaited_until(tuple.src).filter(|until| *until > self.now) else { return false };
         let refusal = pool.spec.refusal;
         let waiting = &mut self.vips.waiting.0;
         if waiting.len() >= WAITING_MAX && !waiting.contains_key(&tuple) {
