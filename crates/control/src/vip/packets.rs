@@ -110,7 +110,8 @@ impl Controller {
         let is_opening = opens(data);
         let (is_up, is_leaving) = match self.vips.member(known.owner) {
             // One that is drained gets no new connections either, and a client may use a port again that it used before.
-            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving || !facts.spec.is_enabled),
+            Some(facts) if !facts.spec.is_enabled && is_opening == Some(true) => (facts.state == MemberState::Up, true),
+            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving),
             // It left when its last rule went, and the connection goes on after all.
             None => (self.is_plugged(known.inner.dst), true),
         };
