@@ -6,8 +6,12 @@
 //! | --- | --- | --- |
 //! | 65000 | LLDP | to the controller, nowhere else |
 //! | 64900 | ARP | to the controller, which answers; nothing is ever flooded |
+//! | 530 | TCP that opens a connection to a virtual service, where the switch can tell | to the controller, nowhere else |
 //! | 520 | a connection to a virtual address, at its client's switch | destination: the member; as from a host; table 1 |
 //! | 510 | the same, from the member to the client | source: the virtual address; table 1 |
+//! | 480 | with wildcard rules, from the member of a client to it, at its switch | source: the virtual address; table 1 |
+//! | 470 | the same, from a client that is a member itself | to the controller, nowhere else |
+//! | 460 | the same, from clients of a bucket to the virtual address | destination: their member; as from a host; table 1 |
 //! | 450 | a virtual address | to the controller, nowhere else ([`crate::vip`]) |
 //! | 300 | a flow that is counted (addresses, or the five-tuple; its port, if known by its first packet) | counts; as from a host; table 1 |
 //! | 200 | TCP or UDP from a port with a host, where first packets are wanted | a copy to the controller; as from a host; table 1 |
@@ -71,6 +75,7 @@ pub(crate) enum Purpose {
     Divide = 4,
     Pin = 5,
     Connect = 6,
+    Bucket = 7,
 }
 
 /// Bits of a cookie that say whose it is and what for.

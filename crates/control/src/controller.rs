@@ -24,7 +24,7 @@ use crate::ports::Ports;
 use crate::room::Room;
 use crate::session::{Reaction, Session};
 use crate::soft::PollOut;
-use crate::spread::Means;
+use crate::spread::{Means, OPEN_VSWITCH};
 use crate::stats::Sample;
 use crate::vip::Vips;
 use crate::{Config, Event, Output, Spread, Tally};
@@ -159,8 +159,8 @@ impl Controller {
         self.wake(now);
         match input {
             ToController::Connected(connection) => {
-                self.sessions
-                    .insert(connection, Session::new(now, self.config.owner, self.config.spread == Spread::Auto));
+                let asks_maker = self.config.spread == Spread::Auto || self.config.uses_extensions;
+                self.sessions.insert(connection, Session::new(now, self.config.owner, asks_maker));
                 self.send(connection, Session::hello());
             }
             ToController::Disconnected(connection) => self.lost(connection),
@@ -385,8 +385,11 @@ impl Controller {
         }
         self.survey_counters(datapath, node, &mut rules);
         let found = self.survey_connections(connection, datapath, &mut rules);
+        self.find_buckets(node, &rules);
         let means = Means::of(self.config.spread, datapath, manufacturer.as_deref());
         self.fabric.switch(node).set_means(means);
+        let is_open_vswitch = manufacturer.as_deref() == Some(OPEN_VSWITCH);
+        self.fabric.switch(node).takes_tcp_flags = self.config.uses_extensions && is_open_vswitch;
         let has_leftovers = self.fabric.switch(node).surveyed(&rules, &groups, is_partial);
         self.mend_connections(connection, found);
         // One that was lost while it was held back is not known any better.
@@ -455,6 +458,7 @@ impl Controller {
                 if let Some(group) = refusal.group.filter(|_| is_taken) {
                     self.fabric.switch(node).taken(group);
                 }
+                refusal.key.iter().for_each(|key| self.note_refused(key));
                 refusal.words
             }
             None => {

@@ -114,6 +114,8 @@ pub(crate) struct Installer {
     was_bare: bool,
     /// How it divides flows among next hops.
     means: Means,
+    /// Whether its matches may name control bits of TCP.
+    pub(crate) takes_tcp_flags: bool,
     /// Buckets as they were wanted, of rules that divide: the switch may turn out to need other means.
     divided: BTreeMap<RuleKey, Arc<[Bucket]>>,
 }
@@ -147,6 +149,7 @@ impl Installer {
             doubtful: Vec::new(),
             was_bare: false,
             means: Means::default(),
+            takes_tcp_flags: false,
             divided: BTreeMap::new(),
         }
     }

@@ -87,6 +87,9 @@ pub struct Config {
     pub hosts_per_port: usize,
     /// How switches divide flows among several next hops.
     pub spread: Spread,
+    /// Whether to use what switches take beyond OpenFlow 1.3 where their maker is known for it: matches on control bits of TCP with
+    /// Open vSwitch ([`vip`]).
+    pub uses_extensions: bool,
     /// The address health checks of members come from; `None`: there are none.
     pub checker: Option<vip::Checker>,
     /// Most connections to virtual services known at once; further ones are refused ([`vip::Refusal`]).
@@ -126,6 +129,7 @@ impl Default for Config {
             hosts_max: 10_000,
             hosts_per_port: 256,
             spread: Spread::Switch,
+            uses_extensions: false,
             checker: None,
             connections_max: 250_000,
             connection_memory: Time::from_s(600),

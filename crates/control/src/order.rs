@@ -17,6 +17,7 @@ use openflow::{
     Message, TableId,
 };
 
+use crate::compile::Compiler;
 use crate::install::{Installer, RuleKey, Sent};
 
 /// Changes in a batch.
@@ -111,7 +112,12 @@ fn has_waiting(switch: &Installer) -> bool {
 
 fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Vec<Item> {
     let is_meant = |key: &&RuleKey| switch.desired.contains_key(key) == (part == Part::Wanted);
-    let chosen: Vec<RuleKey> = switch.dirty.iter().filter(is_meant).take(*room).copied().collect();
+    // Where there is not room for all, rules of buckets are those that can be done without.
+    let of = |is_of_bucket: bool| {
+        let meant = switch.dirty.iter().filter(is_meant);
+        meant.filter(move |key| Compiler::is_of_bucket(key) == is_of_bucket)
+    };
+    let chosen: Vec<RuleKey> = of(false).chain(of(true)).take(*room).copied().collect();
     let mut items = Vec::with_capacity(chosen.len());
     for key in chosen {
         // A rule whose new group did not fit into this batch, or is not confirmed, waits for the next one.

@@ -214,12 +214,13 @@ impl Controller {
         self.held_answers = held;
     }
 
-    /// Whether rules lead from a host at `at` to another one and back. A virtual address needs none: first packets are kept
-    /// until rules lead to the member.
+    /// Whether rules lead from a host at `at` to another one and back. A virtual address needs none, where first packets are kept
+    /// until rules lead to the member; where they are not, what leads back from there.
     pub(crate) fn are_connected(&mut self, at: End, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
         let edge = |address| self.network.host(self.network.find_host(address)?).map(|host| host.edge);
         if self.vips.is_virtual(target) {
-            return self.network.node_of(at.0).is_some_and(|near| edge(asker) == Some(near));
+            let near = self.network.node_of(at.0).filter(|near| edge(asker) == Some(*near));
+            return near.is_some_and(|near| self.are_answers_led(asker, target, near));
         }
         let (Some(near), Some(asked_at), Some(far)) = (self.network.node_of(at.0), edge(asker), edge(target)) else {
             return false;

@@ -20,7 +20,7 @@ use crate::Spread;
 /// Buckets of a shuffled group, at least and at most.
 const SHUFFLED: std::ops::RangeInclusive<usize> = 16..=64;
 /// How Open vSwitch calls its maker.
-const OPEN_VSWITCH: &str = "Nicira, Inc.";
+pub(crate) const OPEN_VSWITCH: &str = "Nicira, Inc.";
 
 /// How one switch does it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

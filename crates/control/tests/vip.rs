@@ -216,6 +216,37 @@ fn a_port_used_again_does_not_lead_to_a_drained_member() {
 }
 
 #[test]
+fn switches_that_can_tell_show_what_opens_a_connection_whatever_rules_there_are() {
+    let mut services = one(all_protocols());
+    let mut world = up_with_extensions(services.clone());
+    let first = request(&mut world, tcp(0, 5000)).expect("served");
+    let total = |world: &World| {
+        let now = world.controller.services();
+        now[0].members.iter().map(|member| member.counts.connections_total).sum::<u64>()
+    };
+    // A copy of what opened it, and what follows, go where it goes.
+    assert_eq!((request(&mut world, tcp(0, 5000)), total(&world)), (Some(first), 1));
+    services.pools[0].members[0].is_enabled = false;
+    set(&mut world, services);
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(first), "a copy that comes late");
+    world.opening = None;
+    let before = world.controller.tally().packet_ins;
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(first), "it keeps its member");
+    assert_eq!(world.controller.tally().packet_ins, before, "nobody asks the controller");
+    world.opening = Some(8);
+    let again = request(&mut world, tcp(0, 5000)).expect("served");
+    assert_ne!(again, first, "another connection, while the rules of the one before are there");
+    assert_eq!(total(&world), 2);
+    world.opening = None;
+    assert_eq!(request(&mut world, tcp(0, 5000)), Some(again));
+    assert_eq!(connection_rules(&world).len(), 3, "the old member may still have something to say");
+    world.opening = Some(9);
+    let third = request(&mut world, tcp(0, 5000)).expect("served");
+    assert!(third != first && total(&world) == 3, "round robin goes on");
+    world.assert_exact();
+}
+
+#[test]
 fn answers_to_a_flood_are_limited() {
     let mut world = up(one(all_protocols()));
     for port in 0..1000 {

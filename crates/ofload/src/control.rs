@@ -144,6 +144,7 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
         select: Select { seed: node.datapath.0, fields: HashFields::FiveTuple },
         stats_refresh: net::Time::ZERO,
         packet_in_per_s: None,
+        takes_tcp_flags: false,
         description: Description {
             manufacturer: text("Anabranch"),
             hardware: text("load generator"),

@@ -177,8 +177,8 @@ mod tests {
             assert_eq!((packet.buffer, packet.total_len), (BufferId::NO_BUFFER, 60));
             assert_eq!((packet.reason, packet.table, packet.cookie), (PacketInReason::NoMatch, TableId(0), u64::MAX));
             assert_eq!(packet.match_, Match { in_port: Some(source.port), ..Match::default() });
-            let expected =
-                Headers::ipv4([source.mac, destination.mac], [source.ip, destination.ip], protocol::TCP, ports(n));
+            let ends = ([source.mac, destination.mac], [source.ip, destination.ip]);
+            let expected = Headers { tcp_flags: 0x002, ..Headers::ipv4(ends.0, ends.1, protocol::TCP, ports(n)) };
             assert_eq!(parse(&packet.data), Ok(expected));
             assert_eq!(checksum(&packet.data[14..34]), 0);
             let tcp = &packet.data[34..54];

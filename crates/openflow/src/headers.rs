@@ -3,6 +3,7 @@
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
+use crate::frame::flags;
 
 /// EtherTypes and protocol numbers in use here.
 pub mod ether {
@@ -56,12 +57,15 @@ pub struct Headers {
     pub l4_dst: u16,
     /// Operation (ARP).
     pub arp_op: u16,
+    /// Control bits (TCP): FIN is the lowest of the twelve.
+    pub tcp_flags: u16,
 }
 
 impl Headers {
-    /// Of an untagged IPv4 packet that has ports; of each pair the source first.
+    /// Of an untagged IPv4 packet that has ports; of each pair the source first. TCP acknowledges, as in a connection under way.
     pub fn ipv4(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], ip_proto: u8, ports: [u16; 2]) -> Headers {
         let ([eth_src, eth_dst], [ipv4_src, ipv4_dst], [l4_src, l4_dst]) = (macs, addresses, ports);
+        let tcp_flags = if ip_proto == protocol::TCP { u16::from(flags::ACK) } else { 0 };
         Headers {
             eth_dst,
             eth_src,
@@ -71,6 +75,7 @@ impl Headers {
             ipv4_dst,
             l4_src,
             l4_dst,
+            tcp_flags,
             ..Headers::default()
         }
     }
@@ -92,6 +97,7 @@ impl Default for Headers {
             l4_src: 0,
             l4_dst: 0,
             arp_op: 0,
+            tcp_flags: 0,
         }
     }
 }

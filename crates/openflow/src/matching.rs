@@ -85,4 +85,7 @@ pub struct Match {
     pub arp_spa: Option<Masked<Ipv4Addr>>,
     /// ARP target's protocol address.
     pub arp_tpa: Option<Masked<Ipv4Addr>>,
+    /// Control bits of TCP, the lower twelve of the field. An extension of the Open Networking Foundation (EXT-109), which
+    /// Open vSwitch takes; plain OpenFlow 1.3 has no such field.
+    pub tcp_flags: Option<Masked<u16>>,
 }

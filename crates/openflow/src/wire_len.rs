@@ -61,7 +61,10 @@ pub fn match_len(m: &Match) -> usize {
     let two_bytes = [m.eth_type, m.tcp_src, m.tcp_dst, m.udp_src, m.udp_dst, m.arp_op];
     let one_byte = [m.vlan_pcp, m.ip_dscp, m.ip_ecn, m.ip_proto, m.icmpv4_type, m.icmpv4_code];
     let addresses = [m.ipv4_src, m.ipv4_dst, m.arp_spa, m.arp_tpa];
+    // Whose field it is comes before the value.
+    let tcp_flags = m.tcp_flags.map_or(0, |flags| FIELD + 4 + if flags.mask == 0x0fff { 2 } else { 4 });
     let fields = field(m.in_port.is_some(), 4)
+        + tcp_flags
         + masked(m.metadata.map(|metadata| metadata.mask == u64::MAX), 8)
         + masked(m.eth_dst.map(ethernet), 6)
         + masked(m.eth_src.map(ethernet), 6)
@@ -174,6 +177,9 @@ mod tests {
         assert_eq!(match_len(&Match { ipv4_dst: Some(prefix), ..exact }), 24);
         // 22 + 8 (both ports are 6 each, in_port 8): 4 + 6 + 12 + 8 = 30.
         assert_eq!(match_len(&Match { ipv4_dst: Some(prefix), in_port: Some(PortNo(1)), ..exact }), 32);
+        // Control bits of TCP: 4 + 4 for whose they are, 2, and 2 for a mask: 4 + 10 and 4 + 12 come to 16.
+        let flags = |mask| match_len(&Match { tcp_flags: Some(Masked { value: 2, mask }), ..Match::default() });
+        assert_eq!((flags(0x0fff), flags(2)), (16, 16));
         // A tag of any id needs a mask: 4 + 4 + 4; one id does not: 4 + 4 + 2. Both come to 16.
         let tagged = |vlan| match_len(&Match { vlan: Some(vlan), ..Match::default() });
         assert_eq!((tagged(VlanMatch::Tagged), tagged(VlanMatch::Id(7))), (16, 16));

@@ -44,6 +44,7 @@ mod transport_rules;
 pub use ideal::ideal_times;
 pub use outcome::*;
 pub use plane::{ControlPlane, PlaneOutput, PlaneTally};
+pub use requests::ideal_response_times;
 pub use scenario::*;
 pub use services::*;
 

@@ -53,6 +53,9 @@ pub struct VirtualService {
     pub pool: u16,
     /// A connection that has been silent for this long has no rules any more, s.
     pub idle_timeout_s: u16,
+    /// Parts clients are divided into by rules that stand beforehand; `None`: every connection has its own rules. For whoever makes
+    /// the controller.
+    pub buckets: Option<u16>,
 }
 
 /// A host that serves.

@@ -135,7 +135,7 @@ impl World {
         }
         for (delay, envelope) in self.sabotage_down(switch, envelope) {
             if delay > Time::ZERO {
-                self.after(delay, Event::Injected { switch, envelope });
+                self.after(delay, Event::Injected { switch, envelope: Box::new(envelope) });
             } else {
                 self.queue_down(switch, envelope);
             }

@@ -28,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) sent: Vec<Time>,
     /// Questions that have not been answered.
     pub(crate) asked: BTreeSet<u32>,
+    /// Questions that opened a connection: the first one, those after it was told that nobody serves, and with some clients every fourth.
+    pub(crate) openings: BTreeSet<u32>,
     /// Questions that have come to a server.
     pub(crate) delivered: BTreeSet<u32>,
     /// Who served last.
@@ -56,6 +58,8 @@ pub(crate) struct Virtuals {
     /// When services ceased to be as they were: gone, of another pool, with other timeouts.
     pub(crate) gone: BTreeMap<ServiceId, Time>,
     pub(crate) rewritten: BTreeMap<ServiceId, Time>,
+    /// Services whose rules stood beforehand, and do not any more.
+    pub(crate) tamed: BTreeSet<ServiceId>,
     /// When it was last decided otherwise what becomes of connections of members that fail.
     pub(crate) repooled: BTreeMap<PoolId, Time>,
     /// When a member was found not to be up, last.
@@ -91,8 +95,8 @@ impl World {
         self.add_client(from, tuple, interval, until);
     }
     pub(crate) fn add_client(&mut self, host: usize, tuple: FiveTuple, interval: Time, until: Time) {
-        let (sent, asked, delivered) = Default::default();
-        self.clients.push(Client { host, tuple, interval, until, sent, asked, delivered, server: None, told_at: None });
+        let ((sent, asked, openings, delivered), server, told_at) = Default::default();
+        self.clients.push(Client { host, tuple, interval, until, sent, asked, openings, delivered, server, told_at });
         self.report.clients += 1;
         self.schedule(self.now, Event::Ask { client: self.clients.len() - 1 });
     }
@@ -114,12 +118,17 @@ impl World {
             Some(mac) => {
                 let seq = client.sent.len() as u32;
                 let macs = [mac_of(host), mac];
-                // Whoever was told that nobody serves opens another connection.
-                let opens = client.sent.last().is_none_or(|last| client.told_at.is_some_and(|told| told > *last));
+                // Whoever was told that nobody serves opens another connection; some do so time and again, from the same port.
+                let is_fickle = number.is_multiple_of(3) && seq % 4 == 3;
+                let opens =
+                    is_fickle || client.sent.last().is_none_or(|last| client.told_at.is_some_and(|told| told > *last));
                 let bytes = message(QUESTION, macs, &tuple, number as u32, seq, opens);
                 let client = &mut self.clients[number];
                 client.sent.push(self.now);
                 client.asked.insert(seq);
+                if opens && tuple.protocol == protocol::TCP {
+                    client.openings.insert(seq);
+                }
                 self.report.questions += 1;
                 self.send_frame(host, 0, Frame { bytes, probe: None });
                 self.after(interval, Event::Ask { client: number });
@@ -146,6 +155,9 @@ impl World {
         let before = std::mem::replace(&mut self.virtuals.wanted, wanted.clone());
         for service in &before.services {
             let after = wanted.services.iter().find(|after| after.id == service.id);
+            if service.buckets().is_some() && after.is_some_and(|after| after.buckets().is_none()) {
+                self.virtuals.tamed.insert(service.id);
+            }
             if after.is_none_or(|after| after.pool != service.pool) {
                 self.virtuals.gone.insert(service.id, now);
             } else if after != Some(service) {

@@ -201,6 +201,7 @@ fn switches(count: usize, rng: &mut Stream) -> Vec<SwitchTraits> {
         stats_refresh,
         hash_seed: if is_polarised { 0 } else { rng.bits() },
         is_hashing_udp,
+        takes_tcp_flags: false,
     };
     (0..count).map(traits).collect()
 }

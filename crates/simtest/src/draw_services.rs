@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 
 use balance::registry::SERVER;
 use control::vip::{
-    Check, Established, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId, Services,
+    Check, Established, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Rules, Service, ServiceId, Services,
 };
 use net::{FiveTuple, Stream, Time};
 
 use crate::draw::{between, chance, ipv4_of, magnitude, pick};
+use crate::draw_wildcards;
 use crate::plan::{Action, Plan, What};
 
 /// The address checks come from.
@@ -35,11 +36,17 @@ pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
         plan.services.push(wanted.clone());
         at += between(&mut drawing.rng, Time::from_ms(200), Time::from_s(12));
     }
+    draw_wildcards::draw(plan);
     if chance(&mut drawing.rng, 15) {
         plan.connections_max = 4 + drawing.rng.below(8) as usize;
     }
     actions.extend(drawing.hangs(plan));
     actions.extend(drawing.clients(plan));
+    // A stream of its own: the seeds that failed before there were such switches are what they were.
+    let mut rng = Stream::new(plan.seed, "storm.extensions");
+    if chance(&mut rng, 60) {
+        plan.switches.iter_mut().for_each(|switch| switch.takes_tcp_flags = chance(&mut rng, 80));
+    }
     actions
 }
 
@@ -98,9 +105,10 @@ impl Drawing {
         let port = if protocol.has_ports() { 80 + self.next_service } else { 0 };
         let address = Ipv4Addr::new(10, 250, 0, 1 + rng.below(2) as u8);
         let (id, pool) = (ServiceId(self.next_service), pick(rng, &wanted.pools).id);
+        let rules = Rules::Connection;
         let idle_timeout_s = 1 + rng.below(4) as u16;
         self.next_service += 1;
-        wanted.services.push(Service { id, address, mac: None, protocol, port, pool, idle_timeout_s });
+        wanted.services.push(Service { id, address, mac: None, protocol, port, pool, idle_timeout_s, rules });
     }
 
     /// One thing becomes another.

@@ -15,6 +15,7 @@ mod channel;
 mod clients;
 pub mod draw;
 mod draw_services;
+mod draw_wildcards;
 mod fabric;
 mod faults;
 mod hosts;

@@ -60,6 +60,8 @@ pub struct SwitchTraits {
     pub hash_seed: u64,
     /// Whether ports of UDP are hashed.
     pub is_hashing_udp: bool,
+    /// Whether it is of the make whose matches may name control bits of TCP.
+    pub takes_tcp_flags: bool,
 }
 
 /// Times of a controller.

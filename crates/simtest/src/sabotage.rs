@@ -76,11 +76,19 @@ pub enum Sabotage {
     ChecksNobody,
     /// Members that drain get new connections.
     NeverDrains,
+    /// The controller does not see connections that are opened from a port whose rules are there.
+    MissesOpenings,
+    /// What leads back to clients of services with wildcard rules is lost.
+    NoWayBackBeforehand,
+    /// A bucket that is to move gets another member at once.
+    MovesAtOnce,
+    /// A bucket is led to a host that is not its member.
+    LeadsElsewhere,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Sabotage; 30] = [
+    pub const ALL: [Sabotage; 34] = [
         Sabotage::EarlyBarrier,
         Sabotage::RulesBeforeGroups,
         Sabotage::OldPathFirst,
@@ -111,6 +119,10 @@ impl Sabotage {
         Sabotage::NeverRefuses,
         Sabotage::ChecksNobody,
         Sabotage::NeverDrains,
+        Sabotage::MissesOpenings,
+        Sabotage::NoWayBackBeforehand,
+        Sabotage::MovesAtOnce,
+        Sabotage::LeadsElsewhere,
     ];
 
     /// Oracles that may be the first to see it.
@@ -144,14 +156,17 @@ impl Sabotage {
             Sabotage::NoWayBack | Sabotage::WrongPortBack | Sabotage::LosesFirstPackets => &[Virtual],
             Sabotage::ChangesMember | Sabotage::NeverRefuses | Sabotage::ChecksNobody => &[Virtual],
             Sabotage::NeverDrains => &[Virtual],
+            Sabotage::MissesOpenings => &[Virtual, Installed],
             Sabotage::DeletesNoConnections => &[Virtual, Installed],
+            // What stands beforehand is compared in the calm, too.
+            Sabotage::NoWayBackBeforehand | Sabotage::MovesAtOnce | Sabotage::LeadsElsewhere => &[Virtual, Installed],
         }
     }
 
     /// Storms within which it must be caught.
     pub fn seeds_max(self) -> u64 {
         match self {
-            Sabotage::HidesRefusals | Sabotage::IgnoresCookies => 60,
+            Sabotage::HidesRefusals | Sabotage::IgnoresCookies | Sabotage::MovesAtOnce => 60,
             Sabotage::OldPathFirst | Sabotage::EarlyBarrier | Sabotage::LeaksGroups | Sabotage::RulesBeforeGroups => 20,
             _ => 10,
         }

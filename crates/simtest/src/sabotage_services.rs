@@ -3,7 +3,9 @@
 use control::vip::Services;
 use net::Time;
 use openflow::headers::protocol;
-use openflow::{Action, Envelope, FlowMod, FlowModCommand, Message, PortNo, SetField, Xid, frame};
+use openflow::{
+    Action, Envelope, FlowMod, FlowModCommand, Instructions, Masked, Message, PortNo, SetField, TableId, Xid, frame,
+};
 
 use crate::draw::ipv4_of;
 use crate::draw_services::CHECKER;
@@ -12,9 +14,15 @@ use crate::world::{OWNER, World, mac_of};
 
 const FORTH: u16 = 520;
 const BACK: u16 = 510;
+const BUCKET_BACK: u16 = 480;
+const BUCKET_FORTH: u16 = 460;
 
 fn is_of_connection(flow_mod: &FlowMod) -> bool {
     flow_mod.cookie >> 40 == u64::from(OWNER) << 8 | 6
+}
+fn is_of_bucket(flow_mod: &FlowMod, priority: u16) -> bool {
+    let is_one = flow_mod.cookie >> 40 == u64::from(OWNER) << 8 | 7;
+    is_one && flow_mod.command == FlowModCommand::Add && flow_mod.priority == priority
 }
 fn is_added(flow_mod: &FlowMod, priority: u16) -> bool {
     flow_mod.command == FlowModCommand::Add && flow_mod.priority == priority && is_of_connection(flow_mod)
@@ -40,14 +48,27 @@ impl World {
                 let other = Envelope { xid: Xid(0xffff_0000), message: Message::FlowMod(self.to_other(flow_mod)) };
                 Some(vec![(Time::ZERO, envelope.clone()), (Time::from_ms(700), other)])
             }
+            (Sabotage::NoWayBackBeforehand, Message::FlowMod(flow_mod)) if is_of_bucket(flow_mod, BUCKET_BACK) => {
+                Some(Vec::new())
+            }
+            (Sabotage::MovesAtOnce, Message::FlowMod(flow_mod)) if is_of_bucket(flow_mod, BUCKET_FORTH) => {
+                let is_moving = flow_mod.instructions.goto.is_none();
+                is_moving.then(|| instead(Message::FlowMod(self.to_anyone(flow_mod))))
+            }
+            (Sabotage::LeadsElsewhere, Message::FlowMod(flow_mod)) if is_of_bucket(flow_mod, BUCKET_FORTH) => {
+                Some(instead(Message::FlowMod(self.to_other(flow_mod))))
+            }
             (Sabotage::DeletesNoConnections, Message::FlowMod(flow_mod))
                 if flow_mod.command == FlowModCommand::Delete && is_of_connection(flow_mod) =>
             {
                 Some(Vec::new())
             }
             (Sabotage::LosesFirstPackets, Message::PacketOut(out))
-                if out.actions == [Action::output(PortNo::TABLE)] =>
+                if out.actions.ends_with(&[Action::output(PortNo::TABLE)]) =>
             {
+                Some(Vec::new())
+            }
+            (Sabotage::MissesOpenings, Message::FlowMod(flow_mod)) if flow_mod.match_.tcp_flags.is_some() => {
                 Some(Vec::new())
             }
             (Sabotage::NeverRefuses, Message::PacketOut(out)) if is_refusal(&out.data) => Some(Vec::new()),
@@ -75,6 +96,16 @@ impl World {
             }
         }
         other
+    }
+
+    /// The way to some host, instead of to the controller.
+    fn to_anyone(&self, flow_mod: &FlowMod) -> FlowMod {
+        let host = (flow_mod.cookie as usize) % self.hosts.len();
+        let apply =
+            vec![Action::SetField(SetField::EthDst(mac_of(host))), Action::SetField(SetField::Ipv4Dst(ipv4_of(host)))];
+        let metadata = Some(Masked { value: 1, mask: 1 });
+        let instructions = Instructions { metadata, goto: Some(TableId(1)), ..Instructions::apply(apply) };
+        FlowMod { instructions, ..flow_mod.clone() }
     }
 
     /// The services a controller is told to want.

@@ -112,7 +112,8 @@ pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<S
     let service = |service: &control::vip::Service| {
         let (id, pool, idle) = (service.id.0, service.pool.0, service.idle_timeout_s);
         let place = (service.address, service.protocol, service.port);
-        format!("services {version}: {id} at {place:?} by pool {pool}, idle {idle} s")
+        let buckets = service.buckets().map_or(String::new(), |count| format!(", {count} buckets"));
+        format!("services {version}: {id} at {place:?} by pool {pool}, idle {idle} s{buckets}")
     };
     let pool = |pool: &control::vip::Pool| {
         let member = |member: &control::vip::Member| {

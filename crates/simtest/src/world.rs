@@ -58,7 +58,7 @@ pub(crate) enum Event {
     /// A message of a saboteur reaches a switch past all queues.
     Injected {
         switch: usize,
-        envelope: Envelope,
+        envelope: Box<Envelope>,
     },
     /// A switch opens a connection.
     Connect {
@@ -364,6 +364,7 @@ impl World {
             checker: (!self.plan.services.is_empty()).then_some(CHECKS),
             connections_max: self.plan.connections_max,
             connection_memory: net::Time::from_s(60),
+            uses_extensions: !self.plan.services.is_empty(),
             // Another life of the controller may divide flows in another way than the one before.
             spread: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
                 3 => control::Spread::Shuffled,
@@ -465,7 +466,7 @@ impl World {
             Event::Frame { cable, side, epoch, frame } => self.frame_arrives(cable, side, epoch, frame),
             Event::Down { switch, generation } => self.down_is_due(switch, generation),
             Event::Up { switch, generation } => self.up_is_due(switch, generation),
-            Event::Injected { switch, envelope } => self.inject(switch, envelope),
+            Event::Injected { switch, envelope } => self.inject(switch, *envelope),
             Event::Connect { switch, generation } => self.connect(switch, generation),
             Event::SwitchNotices { switch, connection } => self.switch_notices(switch, connection),
             Event::ControllerNotices { connection } => self.controller_notices(connection),
@@ -531,7 +532,11 @@ impl SwitchState {
             },
             stats_refresh: traits.stats_refresh,
             packet_in_per_s: traits.packet_in_per_s,
-            description: openflow::Description::default(),
+            takes_tcp_flags: traits.takes_tcp_flags,
+            description: openflow::Description {
+                manufacturer: if traits.takes_tcp_flags { "Nicira, Inc." } else { "" }.to_owned(),
+                ..openflow::Description::default()
+            },
         };
         SwitchState {
             switch: Switch::new(config.clone()),

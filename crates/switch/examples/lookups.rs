@@ -86,6 +86,7 @@ fn config(max_entries: u32) -> Config {
         select: Select { seed: 1, fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
+        takes_tcp_flags: false,
         description: Description::default(),
     }
 }

@@ -21,10 +21,12 @@ pub const CHAIN_MAX: usize = 2;
 pub const CONTROLLER_LEN_MAX: u16 = 0xffe5;
 
 /// Checks a match (specification 7.2.3).
-pub fn match_(m: &Match, ports: &Ports) -> Result<(), ErrorKind> {
+pub fn match_(m: &Match, ports: &Ports, takes_tcp_flags: bool) -> Result<(), ErrorKind> {
     let check = |is_good: bool, why| if is_good { Ok(()) } else { Err(ErrorKind::BadMatch(why)) };
     let is_port = |port| ports.get(port).is_some() || port == PortNo::CONTROLLER;
     check(m.in_port.is_none_or(is_port), BadMatch::BadValue)?;
+    check(m.tcp_flags.is_none() || takes_tcp_flags, BadMatch::BadField)?;
+    check(m.tcp_flags.is_none_or(|Masked { value, mask }| value & !mask == 0), BadMatch::BadWildcards)?;
     check(m.metadata.is_none_or(|Masked { value, mask }| value & !mask == 0), BadMatch::BadWildcards)?;
     for mac in [m.eth_dst, m.eth_src].into_iter().flatten() {
         let is_inside = |(value, mask): (u8, u8)| value & !mask == 0;
@@ -45,7 +47,7 @@ pub fn match_(m: &Match, ports: &Ports) -> Result<(), ErrorKind> {
     let is_arp = m.eth_type == Some(ether::ARP);
     check(is_arp || !(m.arp_op.is_some() || m.arp_spa.is_some() || m.arp_tpa.is_some()), BadMatch::BadPrereq)?;
     for (is_named, proto) in [
-        (m.tcp_src.is_some() || m.tcp_dst.is_some(), protocol::TCP),
+        (m.tcp_src.is_some() || m.tcp_dst.is_some() || m.tcp_flags.is_some(), protocol::TCP),
         (m.udp_src.is_some() || m.udp_dst.is_some(), protocol::UDP),
         (m.icmpv4_type.is_some() || m.icmpv4_code.is_some(), protocol::ICMP),
     ] {

@@ -22,7 +22,7 @@ impl Switch {
         if !is_table {
             return refused(FlowModFailed::BadTableId);
         }
-        checks::match_(&flow_mod.match_, &self.ports)?;
+        checks::match_(&flow_mod.match_, &self.ports, self.config.takes_tcp_flags)?;
         let buffer = flow_mod.buffer;
         if !is_deletion {
             let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: false };

@@ -32,6 +32,7 @@ impl Key {
             l4_src: headers.l4_src,
             l4_dst: headers.l4_dst,
             arp_op: headers.arp_op,
+            tcp_flags: headers.tcp_flags,
         }
         .pack()
     }
@@ -81,6 +82,7 @@ impl Pattern {
         let l4_dst = m.tcp_dst.or(m.udp_dst).or(m.icmpv4_code.map(u16::from));
         set(l4_dst.map(|port| (port, u16::MAX)), &mut value.l4_dst, &mut mask.l4_dst);
         set(m.arp_op.map(|op| (op, u16::MAX)), &mut value.arp_op, &mut mask.arp_op);
+        set(m.tcp_flags.map(|flags| (flags.value, flags.mask)), &mut value.tcp_flags, &mut mask.tcp_flags);
         let mask = mask.pack();
         Pattern { mask, value: value.pack().masked(&mask) }
     }
@@ -124,6 +126,7 @@ struct Fields {
     l4_src: u16,
     l4_dst: u16,
     arp_op: u16,
+    tcp_flags: u16,
 }
 
 impl Fields {
@@ -136,7 +139,7 @@ impl Fields {
             mac_bits(self.eth_dst) << 16 | u64::from(self.eth_type),
             mac_bits(self.eth_src) << 16 | u64::from(self.vlan),
             self.metadata,
-            u64::from(self.arp_op) << 32 | u64::from(u32::from_be_bytes(small)),
+            u64::from(self.tcp_flags) << 48 | u64::from(self.arp_op) << 32 | u64::from(u32::from_be_bytes(small)),
         ])
     }
 }

@@ -75,6 +75,8 @@ pub struct Config {
     /// Greatest rate of packet-in messages, per second, over a burst of a tenth of a second's worth; `None` for no limit
     /// (F4's switch: 2000). What exceeds it is dropped and counted.
     pub packet_in_per_s: Option<u32>,
+    /// Whether matches may name control bits of TCP, as Open vSwitch's may. Plain OpenFlow 1.3 has no such field.
+    pub takes_tcp_flags: bool,
     /// What it says of itself.
     pub description: Description,
 }

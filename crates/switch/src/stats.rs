@@ -93,7 +93,7 @@ impl Switch {
             TableId(table) if table < self.config.tables => table..table + 1,
             _ => return Err(ErrorKind::BadRequest(BadRequest::BadTableId)),
         };
-        checks::match_(&selection.match_, &self.ports)?;
+        checks::match_(&selection.match_, &self.ports, self.config.takes_tcp_flags)?;
         let pattern = Pattern::of(&selection.match_);
         let is_meant = |entry: &Entry| {
             (entry.cookie ^ selection.cookie) & selection.cookie_mask == 0

@@ -5,7 +5,7 @@ mod common;
 use core::net::Ipv4Addr;
 use std::cmp::Reverse;
 
-use anabranch_switch::Switch;
+use anabranch_switch::{Config, Switch};
 use common::{Bench, config, tcp};
 use openflow::headers::{ether, protocol};
 use openflow::{
@@ -42,6 +42,10 @@ fn metadata(masked: Option<Masked<u64>>) -> Option<(u64, u64)> {
     masked.map(|masked| (masked.value, masked.mask))
 }
 
+fn bits(flags: Option<Masked<u16>>) -> Option<(u64, u64)> {
+    flags.map(|flags| (u64::from(flags.value), u64::from(flags.mask)))
+}
+
 fn matches(m: &Match, in_port: PortNo, noted: u64, headers: &Headers) -> bool {
     let is_arp = headers.eth_type == ether::ARP;
     let is_vlan = match m.vlan {
@@ -65,6 +69,7 @@ fn matches(m: &Match, in_port: PortNo, noted: u64, headers: &Headers) -> bool {
         && (is_arp || agrees(ip(m.ipv4_src), src) && agrees(ip(m.ipv4_dst), dst))
         && (!is_arp || is(m.arp_op, headers.arp_op) && agrees(ip(m.arp_spa), src) && agrees(ip(m.arp_tpa), dst))
         && (!is_proto(protocol::TCP) || is(m.tcp_src, headers.l4_src) && is(m.tcp_dst, headers.l4_dst))
+        && agrees(bits(m.tcp_flags), u64::from(headers.tcp_flags))
         && (!is_proto(protocol::UDP) || is(m.udp_src, headers.l4_src) && is(m.udp_dst, headers.l4_dst))
 }
 
@@ -110,6 +115,7 @@ fn relate(a: &Match, b: &Match) -> Relation {
         masked(ip(a.ipv4_dst), ip(b.ipv4_dst)),
         exact(a.tcp_src, b.tcp_src),
         exact(a.tcp_dst, b.tcp_dst),
+        masked(bits(a.tcp_flags), bits(b.tcp_flags)),
         exact(a.udp_src, b.udp_src),
         exact(a.udp_dst, b.udp_dst),
         exact(a.arp_op, b.arp_op),
@@ -243,36 +249,41 @@ fn maybe<T: Clone + std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl
 fn match_() -> impl Strategy<Value = Match> {
     let vlans = prop_oneof![Just(VlanMatch::Untagged), Just(VlanMatch::Tagged), (5u16..7).prop_map(VlanMatch::Id)];
     let metadata = (0u64..4, 1u64..4).prop_map(|(value, mask)| Masked { value: value & mask, mask });
+    let bits = (0u16..4, 0u16..4).prop_map(|(value, mask)| Masked { value: value & mask, mask });
     let low = (maybe(1u32..3), maybe(metadata), maybe(macs()), maybe(macs()), maybe(vlans), maybe(0u8..2));
     let kind = prop_oneof![Just(0u8), Just(ether::IPV4 as u8), Just(1), Just(protocol::TCP), Just(protocol::UDP)];
     let high = (kind, maybe(addresses()), maybe(addresses()), maybe(80u16..82), maybe(80u16..82), maybe(0u8..2));
-    (low, high).prop_map(|((in_port, metadata, eth_dst, eth_src, vlan, pcp), (kind, src, dst, l4_src, l4_dst, ecn))| {
-        let is_tagged = matches!(vlan, Some(VlanMatch::Tagged | VlanMatch::Id(_)));
-        let in_port = in_port.map(PortNo);
-        let base = Match {
-            in_port,
-            metadata,
-            eth_dst,
-            eth_src,
-            vlan,
-            vlan_pcp: pcp.filter(|_| is_tagged),
-            ..Match::default()
-        };
-        let ipv4 = Match { eth_type: Some(ether::IPV4), ip_ecn: ecn, ipv4_src: src, ipv4_dst: dst, ..base };
-        match kind {
-            0 => ipv4,
-            1 => Match {
-                eth_type: Some(ether::ARP),
-                arp_spa: src,
-                arp_tpa: dst,
-                arp_op: l4_src.map(|op| op - 79),
-                ..base
-            },
-            protocol::TCP => Match { ip_proto: Some(protocol::TCP), tcp_src: l4_src, tcp_dst: l4_dst, ..ipv4 },
-            protocol::UDP => Match { ip_proto: Some(protocol::UDP), udp_src: l4_src, udp_dst: l4_dst, ..ipv4 },
-            _ => base,
-        }
-    })
+    (low, high, maybe(bits)).prop_map(
+        |((in_port, metadata, eth_dst, eth_src, vlan, pcp), (kind, src, dst, l4_src, l4_dst, ecn), tcp_flags)| {
+            let is_tagged = matches!(vlan, Some(VlanMatch::Tagged | VlanMatch::Id(_)));
+            let in_port = in_port.map(PortNo);
+            let base = Match {
+                in_port,
+                metadata,
+                eth_dst,
+                eth_src,
+                vlan,
+                vlan_pcp: pcp.filter(|_| is_tagged),
+                ..Match::default()
+            };
+            let ipv4 = Match { eth_type: Some(ether::IPV4), ip_ecn: ecn, ipv4_src: src, ipv4_dst: dst, ..base };
+            match kind {
+                0 => ipv4,
+                1 => Match {
+                    eth_type: Some(ether::ARP),
+                    arp_spa: src,
+                    arp_tpa: dst,
+                    arp_op: l4_src.map(|op| op - 79),
+                    ..base
+                },
+                protocol::TCP => {
+                    Match { ip_proto: Some(protocol::TCP), tcp_src: l4_src, tcp_dst: l4_dst, tcp_flags, ..ipv4 }
+                }
+                protocol::UDP => Match { ip_proto: Some(protocol::UDP), udp_src: l4_src, udp_dst: l4_dst, ..ipv4 },
+                _ => base,
+            }
+        },
+    )
 }
 
 fn flow_mod() -> impl Strategy<Value = FlowMod> {
@@ -302,12 +313,12 @@ fn flow_mod() -> impl Strategy<Value = FlowMod> {
 
 fn packet() -> impl Strategy<Value = (PortNo, Headers)> {
     let tags = prop::option::of((5u16..8, 0u8..2));
-    (1u32..3, 0u8..4, 0u8..4, 0u8..3, 80u16..82, 80u16..82, tags, 0u8..2).prop_map(
-        |(in_port, src, dst, kind, l4_src, l4_dst, tag, ip_ecn)| {
+    (1u32..3, 0u8..4, 0u8..4, 0u8..3, 80u16..82, 80u16..82, tags, 0u8..2, 0u16..4).prop_map(
+        |(in_port, src, dst, kind, l4_src, l4_dst, tag, ip_ecn, tcp_flags)| {
             let (vlan, vlan_pcp) = (tag.map(|tag| tag.0), tag.map_or(0, |tag| tag.1));
             let ip = Headers { l4_dst, vlan, vlan_pcp, ip_ecn, ..tcp(src, dst, l4_src) };
             let headers = match kind {
-                0 => ip,
+                0 => Headers { tcp_flags, ..ip },
                 1 => Headers { ip_proto: protocol::UDP, ..ip },
                 _ => Headers {
                     eth_type: ether::ARP,
@@ -325,7 +336,7 @@ fn packet() -> impl Strategy<Value = (PortNo, Headers)> {
 }
 
 fn bench() -> Bench {
-    Bench::of(Switch::new(config()))
+    Bench::of(Switch::new(Config { takes_tcp_flags: true, ..config() }))
 }
 
 fn assert_same(bench: &Bench, model: &Model) {

@@ -91,6 +91,8 @@ fn matches() -> Vec<(Match, BadMatch)> {
         (Match { tcp_dst: Some(80), ip_proto: Some(17), ..ipv4 }, BadPrereq),
         (Match { udp_src: Some(80), ip_proto: Some(6), ..ipv4 }, BadPrereq),
         (Match { icmpv4_type: Some(8), ip_proto: Some(6), ..ipv4 }, BadPrereq),
+        // An extension, which not every switch takes.
+        (Match { tcp_flags: Some(Masked { value: 2, mask: 2 }), ip_proto: Some(6), ..ipv4 }, BadField),
     ]
 }
 

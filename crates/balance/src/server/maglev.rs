@@ -79,9 +79,19 @@ impl Picker for Maglev {
     fn pool_changed(&mut self, pool: &Pool) {
         self.refresh(pool);
     }
+
+    fn divide(&self, shares: &[(MemberId, u32)], slots: usize) -> Option<Vec<MemberId>> {
+        Some(divide(shares, slots))
+    }
 }
 
-/// A member's order of preference: slots `step` apart, which are all slots since the size is prime.
+/// Divides slots (a power of two, at least 2) among members: who has each.
+pub(super) fn divide(shares: &[(MemberId, u32)], slots: usize) -> Vec<MemberId> {
+    table(shares, slots as u64).into_iter().map(|owner| shares[owner as usize].0).collect()
+}
+
+/// A member's order of preference: slots `step` apart, which are all slots since the size is prime, or a power of two and the step
+/// odd.
 struct Preference {
     slot: u64,
     step: u64,
@@ -92,14 +102,16 @@ impl Preference {
     fn of(member: MemberId, size: u64) -> Preference {
         let hash = hash::mix(hash::combine(hash::mix(2), u64::from(member.0)));
         let slot = hash % size;
-        Preference { slot, step: hash::mix(hash::combine(hash, 3)) % (size - 1) + 1, credit: 0 }
+        let step = hash::mix(hash::combine(hash, 3)) % (size - 1) + 1;
+        Preference { slot, step: if size.is_power_of_two() { step | 1 } else { step }, credit: 0 }
     }
 }
 
 /// The owner of every slot, as positions in `shares`; empty where there are none.
 fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
     const FREE: u32 = u32::MAX;
-    let Some(greatest) = shares.iter().map(|(_, weight)| u64::from(*weight)).max() else { return Vec::new() };
+    let greatest = shares.iter().map(|(_, weight)| u64::from(*weight)).max().filter(|greatest| *greatest > 0);
+    let Some(greatest) = greatest else { return Vec::new() };
     let mut table = vec![FREE; size as usize];
     let mut preferences: Vec<Preference> = shares.iter().map(|(id, _)| Preference::of(*id, size)).collect();
     let mut free = size;
@@ -168,6 +180,28 @@ mod tests {
                 assert!((extra as f64) < 0.05 * SIZE as f64, "{extra} slots of others moved");
             }
         }
+    }
+
+    /// Where shares are a power of two of slots: as even as they can be, and most stay where they are.
+    #[test]
+    fn few_slots_are_divided_evenly_and_most_stay() {
+        for slots in [2, 8, 64, 256, 4096] {
+            for count in [1u32, 2, 3, 5, 8, 20] {
+                let shares = equal(count);
+                let before = divide(&shares, slots);
+                let (least, most) = (slots / count as usize, slots.div_ceil(count as usize));
+                let hits = |id: u32| before.iter().filter(|owner| owner.0 == id).count();
+                assert!((1..=count).all(|id| (least..=most).contains(&hits(id))), "{count} members, {slots} slots");
+                let after = divide(&shares[1..], slots);
+                let moved = before.iter().zip(&after).filter(|(old, new)| old.0 != 1 && old != new).count();
+                // A table so small moves more than a large one: at most a quarter of what had not to.
+                assert!(count == 1 || moved * 4 <= slots, "{moved} of {slots} slots moved, {count} members");
+            }
+        }
+        let heavy = divide(&[(MemberId(1), 3), (MemberId(2), 1), (MemberId(3), 0)], 64);
+        let hits = |id: u32| heavy.iter().filter(|owner| owner.0 == id).count();
+        assert_eq!((heavy.len(), hits(1), hits(2), hits(3)), (64, 48, 16, 0));
+        assert!(divide(&[(MemberId(1), 0)], 64).is_empty() && divide(&[], 64).is_empty());
     }
 
     #[test]

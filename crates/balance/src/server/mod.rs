@@ -169,6 +169,13 @@ pub trait ServerBalancer: Send {
     /// Members came, went, or changed in weight or in whether they accept. Called once before the first request.
     fn pool_changed(&mut self, _pool: &Pool) {}
 
+    /// Divides slots (a power of two, at least 2) among these members by weights alone: who has each slot. The same members
+    /// and weights always get the same slots, and little moves when they change. Nobody has any where there are no members.
+    /// `None`: who gets a request depends on more than members and weights, or so does its path.
+    fn divide(&self, _shares: &[(MemberId, u32)], _slots: usize) -> Option<Vec<MemberId>> {
+        None
+    }
+
     /// Its table of services, if it has one.
     fn services(&self) -> Option<&Services> {
         None

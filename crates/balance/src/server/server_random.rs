@@ -5,7 +5,7 @@ use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};
 use crate::server::parts::path::{DIRECTION, HTP, PATH};
 use crate::server::parts::server_first::{Picker, ServerFirst};
-use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, maglev};
 
 /// Registry entry.
 pub static ENTRY: Entry = Entry {
@@ -39,6 +39,10 @@ impl Picker for Random {
             left -= weight;
         }
         unreachable!("a draw is below the sum of the weights")
+    }
+
+    fn divide(&self, shares: &[(MemberId, u32)], slots: usize) -> Option<Vec<MemberId>> {
+        Some(maglev::divide(shares, slots))
     }
 }
 

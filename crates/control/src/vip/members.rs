@@ -134,6 +134,7 @@ impl Controller {
     /// Asks for members nobody has heard of.
     pub(crate) fn seek_members(&mut self) {
         self.refuse_late();
+        self.vips.is_new |= self.vips.wildcards.next.is_some_and(|due| due <= self.now);
         if self.vips.next_seek.is_none_or(|due| due > self.now) {
             return;
         }

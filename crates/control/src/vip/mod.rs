@@ -3,7 +3,9 @@
 //! **ARP** for a virtual address is answered by the controller. **The first packet** of a connection comes to it whole, by
 //! one rule per virtual address (which serves all services there, and tells of packets that none is for). It picks a
 //! member, and sends the two rules of the connection (`rules.rs`), a barrier, and the packet through the tables: it is
-//! delivered. All rewriting is done at the client's switch; elsewhere a connection is one between two hosts, which is
+//! delivered. A client may open another connection from the same port while the rules of the one before are there: switches that can
+//! tell (Open vSwitch, by control bits of TCP) send what opens one to the controller in any case; elsewhere it goes where the one
+//! before went. All rewriting is done at the client's switch; elsewhere a connection is one between two hosts, which is
 //! repaired, moved and divided like any other.
 //!
 //! **The rules of connections are soft state** of the switches, as those that count flows are (`soft.rs`): they are
@@ -14,6 +16,8 @@
 //! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
 //! seems to come from the virtual address.
 
+mod bucket_rules;
+mod buckets;
 mod flows;
 mod health;
 mod measure;
@@ -29,6 +33,8 @@ mod survey;
 mod table;
 mod view;
 mod waiting;
+mod wildcard;
+mod wildcard_spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +57,8 @@ pub use spec::{
 pub use table::Counts;
 use table::{Connections, Stage};
 use waiting::Waiting;
+use wildcard::Wildcards;
+pub use wildcard_spec::{BUCKETS, Rules};
 
 pub use view::{MemberNow, MemberState, ServiceNow};
 
@@ -69,6 +77,9 @@ pub struct Checker {
     pub mac: MacAddr,
 }
 
+/// Where connections of TCP to a virtual address are opened: its Ethernet address, and a port.
+type OpenedAt = (MacAddr, u16);
+
 /// What is wanted and known of virtual services.
 pub(crate) struct Vips {
     wanted: Services,
@@ -86,8 +97,9 @@ pub(crate) struct Vips {
     seed: u64,
     held: Vec<HeldPacket>,
     waiting: Waiting,
-    /// Where rules of virtual addresses are wanted.
-    ruled: BTreeSet<(NodeIx, Ipv4Addr)>,
+    wildcards: Wildcards,
+    /// Where rules that lead to the controller are wanted: of virtual addresses, and of connections that are opened to a port.
+    ruled: BTreeSet<(NodeIx, Ipv4Addr, Option<OpenedAt>)>,
     /// Switches that would not have the rules of a service, until when nothing is tried.
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
     /// Switches refusals of a service were told of, until when they are not told again.
@@ -119,6 +131,7 @@ impl Vips {
             seed: config.seed,
             held: Vec::new(),
             waiting: Waiting::default(),
+            wildcards: Wildcards::default(),
             ruled: BTreeSet::new(),
             unavailable: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -164,7 +177,8 @@ impl Vips {
         for (id, before) in &self.services {
             let place = |service: &Service| (service.address, service.protocol, service.port, service.pool);
             match services.get(id) {
-                Some(after) if after == before => {}
+                // Connections keep the rules they have, of whichever kind.
+                Some(after) if Service { rules: before.rules, ..after.clone() } == *before => {}
                 Some(after) if place(after) == place(before) => changes.rewritten.push(*id),
                 _ => changes.gone.push(*id),
             }
@@ -191,12 +205,14 @@ impl Vips {
     /// Members that were only waiting for their last connection are forgotten.
     fn forget_those_who_left(&mut self) {
         let counts = self.connections.counts();
-        let services = &self.services;
+        let (services, wildcards) = (&self.services, &self.wildcards);
         for (id, pool) in &mut self.pools {
             let is_busy = |member: MemberId| {
                 let owners = services.values().filter(|service| service.pool == *id);
                 let mut owners = owners.map(|service| Owner { service: service.id, member });
-                owners.any(|owner| counts.get(&owner).is_some_and(|counts| counts.connections > 0))
+                owners.any(|owner| {
+                    wildcards.has(owner) || counts.get(&owner).is_some_and(|counts| counts.connections > 0)
+                })
             };
             pool.members.retain(|member, facts| !facts.is_leaving || is_busy(*member));
         }
@@ -237,6 +253,7 @@ impl Controller {
         for service in changes.gone {
             self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
             self.vips.connections.forget(|owner| owner.service == service);
+            self.vips.wildcards.forget(service);
             self.vips.unavailable.retain(|(other, _), _| *other != service);
             self.vips.told.retain(|(other, _), _| *other != service);
         }
@@ -244,15 +261,27 @@ impl Controller {
             self.delete_connections(owner, MEMBER_MASK);
             self.vips.connections.forget(|other| *other == owner);
         }
-        for service in changes.rewritten {
-            self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
-            let now = self.now;
-            let connections = &mut self.vips.connections;
-            for tuple in connections.select(|other| other.owner.service == service && other.has_rules()) {
-                connections.set_stage(&tuple, Stage::Over(now));
-            }
-        }
+        changes.rewritten.into_iter().for_each(|service| self.rewrite_connections(service));
         Ok(())
+    }
+
+    /// The rules of a service's connections are others now. Its clients' next packets come to the controller; but where they would
+    /// not, since rules of buckets are below, those of connections are replaced at once.
+    fn rewrite_connections(&mut self, service: ServiceId) {
+        let living = self.vips.connections.select(|other| other.owner.service == service && other.has_rules());
+        if self.vips.wildcards.of.contains_key(&service) {
+            for tuple in living {
+                let known = self.vips.connections.get(&tuple).copied();
+                let ends = known.and_then(|known| Some((known, self.ends_of_known(&tuple, &known)?)));
+                if let Some((known, ends)) = ends {
+                    self.send_rules(known.edge, &ends, known.mac);
+                }
+            }
+            return;
+        }
+        self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
+        let (now, connections) = (self.now, &mut self.vips.connections);
+        living.iter().for_each(|tuple| connections.set_stage(tuple, Stage::Over(now)));
     }
 
     /// Deletes the rules of all connections of a service or member, on every switch.
@@ -280,6 +309,7 @@ impl Controller {
         }
         self.write_addresses();
         self.look_at_members();
+        self.follow_buckets();
         self.drop_dead_paths();
         self.follow_moved();
         self.follow_connections();
@@ -291,14 +321,26 @@ impl Controller {
 
     fn write_addresses(&mut self) {
         let nodes = self.ports.edges().filter_map(|datapath| self.network.node_of(datapath));
-        let macs = &self.vips.macs;
-        let wanted: BTreeSet<(NodeIx, Ipv4Addr)> =
-            nodes.flat_map(|node| macs.keys().map(move |address| (node, *address))).collect();
-        for (node, address) in self.vips.ruled.difference(&wanted) {
-            self.fabric.set((*node, self.compiler.virtual_address(*address).0, None));
+        let mut wanted = BTreeSet::new();
+        for node in nodes {
+            wanted.extend(self.vips.macs.keys().map(|address| (node, *address, None)));
+            if self.fabric.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
+                let services = self.vips.services.values().filter(|service| {
+                    // Where rules stand beforehand, connections are not to ask.
+                    service.protocol == Protocol::Tcp && service.buckets().is_none()
+                });
+                wanted.extend(services.map(|service| (node, service.address, Some((service.mac(), service.port)))));
+            }
         }
-        for (node, address) in wanted.difference(&self.vips.ruled) {
-            let (key, wanted) = self.compiler.virtual_address(*address);
+        let entry = |address: Ipv4Addr, place: Option<OpenedAt>| match place {
+            Some((mac, port)) => self.compiler.opening(mac, address, port),
+            None => self.compiler.virtual_address(address),
+        };
+        for (node, address, place) in self.vips.ruled.difference(&wanted) {
+            self.fabric.set((*node, entry(*address, *place).0, None));
+        }
+        for (node, address, place) in wanted.difference(&self.vips.ruled) {
+            let (key, wanted) = entry(*address, *place);
             self.fabric.set((*node, key, Some(wanted)));
         }
         self.vips.ruled = wanted;
@@ -307,6 +349,7 @@ impl Controller {
     /// When something about services is due.
     pub(crate) fn next_of_services(&self) -> Option<Time> {
         let held = self.vips.held.iter().map(|held| held.until);
-        held.chain(self.vips.next_seek).chain(self.vips.waiting.next_due()).chain(self.next_check()).min()
+        let timers = [self.vips.next_seek, self.vips.waiting.next_due(), self.vips.wildcards.next, self.next_check()];
+        held.chain(timers.into_iter().flatten()).min()
     }
 }

@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::frame::{Unreachable, flags, icmp_type, icmp_unreachable, segment, tcp_reset};
 use openflow::headers::protocol;
-use openflow::{Action, BufferId, Headers, MacAddr, Message, PacketOut, PortNo};
+use openflow::{Action, BufferId, Headers, MacAddr, Message, PacketOut, PortNo, SetField};
 
 use super::MemberState;
 use super::pools::MemberFacts;
@@ -32,7 +32,8 @@ const ANSWERS_AT_ONCE: u64 = 100;
 #[derive(Clone, Debug)]
 pub(super) struct HeldPacket {
     at: End,
-    client: Ipv4Addr,
+    /// The connection it is of, and where that leads.
+    tuple: FiveTuple,
     member: Ipv4Addr,
     data: Vec<u8>,
     pub(super) until: Time,
@@ -71,6 +72,19 @@ enum Course {
     Anew,
 }
 
+/// Who is to have a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    /// The one who has it.
+    Same,
+    /// This one.
+    Member(MemberId),
+    /// Whom the balancer picks.
+    Anyone,
+    /// Nobody: its member has failed, and its client is to be told.
+    Nobody,
+}
+
 impl Controller {
     /// An IPv4 packet to a virtual address.
     pub(crate) fn virtual_packet(&mut self, at: End, headers: &Headers, data: &[u8]) {
@@ -94,7 +108,7 @@ impl Controller {
         };
         match course {
             Course::Onward => self.send_on(at, &tuple, data),
-            Course::Again => self.connect(at, &service, tuple, true, data),
+            Course::Again => self.connect(at, &service, tuple, Wish::Same, data),
             Course::Drop => {}
             Course::Reset => {
                 if service.protocol != Protocol::Tcp {
@@ -102,20 +116,31 @@ impl Controller {
                 }
                 self.refuse(at, data, Refusal::Reset);
             }
-            Course::Anew => self.connect(at, &service, tuple, false, data),
+            Course::Anew => {
+                let is_new = self.vips.connections.get(&tuple).is_some() || self.vips.waiting.has(&tuple);
+                match self.wish_of(at, &service, &tuple, data, is_new) {
+                    Wish::Nobody => self.refuse(at, data, Refusal::Reset),
+                    wish => self.connect(at, &service, tuple, wish, data),
+                }
+            }
         }
     }
 
     fn course_of(&mut self, at: End, known: &Connection, data: &[u8]) -> Course {
-        let is_opening = opens(data);
+        let opened = opening(data);
+        let is_opening = (known.inner.protocol == protocol::TCP).then_some(opened.is_some());
         let (is_up, is_leaving) = match self.vips.member(known.owner) {
-            // One that is drained gets no new connections either, and a client may use a port again that it used before.
-            Some(facts) if !facts.spec.is_enabled && is_opening == Some(true) => (facts.state == MemberState::Up, true),
-            Some(facts) => (facts.state == MemberState::Up, facts.is_leaving),
+            Some(facts) => {
+                // One that is drained gets no new connections either, and a client may use a port again that it used before.
+                let is_drained = !facts.spec.is_enabled && is_opening == Some(true);
+                (facts.state == MemberState::Up, facts.is_leaving || is_drained)
+            }
             // It left when its last rule went, and the connection goes on after all.
             None => (self.is_plugged(known.inner.dst), true),
         };
         match known.stage {
+            // From a port that was used before. Its rules are there, and switches that cannot tell would not have asked.
+            Stage::Sent | Stage::Standing if opened.is_some() && opened != known.opened => Course::Anew,
             Stage::Broken(_) if is_opening == Some(true) => Course::Anew,
             Stage::Broken(_) => Course::Reset,
             // Whoever opens a connection anew need not get a member that is failing or leaving.
@@ -129,42 +154,48 @@ impl Controller {
         }
     }
 
-    /// Sends the rules of a connection, and its packet after them; with the member it has (`keeps`), or one that is picked.
-    fn connect(&mut self, at: End, service: &Service, tuple: FiveTuple, keeps: bool, data: &[u8]) {
+    /// Sends the rules of a connection, and its packet after them.
+    fn connect(&mut self, at: End, service: &Service, tuple: FiveTuple, wish: Wish, data: &[u8]) {
         let refusal = self.vips.pools.get(&service.pool).map_or(Refusal::Reset, |pool| pool.spec.refusal);
         let is_unavailable = self.vips.unavailable.get(&(service.id, at.0)).is_some_and(|until| self.now < *until);
         if is_unavailable || !self.vips.connections.make_room(self.now) {
             return self.refuse(at, data, refusal);
         }
         let before = self.vips.connections.get(&tuple).copied();
+        let kept = before.filter(|_| wish == Wish::Same);
         let Some(edge) = self.network.node_of(at.0) else { return };
         let request = Request { tuple, edge, size: None, at: self.now };
-        let choice = match before.filter(|_| keeps) {
-            Some(known) => Some(Choice { member: known.owner.member, path: None }),
-            None => self.pick(&request, service),
+        let choice = match (kept, wish) {
+            (Some(known), _) => Some(Choice { member: known.owner.member, path: None }),
+            (None, Wish::Member(member)) => Some(Choice { member, path: None }),
+            _ => self.pick(&request, service),
         };
         if choice.is_none() && self.waits(at, tuple, service.pool, data) {
-            self.vips.connections.remove(&tuple);
-            return;
+            return self.forget_connection(&tuple);
         }
-        let ends = choice.as_ref().and_then(|choice| match before.filter(|_| keeps) {
+        let ends = choice.as_ref().and_then(|choice| match kept {
             Some(known) => self.ends_of_known(&tuple, &known),
             None => self.ends_of_new(tuple, Owner { service: service.id, member: choice.member }, service),
         });
-        let mac = ends.and_then(|ends| self.interface_of(ends.member));
+        let written = |ends: &Ends| self.vips.member(ends.owner).and_then(|facts| facts.mac);
+        let mac = ends.and_then(|ends| self.interface_of(ends.member).or_else(|| written(&ends)));
         let (Some(ends), Some(mac)) = (ends, mac) else {
-            self.vips.connections.remove(&tuple);
+            self.forget_connection(&tuple);
             return self.refuse(at, data, refusal);
         };
-        if let Some(before) = before.filter(|before| before.has_rules() && before.edge != at.0) {
-            self.delete_rules_of(&tuple, &before);
+        match before.filter(Connection::has_rules) {
+            Some(before) if before.edge != at.0 => self.delete_rules_of(&tuple, &before),
+            Some(before) if before.owner != ends.owner => self.delete_forth_of(&tuple, &before),
+            _ => {}
         }
         let inner = ends.inner();
-        let connection = Connection::new(ends.owner, inner, at.0, mac, self.now, Stage::Sent);
+        let opened = opening(data).or(kept.and_then(|before| before.opened));
+        let mut connection = Connection::new(ends.owner, inner, at.0, mac, self.now, Stage::Sent);
+        connection.opened = opened;
         self.vips.connections.begin(tuple, connection);
         self.follow_ended();
-        if keeps {
-            self.remember_member(&ends);
+        if kept.is_some() {
+            self.remember_member(ends.owner, ends.member, ends.member_port);
             self.tell_placed(&tuple, &connection);
         }
         if !self.send_rules(at.0, &ends, mac) {
@@ -175,10 +206,17 @@ impl Controller {
         if let Some(path) = choice.and_then(|choice| choice.path) {
             self.pin_connection(inner, path, edge);
         }
-        if keeps {
+        if kept.is_some() {
             self.follow_now(&tuple);
         }
         self.send_on(at, &tuple, data);
+    }
+
+    /// Forgets a connection, which does not go on.
+    fn forget_connection(&mut self, tuple: &FiveTuple) {
+        if let Some(known) = self.vips.connections.remove(tuple).filter(Connection::has_rules) {
+            self.delete_forth_of(tuple, &known);
+        }
     }
 
     /// Who gets a new connection, and by which path. Not the client itself: a switch does not send a packet back where it came
@@ -227,10 +265,10 @@ impl Controller {
         let is_led = self.are_connected(at, client, member);
         if !is_led && self.vips.held.len() < HELD_MAX {
             let until = self.now.saturating_add(HELD);
-            self.vips.held.push(HeldPacket { at, client, member, data: data.to_vec(), until });
+            self.vips.held.push(HeldPacket { at, tuple: *tuple, member, data: data.to_vec(), until });
             return;
         }
-        self.through_tables(at, data.to_vec());
+        self.through_tables(at, tuple, data.to_vec());
     }
 
     /// Sends the packets that waited for rules.
@@ -240,17 +278,25 @@ impl Controller {
         }
         let held = std::mem::take(&mut self.vips.held);
         for packet in held {
-            if packet.until <= self.now || self.are_connected(packet.at, packet.client, packet.member) {
-                self.through_tables(packet.at, packet.data);
+            if packet.until <= self.now || self.are_connected(packet.at, packet.tuple.src, packet.member) {
+                self.through_tables(packet.at, &packet.tuple, packet.data);
             } else {
                 self.vips.held.push(packet);
             }
         }
     }
 
-    fn through_tables(&mut self, (datapath, port): End, data: Vec<u8>) {
+    /// Sends a packet of a connection through the tables of its switch, where its rules are. What opens one would come back from there,
+    /// if the switch can tell, unless it is for the member's interface already.
+    fn through_tables(&mut self, (datapath, port): End, tuple: &FiveTuple, data: Vec<u8>) {
         let Some(connection) = self.connections.get(&datapath).copied() else { return };
-        let actions = vec![Action::output(PortNo::TABLE)];
+        let node = self.network.node_of(datapath);
+        let switch = node.and_then(|node| self.fabric.switches.get(&node));
+        let comes_back = switch.is_some_and(|switch| switch.takes_tcp_flags) && opening(&data).is_some();
+        let known = self.vips.connections.get(tuple).filter(|_| comes_back);
+        let mut actions: Vec<Action> =
+            known.map(|known| Action::SetField(SetField::EthDst(known.mac))).into_iter().collect();
+        actions.push(Action::output(PortNo::TABLE));
         let packet = PacketOut { buffer: BufferId::NO_BUFFER, in_port: port, actions, data };
         self.tally.packet_outs += 1;
         self.send(connection, Message::PacketOut(packet));
@@ -287,10 +333,15 @@ fn tuple_of_connection(headers: &Headers) -> FiveTuple {
     }
 }
 
-/// Whether a segment of TCP opens a connection; `None` if it is not TCP.
-fn opens(data: &[u8]) -> Option<bool> {
+/// The sequence number of a segment of TCP, if it opens a connection.
+fn opening(data: &[u8]) -> Option<u32> {
     let segment = segment(data).ok()??;
-    Some(segment.has(flags::SYN) && !segment.has(flags::ACK))
+    (segment.has(flags::SYN) && !segment.has(flags::ACK)).then_some(segment.seq)
+}
+
+/// Whether a segment of TCP opens a connection; `None` if it is not TCP.
+pub(super) fn opens(data: &[u8]) -> Option<bool> {
+    segment(data).ok().flatten().map(|_| opening(data).is_some())
 }
 
 /// Whether an untagged IPv4 packet is a fragment other than the first: it names no ports.

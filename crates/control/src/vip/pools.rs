@@ -150,6 +150,17 @@ impl PoolNow {
         !ids.is_empty()
     }
 
+    /// Divides buckets among members that may get connections, if they can serve or may yet be found.
+    pub(super) fn divide(&self, now: Time, buckets: usize) -> Vec<MemberId> {
+        let may_get = |facts: &&MemberFacts| {
+            let is_awaited = facts.awaited_until().is_some_and(|until| until > now);
+            let is_wanted = !facts.is_leaving && facts.spec.is_enabled && facts.spec.weight > 0;
+            is_wanted && (facts.state == MemberState::Up || is_awaited)
+        };
+        let shares = self.members.values().filter(may_get).map(|facts| (facts.spec.id, facts.spec.weight));
+        self.balancer.divide(&shares.collect::<Vec<_>>(), buckets).unwrap_or_default()
+    }
+
     /// The path to a member that a connection has already.
     pub(super) fn path_to(&mut self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> Option<Path> {
         self.balancer.path_to(request, self.seen.get(id)?, view)

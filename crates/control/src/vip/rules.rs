@@ -5,15 +5,16 @@
 
 use core::net::Ipv4Addr;
 use net::FiveTuple;
-use openflow::frame::icmp_type;
+use openflow::frame::{flags, icmp_type};
 use openflow::headers::protocol;
-use openflow::{Action, FlowStats, Instructions, MacAddr, Match, SetField};
+use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match, SetField};
 
 use super::spec::{MEMBER_MAX, MemberId, ServiceId};
 use crate::compile::{CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of};
 use crate::install::{RuleKey, Wanted};
 
 /// Priorities in table 0, above all rules about hosts.
+const OPENING: u16 = 530;
 const FORTH: u16 = 520;
 const BACK: u16 = 510;
 const ADDRESS: u16 = 450;
@@ -31,6 +32,16 @@ pub(super) const MEMBER_MASK: u64 = !0;
 pub(crate) struct Owner {
     pub(crate) service: ServiceId,
     pub(crate) member: MemberId,
+}
+
+impl Owner {
+    /// As a cookie has it.
+    pub(super) fn of(cookie: u64) -> Owner {
+        Owner { service: ServiceId((cookie >> SERVICE_SHIFT) as u16), member: MemberId(cookie as u32 & MEMBER_MAX.0) }
+    }
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.service.0) << SERVICE_SHIFT | u64::from(self.member.0 & MEMBER_MAX.0)
+    }
 }
 
 /// One of the two ways of a connection.
@@ -59,6 +70,38 @@ impl Ends {
     pub(crate) fn inner(&self) -> FiveTuple {
         FiveTuple { dst: self.member, dst_port: self.member_port, ..self.tuple }
     }
+    fn lead(&self) -> Lead {
+        let (protocol, at) = (self.tuple.protocol, (self.tuple.dst, self.tuple.dst_port));
+        Lead { protocol, at, vip_mac: self.vip_mac, member: (self.member, self.member_port) }
+    }
+}
+
+/// What is rewritten between a virtual address and a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lead {
+    pub(super) protocol: u8,
+    /// The virtual address and port.
+    pub(super) at: (Ipv4Addr, u16),
+    pub(super) vip_mac: MacAddr,
+    /// Address and port of the member.
+    pub(super) member: (Ipv4Addr, u16),
+}
+
+impl Lead {
+    /// What comes from a client goes to the member at `mac`.
+    pub(super) fn forth(&self, mac: MacAddr) -> Instructions {
+        let (address, port) = self.member;
+        let actions = [Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(address))];
+        let port = destination_port(self.protocol, port).filter(|_| port != self.at.1);
+        Instructions { metadata: Some(FROM_HOST), ..onward(actions.into_iter().chain(port).collect()) }
+    }
+    /// What comes from the member is from the virtual address. Not "as from a host": it may have come far already.
+    pub(super) fn back(&self) -> Instructions {
+        let (address, port) = self.at;
+        let actions = [Action::SetField(SetField::EthSrc(self.vip_mac)), Action::SetField(SetField::Ipv4Src(address))];
+        let port = source_port(self.protocol, port).filter(|_| port != self.member.1);
+        onward(actions.into_iter().chain(port).collect())
+    }
 }
 
 /// A rule of a connection that was found on a switch.
@@ -73,26 +116,18 @@ pub(crate) struct Found {
 impl Compiler {
     /// Cookie of the connections of a member at a service.
     pub(super) fn connection_cookie(self, owner: Owner) -> u64 {
-        let service = u64::from(owner.service.0) << SERVICE_SHIFT;
-        self.cookie(Purpose::Connect) | service | u64::from(owner.member.0 & MEMBER_MAX.0)
+        self.cookie(Purpose::Connect) | owner.bits()
     }
 
     /// What comes from the client goes to the member at `mac`.
     pub(super) fn forth(self, ends: &Ends, mac: MacAddr) -> Entry {
-        let actions = vec![Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(ends.member))];
-        let port = destination_port(ends.tuple.protocol, ends.member_port);
-        let actions = actions.into_iter().chain(port.filter(|_| ends.member_port != ends.tuple.dst_port)).collect();
-        let instructions = Instructions { metadata: Some(FROM_HOST), ..onward(actions) };
-        self.connection(FORTH, connection_match(&ends.tuple, icmp_type::ECHO_REQUEST), ends, instructions)
+        self.connection(FORTH, connection_match(&ends.tuple, icmp_type::ECHO_REQUEST), ends, ends.lead().forth(mac))
     }
 
-    /// What comes from the member is from the virtual address. Not "as from a host": it may have come far already.
+    /// What comes from the member is from the virtual address.
     pub(super) fn back(self, ends: &Ends) -> Entry {
-        let (from, port) = (ends.tuple.dst, source_port(ends.tuple.protocol, ends.tuple.dst_port));
-        let actions = vec![Action::SetField(SetField::EthSrc(ends.vip_mac)), Action::SetField(SetField::Ipv4Src(from))];
-        let actions = actions.into_iter().chain(port.filter(|_| ends.member_port != ends.tuple.dst_port)).collect();
         let match_ = connection_match(&ends.inner().reverse(), icmp_type::ECHO_REPLY);
-        let (key, wanted) = self.connection(BACK, match_, ends, onward(actions));
+        let (key, wanted) = self.connection(BACK, match_, ends, ends.lead().back());
         (key, Wanted { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted })
     }
 
@@ -106,6 +141,16 @@ impl Compiler {
         self.classify(ADDRESS, to(address), Instructions::apply(vec![Action::to_controller()]))
     }
 
+    /// What opens a TCP connection to a place goes to the controller, whatever rules there are of one from the same port; but not what the
+    /// controller sends on, which is for the member's interface already.
+    pub(super) fn opening(self, mac: MacAddr, address: Ipv4Addr, port: u16) -> Entry {
+        let (syn, ack) = (u16::from(flags::SYN), u16::from(flags::ACK));
+        let tcp_flags = Some(Masked { value: syn, mask: syn | ack });
+        let eth_dst = Some(Masked::<MacAddr>::exact(mac));
+        let match_ = Match { eth_dst, ip_proto: Some(protocol::TCP), tcp_dst: Some(port), tcp_flags, ..to(address) };
+        self.classify(OPENING, match_, Instructions::apply(vec![Action::to_controller()]))
+    }
+
     /// The connection a rule is about, if its cookie says that it is about one.
     pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<Found> {
         if cookie & crate::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
@@ -116,9 +161,7 @@ impl Compiler {
             BACK => Way::Back,
             _ => return None,
         };
-        let service = ServiceId((cookie >> SERVICE_SHIFT) as u16);
-        let owner = Owner { service, member: MemberId(cookie as u32 & MEMBER_MAX.0) };
-        Some(Found { owner, way, tuple: tuple_of(&key.match_)? })
+        Some(Found { owner: Owner::of(cookie), way, tuple: tuple_of(&key.match_)? })
     }
 
     /// Whether a rule is exactly the one of a connection, wherever the member's interface is.

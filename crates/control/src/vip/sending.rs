@@ -98,9 +98,18 @@ impl Controller {
     pub(super) fn delete_rules_of(&mut self, tuple: &FiveTuple, known: &Connection) {
         let Some(connection) = self.connections.get(&known.edge).copied() else { return };
         let Some(ends) = self.ends_of_known(tuple, known) else { return };
-        for (key, wanted) in [self.compiler.forth(&ends, MacAddr::default()), self.compiler.back(&ends)] {
-            self.delete_rule(connection, &key, wanted.cookie);
-        }
+        let (key, wanted) = self.compiler.back(&ends);
+        self.delete_rule(connection, &key, wanted.cookie);
+        self.delete_forth_of(tuple, known);
+    }
+
+    /// The same, of what comes from the client alone: what the member may still send is from the virtual address until that rule idles
+    /// out.
+    pub(super) fn delete_forth_of(&mut self, tuple: &FiveTuple, known: &Connection) {
+        let Some(connection) = self.connections.get(&known.edge).copied() else { return };
+        let Some(ends) = self.ends_of_known(tuple, known) else { return };
+        let (key, wanted) = self.compiler.forth(&ends, MacAddr::default());
+        self.delete_rule(connection, &key, wanted.cookie);
     }
 
     pub(super) fn delete_rule(&mut self, connection: ConnectionId, key: &crate::install::RuleKey, cookie: u64) {

@@ -9,6 +9,7 @@ use openflow::MacAddr;
 use openflow::headers::protocol;
 
 use super::pools::picker;
+use super::wildcard_spec::Rules;
 
 /// Number of a virtual service; not used again soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,6 +66,8 @@ pub struct Service {
     pub pool: PoolId,
     /// A connection that has been silent for this long is over, s; above 0.
     pub idle_timeout_s: u16,
+    /// Which rules lead to members.
+    pub rules: Rules,
 }
 
 /// Those who serve.
@@ -198,6 +201,20 @@ pub struct Services {
 #[error("{what}")]
 pub struct ServicesError {
     what: String,
+    rules_of: Option<ServiceId>,
+}
+
+impl ServicesError {
+    fn new(what: String) -> ServicesError {
+        ServicesError { what, rules_of: None }
+    }
+    pub(super) fn of_rules(service: ServiceId, what: &str) -> ServicesError {
+        ServicesError { what: format!("service {}: {what}", service.0), rules_of: Some(service) }
+    }
+    /// The service whose [`Rules`] do not go with its pool, or with another service, if that is the fault.
+    pub fn rules_of(&self) -> Option<ServiceId> {
+        self.rules_of
+    }
 }
 
 /// The Ethernet address of a virtual address, where none was configured: locally administered, with the address in it.
@@ -212,7 +229,7 @@ impl Services {
     /// # Errors
     /// [`ServicesError`] names the first fault and where it is.
     pub fn check(&self, checker: Option<Ipv4Addr>) -> Result<(), ServicesError> {
-        let fault = |what: String| Err(ServicesError { what });
+        let fault = |what: String| Err(ServicesError::new(what));
         let mut pools = BTreeSet::new();
         for pool in &self.pools {
             if !pools.insert(pool.id) {
@@ -249,6 +266,7 @@ impl Services {
                 return fault(format!("service {id}: another one has {address} with another Ethernet address"));
             }
         }
+        self.check_wildcards()?;
         let mut members = self.pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
         match members.find(|(_, member)| macs.contains_key(&member.address)) {
             None => Ok(()),
@@ -267,7 +285,7 @@ impl Service {
     }
 
     fn check(&self) -> Result<(), ServicesError> {
-        let fault = |what: &str| Err(ServicesError { what: format!("service {}: {what}", self.id.0) });
+        let fault = |what: &str| Err(ServicesError::new(format!("service {}: {what}", self.id.0)));
         if !is_station(self.address) {
             return fault(&format!("{} is not the address of one host", self.address));
         }
@@ -280,25 +298,24 @@ impl Service {
             _ => {}
         }
         if self.idle_timeout_s == 0 {
-            fault("its idle timeout must be above 0: rules would stay for ever")
-        } else {
-            Ok(())
+            return fault("its idle timeout must be above 0: rules would stay for ever");
         }
+        self.check_rules()
     }
 }
 
 impl Pool {
     fn check(&self) -> Result<(), ServicesError> {
         if let Err(why) = picker(&self.balancer, 0) {
-            return Err(ServicesError { what: format!("pool {}: {why}", self.id.0) });
+            return Err(ServicesError::new(format!("pool {}: {why}", self.id.0)));
         }
         if let Some(what) = self.monitor.as_ref().and_then(Monitor::fault) {
-            return Err(ServicesError { what: format!("pool {}: {what}", self.id.0) });
+            return Err(ServicesError::new(format!("pool {}: {what}", self.id.0)));
         }
         let mut numbers = BTreeSet::new();
         for member in &self.members {
             let fault =
-                |what: &str| Err(ServicesError { what: format!("pool {}, member {}: {what}", self.id.0, member.id.0) });
+                |what: &str| Err(ServicesError::new(format!("pool {}, member {}: {what}", self.id.0, member.id.0)));
             if member.id > MEMBER_MAX {
                 return fault(&format!("its number is above {}", MEMBER_MAX.0));
             }

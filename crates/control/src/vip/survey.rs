@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
 use std::cmp::Reverse;
@@ -73,7 +74,7 @@ impl Controller {
             if !self.vips.connections.make_room(now) || self.vips.connections.is_inner_taken(&ends.inner(), &tuple) {
                 return None;
             }
-            self.remember_member(&ends);
+            self.remember_member(ends.owner, ends.member, ends.member_port);
             let mac = written_mac(&rule.instructions).unwrap_or_default();
             let connection = Connection::new(owner, ends.inner(), datapath, mac, now, Stage::Standing);
             self.vips.connections.begin(tuple, connection);
@@ -112,13 +113,12 @@ impl Controller {
         Some((found, ends))
     }
 
-    /// A member that is not wanted any more has a connection: it keeps it.
-    pub(super) fn remember_member(&mut self, ends: &Ends) {
-        let Owner { service, member } = ends.owner;
+    /// A member that is not wanted any more has connections: it keeps them.
+    pub(super) fn remember_member(&mut self, Owner { service, member }: Owner, address: Ipv4Addr, port: u16) {
         let Some(service) = self.vips.services.get(&service) else { return };
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
-        let port = service.protocol.has_ports().then_some(ends.member_port);
-        let spec = Member { id: member, address: ends.member, port, weight: 0, is_enabled: false };
+        let port = service.protocol.has_ports().then_some(port);
+        let spec = Member { id: member, address, port, weight: 0, is_enabled: false };
         let facts = MemberFacts { is_leaving: true, ..MemberFacts::new(spec) };
         pool.members.entry(member).or_insert(facts);
     }

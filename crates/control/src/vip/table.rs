@@ -46,6 +46,9 @@ pub(crate) struct Connection {
     pub(crate) carried: u64,
     /// The member's interface, as its rules have it.
     pub(crate) mac: MacAddr,
+    /// Sequence number of the segment that opened it, if that was seen: the same again is a copy, another one opens another
+    /// connection.
+    pub(crate) opened: Option<u32>,
 }
 
 impl Connection {
@@ -59,7 +62,8 @@ impl Connection {
         stage: Stage,
     ) -> Self {
         let (bytes, ages_ns) = ([0; 2], [0; 2]);
-        Connection { owner, inner, edge, sent, stage, barrier: None, late: 0, bytes, ages_ns, carried: 0, mac }
+        let (barrier, late, carried, opened) = Default::default();
+        Connection { owner, inner, edge, sent, stage, barrier, late, bytes, ages_ns, carried, mac, opened }
     }
 
     /// What the rule of one of its ways matches.
@@ -87,7 +91,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn add(&mut self, other: &Counts) {
+    /// Adds what others have come to.
+    pub fn add(&mut self, other: &Counts) {
         self.connections += other.connections;
         self.connections_total += other.connections_total;
         self.bytes_in += other.bytes_in;
@@ -178,14 +183,17 @@ impl Connections {
             self.remove(&other);
         }
         for is_back in [false, true] {
-            // A rule that is sent again goes on counting, if it was still there.
-            let counted = self.left.remove(&(connection.edge, connection.rule_tuple(&tuple, is_back), is_back));
-            connection.bytes[usize::from(is_back)] = counted.filter(|_| is_same).unwrap_or(0);
+            // A rule that is sent again goes on counting, if it was still there. One of another member begins anew, and the one
+            // before it will tell of its own bytes when it goes.
+            let rule = (connection.edge, connection.rule_tuple(&tuple, is_back), is_back);
+            let counted = if is_same { self.left.remove(&rule) } else { None };
+            connection.bytes[usize::from(is_back)] = counted.unwrap_or(0);
         }
         self.by_inner.insert(connection.inner, tuple);
         let counts = self.counts.entry(connection.owner).or_default();
         counts.connections += 1;
-        counts.connections_total += u64::from(!is_same);
+        let is_another = before.is_none_or(|before| before.opened != connection.opened);
+        counts.connections_total += u64::from(!is_same || is_another);
         self.by_tuple.insert(tuple, connection);
     }
 

@@ -3,6 +3,7 @@
 use core::net::Ipv4Addr;
 use openflow::FlowStats;
 
+use super::buckets::Buckets;
 use super::health::Failure;
 use super::rules::Owner;
 use super::spec::{MemberId, PoolId, Service, ServiceId};
@@ -52,8 +53,10 @@ pub struct MemberNow {
     pub is_enabled: bool,
     /// Whether it can serve.
     pub state: MemberState,
-    /// Its connections of this service.
+    /// Its connections of this service that have rules of their own.
     pub counts: Counts,
+    /// How many buckets of the service it serves ([`super::Rules::Wildcard`]).
+    pub buckets: usize,
 }
 
 /// A service as it is now.
@@ -61,8 +64,10 @@ pub struct MemberNow {
 pub struct ServiceNow {
     /// What is wanted.
     pub service: Service,
-    /// Its connections, those of members that have gone included.
+    /// Its connections that have rules of their own, those of members that have gone included.
     pub counts: Counts,
+    /// How many buckets ([`super::Rules::Wildcard`]) are moving from one member to another.
+    pub moving: usize,
     /// Its members by number.
     pub members: Vec<MemberNow>,
 }
@@ -73,6 +78,7 @@ impl Controller {
         let now = |(id, service): (&ServiceId, &Service)| ServiceNow {
             service: service.clone(),
             counts: self.counts_of(*id),
+            moving: self.vips.wildcards.of.get(id).map_or(0, Buckets::moving),
             members: self.members_of(*id, service.pool),
         };
         self.vips.services.iter().map(now).collect()
@@ -95,6 +101,7 @@ impl Controller {
             is_enabled: facts.spec.is_enabled,
             state: facts.state,
             counts: self.vips.connections.counts().get(&Owner { service, member: *id }).copied().unwrap_or_default(),
+            buckets: self.vips.wildcards.of.get(&service).map_or(0, |buckets| buckets.count_of(*id)),
         };
         pool.members.iter().map(now).collect()
     }

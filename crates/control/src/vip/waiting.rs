@@ -36,6 +36,10 @@ struct Packet {
 }
 
 impl Waiting {
+    /// Whether a first packet of a connection waits.
+    pub(super) fn has(&self, tuple: &FiveTuple) -> bool {
+        self.0.contains_key(tuple)
+    }
     /// When the first of them is not to wait any longer.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.0.values().map(|packet| packet.until).min()
@@ -44,7 +48,7 @@ impl Waiting {
 
 impl MemberFacts {
     /// Until when this member, which cannot serve now as it seems, may turn out to be able to.
-    fn awaited_until(&self) -> Option<Time> {
+    pub(super) fn awaited_until(&self) -> Option<Time> {
         if self.is_leaving || !self.spec.is_enabled || self.spec.weight == 0 {
             return None;
         }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::world::{World, fat_tree, needs};
 use anabranch_control::vip::{
-    Check, Checker, Established, Member, MemberId, MemberState, Monitor, Pool, PoolId, Protocol, Refusal, Service,
-    ServiceId, Services, mac_of,
+    Check, Checker, Established, Member, MemberId, MemberState, Monitor, Pool, PoolId, Protocol, Refusal, Rules,
+    Service, ServiceId, Services, mac_of,
 };
 use anabranch_control::{Config, KnownHost};
 use balance::central::{CentralNeeds, FlowSource};
@@ -31,8 +31,8 @@ pub fn member(id: u32, host: u32, port: Option<u16>) -> Member {
     Member { id: MemberId(id), address: ip(host), port, weight: 1, is_enabled: true }
 }
 pub fn service(id: u16, protocol: Protocol, port: u16) -> Service {
-    let (id, pool) = (ServiceId(id), PoolId(1));
-    Service { id, address: VIP, mac: None, protocol, port, pool, idle_timeout_s: 30 }
+    let (id, pool, rules) = (ServiceId(id), PoolId(1), Rules::Connection);
+    Service { id, address: VIP, mac: None, protocol, port, pool, idle_timeout_s: 30, rules }
 }
 pub fn pool(port: Option<u16>) -> Pool {
     let members = (1..).zip(SERVERS).map(|(id, host)| member(id, host, port)).collect();
@@ -54,7 +54,13 @@ pub fn one(services: Services) -> Services {
 }
 
 pub fn up(services: Services) -> World {
-    let mut world = World::up(fat_tree(), quiet());
+    serve(World::up(fat_tree(), quiet()), services)
+}
+/// The same on switches that can tell what opens a connection.
+pub fn up_with_extensions(services: Services) -> World {
+    serve(World::up_with_extensions(fat_tree(), quiet()), services)
+}
+fn serve(mut world: World, services: Services) -> World {
     world.answering = SERVERS.into_iter().map(HostIx).collect();
     set(&mut world, services);
     world.settle();

@@ -11,6 +11,7 @@ use balance::central::{
     Placements, WeightedPath, Why,
 };
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
+use openflow::frame::flags;
 use openflow::{
     ConnectionId, DatapathId, Description, FlowStats, FromController, Headers, MacAddr, PortDesc, PortNo, ToController,
     frame,
@@ -157,6 +158,8 @@ pub struct World {
     pub answering: BTreeSet<HostIx>,
     /// Hosts with a server of pages at every port, which also answer echoes: the status of its pages; 0: nobody listens.
     pub pages: BTreeMap<HostIx, u16>,
+    /// Sequence number of the segments of TCP that open a connection; `None`: those that are sent are of ones that stand.
+    pub opening: Option<u32>,
     /// Extra delay of the channel of a switch.
     pub stall: BTreeMap<NodeIx, Time>,
     queue: BTreeMap<(Time, u64), Happening>,
@@ -197,6 +200,7 @@ impl World {
             last_xid: BTreeMap::new(),
             connections: BTreeMap::new(),
             link_down: BTreeSet::new(),
+            opening: Some(7),
             stall: BTreeMap::new(),
             answering: BTreeSet::new(),
             pages: BTreeMap::new(),
@@ -211,6 +215,20 @@ impl World {
     pub fn up(topology: Topology, needs: CentralNeeds) -> World {
         let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
         let mut world = World::new(topology, config, needs, (100_000, 10_000));
+        world.connect_all();
+        world.settle();
+        world
+    }
+
+    /// The same with switches that say they are Open vSwitch, and take its matches.
+    pub fn up_with_extensions(topology: Topology, needs: CentralNeeds) -> World {
+        let config = Config { hosts: KnownHost::all_of(&topology), uses_extensions: true, ..Config::default() };
+        let mut world = World::new(topology, config, needs, (100_000, 10_000));
+        for (node, switch) in &mut world.switches {
+            let config = switch_config(&world.topology, *node, (100_000, 10_000), None);
+            let description = Description { manufacturer: "Nicira, Inc.".into(), ..Description::default() };
+            *switch = Switch::new(switch::Config { takes_tcp_flags: true, description, ..config });
+        }
         world.connect_all();
         world.settle();
         world
@@ -411,7 +429,9 @@ impl World {
         let number = self.packets.len() as u32;
         self.packets.push(Packet::default());
         let macs = [MacAddr(address::host_mac(from)), mac];
-        self.transmit(from, marked::frame(macs, &tuple, false, number), Some(number));
+        let flags = if self.opening.is_some() { flags::SYN } else { flags::ACK };
+        let seq = self.opening.unwrap_or(1_000_000);
+        self.transmit(from, marked::frame_with(macs, &tuple, (flags, seq), number), Some(number));
         number
     }
 
@@ -573,17 +593,24 @@ pub mod marked {
     const MARK: &[u8; 8] = b"anabranc";
     const ECHO_ID: u16 = 0x6d6b;
 
+    /// A question that opens a connection, or an answer that does.
     pub fn frame(macs: [MacAddr; 2], tuple: &FiveTuple, is_answer: bool, number: u32) -> Vec<u8> {
+        let flags = if is_answer { flags::SYN | flags::ACK } else { flags::SYN };
+        frame_with(macs, tuple, (flags, 7), number)
+    }
+
+    /// With flags and a sequence number, if it is TCP. An answer has the flag of acknowledgements besides that of openings.
+    pub fn frame_with(macs: [MacAddr; 2], tuple: &FiveTuple, (flags, seq): (u8, u32), number: u32) -> Vec<u8> {
         let (addresses, ports) = ([tuple.src, tuple.dst], [tuple.src_port, tuple.dst_port]);
         let payload = [&MARK[..], &number.to_be_bytes()].concat();
         match tuple.protocol {
             protocol::ICMP => {
+                let is_reply = flags == flags::SYN | flags::ACK;
                 let (id, seq) = (ECHO_ID, u16::try_from(number).expect("few packets"));
-                icmp_echo(macs, addresses, Echo { is_reply: is_answer, id, seq })
+                icmp_echo(macs, addresses, Echo { is_reply, id, seq })
             }
             protocol::TCP => {
-                let flags = if is_answer { flags::SYN | flags::ACK } else { flags::SYN };
-                tcp(macs, addresses, ports, &Segment { flags, seq: 7, ack: 0, window: 1000, payload: &payload })
+                tcp(macs, addresses, ports, &Segment { flags, seq, ack: 0, window: 1000, payload: &payload })
             }
             _ => {
                 let mut frame = build(&Headers::ipv4(macs, addresses, tuple.protocol, ports), payload.len());
@@ -593,6 +620,13 @@ pub mod marked {
                 frame
             }
         }
+    }
+
+    /// A packet of a connection of TCP that stands.
+    pub fn later(macs: [MacAddr; 2], tuple: &FiveTuple, number: u32) -> Vec<u8> {
+        let (addresses, ports) = ([tuple.src, tuple.dst], [tuple.src_port, tuple.dst_port]);
+        let payload = [&MARK[..], &number.to_be_bytes()].concat();
+        tcp(macs, addresses, ports, &Segment { flags: flags::ACK, seq: 9, ack: 4, window: 1000, payload: &payload })
     }
 
     pub fn number(bytes: &[u8]) -> Option<u32> {
@@ -648,6 +682,7 @@ pub fn switch_config(
         select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
+        takes_tcp_flags: false,
         description: Description::default(),
     }
 }

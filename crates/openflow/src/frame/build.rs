@@ -36,8 +36,8 @@ fn arp(op: u16, sender: (MacAddr, Ipv4Addr), target: (MacAddr, Ipv4Addr), eth_ds
 }
 
 /// A frame with these headers and `payload_len` zero bytes above the innermost one; IPv4 carries at most 65,495 above TCP,
-/// and more is cut to that. Fields that do not belong to the EtherType and protocol are left out. TCP segments are those of
-/// a connection under way: acknowledgement flag set, numbers zero.
+/// and more is cut to that. Fields that do not belong to the EtherType and protocol are left out. TCP segments have the
+/// numbers zero.
 pub fn build(headers: &Headers, payload_len: usize) -> Vec<u8> {
     match headers.eth_type {
         ether::IPV4 => ipv4(headers, payload_len.min(PAYLOAD_MAX)),
@@ -88,8 +88,7 @@ fn transport(headers: &Headers, bytes: &mut [u8]) {
     let len = bytes.len() as u16;
     let checksum_at = match headers.ip_proto {
         protocol::TCP => {
-            bytes[12] = 5 << 4;
-            bytes[13] = 0x10; // Acknowledgement.
+            bytes[12..14].copy_from_slice(&(5 << 12 | headers.tcp_flags & 0x0fff).to_be_bytes());
             bytes[14..16].copy_from_slice(&0xffffu16.to_be_bytes());
             16
         }

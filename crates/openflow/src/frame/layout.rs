@@ -100,7 +100,10 @@ impl Layout {
     fn read_transport(&mut self, frame: &[u8], at: usize) -> Result<(), FrameError> {
         let headers = &mut self.headers;
         match headers.ip_proto {
-            protocol::TCP => need(frame, at + 20, "TCP")?,
+            protocol::TCP => {
+                need(frame, at + 20, "TCP")?;
+                headers.tcp_flags = u16_at(frame, at + 12) & 0x0fff;
+            }
             protocol::UDP => need(frame, at + 8, "UDP")?,
             protocol::ICMP => {
                 need(frame, at + 4, "ICMP")?;

@@ -57,13 +57,16 @@ prop_compose! {
         ipv4_src in address(),
         ipv4_dst in address(),
         ports in any::<(u16, u16)>(),
+        flags in 0u16..0x1000,
     ) -> Headers {
         let (l4_src, l4_dst) = match ip_proto {
             protocol::ICMP => (ports.0 & 0xff, ports.1 & 0xff),
             99 => (0, 0),
             _ => ports,
         };
-        Headers { eth_type: ether::IPV4, ip_dscp, ip_ecn, ip_proto, ipv4_src, ipv4_dst, l4_src, l4_dst, ..base }
+        let tcp_flags = if ip_proto == protocol::TCP { flags } else { 0 };
+        let base = Headers { eth_type: ether::IPV4, ip_dscp, ip_ecn, ip_proto, tcp_flags, ..base };
+        Headers { ipv4_src, ipv4_dst, l4_src, l4_dst, ..base }
     }
 }
 
@@ -127,7 +130,7 @@ proptest! {
     #[test]
     fn rewritten_headers_are_read_again(from in ipv4_part(), to in ipv4_part(), payload in 0usize..60) {
         // What no action can change stays.
-        let to = Headers { ip_proto: from.ip_proto, ..to };
+        let to = Headers { ip_proto: from.ip_proto, tcp_flags: from.tcp_flags, ..to };
         let to = match from.ip_proto {
             protocol::TCP | protocol::UDP => to,
             _ => Headers { l4_src: from.l4_src, l4_dst: from.l4_dst, ..to },

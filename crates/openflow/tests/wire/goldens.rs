@@ -180,7 +180,15 @@ fn changes() -> Vec<Golden> {
     let flags = FlowModFlags { send_flow_removed: true, ..FlowModFlags::default() };
     let add = FlowMod { cookie: 0x77, idle_timeout_s: 30, flags, ..FlowMod::add(TableId(1), 200, udp, instructions) };
     let arp = Match { eth_type: Some(0x0806), arp_op: Some(1), ..Match::default() };
-    let spa = Some(Masked::<Ipv4Addr>::exact(Ipv4Addr::new(10, 0, 0, 1)));
+    let address = Some(Masked::<Ipv4Addr>::exact(Ipv4Addr::new(10, 0, 0, 1)));
+    let syn = Match {
+        eth_type: Some(0x0800),
+        ip_proto: Some(6),
+        ipv4_dst: address,
+        tcp_dst: Some(80),
+        tcp_flags: Some(Masked { value: 0x002, mask: 0x012 }),
+        ..Match::default()
+    };
     let group = GroupMod {
         command: GroupModCommand::Modify,
         kind: GroupKind::Select,
@@ -220,12 +228,21 @@ fn changes() -> Vec<Golden> {
              ffff 0028 00002320 000c 0001 0003 004d 00000002 0003 0000 00000000 00000000 0001 0002 0002 0000",
             Message::FlowMod(FlowMod::add(TableId(1), 5, Match::default(), Instructions::apply(vec![bundle]))),
         ),
+        // The fields in the order of the specification, then ONF EXT-109: class, field, length, the Foundation's number.
+        golden(
+            "flow-mod syn",
+            "040e0078 01020304  0000000000000000 0000000000000000 00 00 0000 0000 0212 ffffffff ffffffff ffffffff
+             0000 0000
+             0001 0029 80000a02 0800 80001401 06 80001804 0a000001 80001c02 0050 ffff5508 4f4e4600 0002 0012 00000000000000
+             0004 0018 00000000  0000 0010 fffffffd ffff 000000000000",
+            Message::FlowMod(FlowMod::add(TableId(0), 530, syn, Instructions::apply(vec![Action::to_controller()]))),
+        ),
         golden(
             "flow-mod delete strict",
             "040e0048 01020304  0000000000000000 0000000000000000 00 04 0000 0000 0001 ffffffff ffffffff ffffffff
              0000 0000
              0001 0018 80000a02 0806 80002a02 0001 80002c04 0a000001",
-            Message::FlowMod(FlowMod::delete_strict(TableId(0), 1, Match { arp_spa: spa, ..arp })),
+            Message::FlowMod(FlowMod::delete_strict(TableId(0), 1, Match { arp_spa: address, ..arp })),
         ),
         golden(
             "group-mod",

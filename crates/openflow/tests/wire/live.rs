@@ -88,6 +88,7 @@ fn rules() -> Vec<FlowMod> {
         ipv4_dst: prefix,
         tcp_src: Some(80),
         tcp_dst: Some(1024),
+        tcp_flags: Some(Masked { value: 0x002, mask: 0x012 }),
         ..ipv4
     };
     let udp = Match {

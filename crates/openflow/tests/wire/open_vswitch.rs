@@ -37,7 +37,7 @@ fn parse(bytes: &[u8]) -> String {
 }
 
 /// What Open vSwitch calls each golden, with a part of its content.
-const SHOWN: [(&str, &str, &str); 46] = [
+const SHOWN: [(&str, &str, &str); 47] = [
     ("hello", "OFPT_HELLO (OF1.3) (xid=0x1020304)", "version bitmap: 0x04"),
     ("error", "OFPT_ERROR", "OFPFMFC_TABLE_FULL"),
     ("echo request", "OFPT_ECHO_REQUEST", "3 bytes of payload"),
@@ -73,6 +73,11 @@ const SHOWN: [(&str, &str, &str); 46] = [
          set_field:02:00:00:00:00:03->eth_dst,clear_actions,write_actions(group:6),write_metadata:0x1/0xff,goto_table:2",
     ),
     ("flow-mod bundle", "OFPT_FLOW_MOD", "actions=bundle(symmetric_l3l4+udp,77,hrw,ofport,members:1,2,2)"),
+    (
+        "flow-mod syn",
+        "OFPT_FLOW_MOD",
+        "priority=530,tcp,nw_dst=10.0.0.1,tp_dst=80,tcp_flags=+syn-ack actions=CONTROLLER",
+    ),
     ("flow-mod delete strict", "OFPT_FLOW_MOD", "DEL_STRICT priority=1,arp,arp_spa=10.0.0.1,arp_op=1"),
     ("group-mod", "OFPT_GROUP_MOD", "MOD group_id=6,type=select,bucket=weight:2,watch_port:1,actions=output:1"),
     ("port-mod", "OFPT_PORT_MOD", "port: 2: addr:02:00:00:00:01:02"),

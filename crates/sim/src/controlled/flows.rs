@@ -1,6 +1,7 @@
 //! Headers of the packets of each flow, and what switches have decided about them.
 
 use net::{FiveTuple, HostIx, Time, address};
+use openflow::frame::flags;
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, PortNo};
 use switch::{Decision, NoOutput};
@@ -185,9 +186,10 @@ impl FlowState {
 }
 
 /// Headers without what does not matter to anyone here: the tag travels with the packet, and its priority and the traffic
-/// class are nobody's.
+/// class are nobody's; control bits of TCP are the packet's, and no rule of these switches looks at them.
 pub(super) fn plain(headers: &Headers) -> Headers {
-    Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, ..*headers }
+    let tcp_flags = if headers.ip_proto == protocol::TCP { u16::from(flags::ACK) } else { 0 };
+    Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, tcp_flags, ..*headers }
 }
 
 /// The tag of a VLAN: 0 for none.

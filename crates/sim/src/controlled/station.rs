@@ -68,6 +68,7 @@ fn config(scenario: &Scenario<'_>, node: NodeIx) -> Config {
         select: Select { seed, fields: HashFields::FiveTuple },
         stats_refresh: control.stats_refresh,
         packet_in_per_s: control.packet_in_per_s,
+        takes_tcp_flags: false,
         description: Description {
             manufacturer: "Anabranch".to_owned(),
             hardware: "simulated".to_owned(),

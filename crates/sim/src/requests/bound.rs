@@ -1,10 +1,14 @@
 //! The least response time of a request: alone in an empty network, with the best server for it.
 
+use std::collections::BTreeMap;
+
 use net::paths::{self, Metric};
 use net::{HostIx, LinkIx, NodeIx, Time, Topology};
+use traffic::FlowList;
 
 use crate::engine::Rules;
 use crate::network::serialisation_ps;
+use crate::scenario::TransportConfig;
 use crate::services::{RequestClass, ServicesConfig};
 
 /// What a page costs on the wire in each direction, and how often it crosses the network one after the other.
@@ -55,6 +59,24 @@ fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes
     let up = sending(nodes.0, nodes.1, class.request_bytes)?;
     let down = sending(nodes.1, nodes.0, class.page_bytes)?;
     Some(opening + round_trip + up + class.cpu.as_ps() + down)
+}
+
+/// The least response time of each request of a list, in its order: what slowdowns are measured against.
+pub fn ideal_response_times(
+    topology: &Topology,
+    transport: &TransportConfig,
+    config: &ServicesConfig,
+    requests: &FlowList,
+) -> Vec<Time> {
+    let (mss, header) = (u64::from(transport.mss_bytes), u64::from(transport.header_bytes));
+    let sizes = Sizes { mss, header, handshake: transport.handshake };
+    let mut known = BTreeMap::new();
+    let of = |flow: &traffic::Flow| {
+        let class = flow.group - 1;
+        let bound = || response(topology, config, &config.classes[class as usize], flow.src, &sizes);
+        time(*known.entry((flow.src, class)).or_insert_with(bound))
+    };
+    requests.flows.iter().map(of).collect()
 }
 
 /// A time as flows record it.

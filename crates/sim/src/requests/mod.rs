@@ -19,6 +19,8 @@ use crate::services::{ConnectionCounts, ServerRecord, ServicesConfig, ServicesRe
 use agents::Agent;
 use server::Processor;
 
+pub use bound::ideal_response_times;
+
 /// First of the ports that clients take one after another, and how many there are (IANA's ephemeral ports are fewer;
 /// these are Linux's).
 const FIRST_PORT: u32 = 32_768;

@@ -1,7 +1,7 @@
 //! Virtual services: who serves a connection goes on serving it, answers come from the virtual address, and nobody who can be
 //! served is met with silence or refused.
 
-use control::vip::{Established, Refusal};
+use control::vip::{Established, Refusal, Service};
 use net::Time;
 use openflow::Headers;
 
@@ -54,16 +54,23 @@ impl World {
             let words = format!("client {number} {tuple:?}, served by h{}, goes to h{host}: {why}", before.host);
             return self.fail(Oracle::Virtual, || words);
         }
+        let is_opening = self.clients[number].openings.contains(&seq)
+            && self.plan.switches[edge].takes_tcp_flags
+            && self.has_been_quiet_since(sent)
+            && !self.is_any_full();
         let is_settled = sent > self.virtuals.configured_at + UNDER_WAY;
-        if is_new && is_settled {
-            self.check_pick(number, host, headers);
+        if (is_new || is_opening) && is_settled {
+            self.check_pick(number, seq, host, headers);
         }
     }
 
     /// Who gets a connection anew may get one, and at its port.
-    fn check_pick(&mut self, number: usize, host: usize, headers: &Headers) {
+    fn check_pick(&mut self, number: usize, seq: u32, host: usize, headers: &Headers) {
+        let is_opening = self.clients[number].openings.contains(&seq);
         let tuple = self.clients[number].tuple;
         let wrong = match (self.member_at(&tuple, host), self.service_of(&tuple)) {
+            // What does not open a connection belongs to one that stands, as it seems: while clients move it goes where these are.
+            (_, Some((service, _))) if !is_opening && self.may_be_moving(service) => None,
             (Some(member), Some((service, _))) if member.is_enabled && member.weight > 0 => {
                 let port = member.port.unwrap_or(service.port);
                 let is_right = !service.protocol.has_ports() || headers.l4_dst == port;
@@ -77,13 +84,24 @@ impl World {
         }
     }
 
+    /// Whether clients of a service may be moving from one member to another, or to rules of their own.
+    fn may_be_moving(&self, service: &Service) -> bool {
+        if service.buckets().is_none() && !self.virtuals.tamed.contains(&service.id) {
+            return false;
+        }
+        let lasts = Time::from_s(u64::from(service.idle_timeout_s)) + UNDER_WAY;
+        let changed = self.virtuals.disturbed.max(self.disturbed + self.bounds.checks);
+        self.now <= changed + lasts
+    }
+
     /// Why a connection may not go from one member to another; `None` if it may.
     fn why_not_change(&self, number: usize, before: &Served, sent: Time) -> Option<&'static str> {
         let client = &self.clients[number];
         let since = before.sent.saturating_sub(UNDER_WAY);
         let has = |at: Option<&Time>| at.is_some_and(|at| *at >= since);
         let virtuals = &self.virtuals;
-        if client.told_at.is_some_and(|at| at >= since) || self.is_any_full() {
+        let has_opened = client.openings.iter().any(|seq| client.sent[*seq as usize] >= since);
+        if has_opened || client.told_at.is_some_and(|at| at >= since) || self.is_any_full() {
             return None;
         }
         let (service, pool) = self.service_of(&client.tuple)?;
@@ -103,11 +121,23 @@ impl World {
         let has_left = is_leaving && client.tuple.protocol != 6 && have_rules_gone;
         let is_forgotten = have_rules_gone
             && (virtuals.restarted.is_some_and(|at| at >= since) || self.plan.connections_max < usize::MAX);
-        match (is_told || has_left || is_forgotten, was_down) {
+        match (
+            is_told || has_left || is_forgotten || self.may_be_led_elsewhere(service, since, have_rules_gone),
+            was_down,
+        ) {
             (true, _) => None,
             (false, true) => Some("its connections are kept, and its rules are there"),
             (false, false) => Some("nothing was wrong with that one"),
         }
+    }
+
+    /// Whether rules that stand beforehand may lead a connection elsewhere, whose own rules have gone or, since then, could not be
+    /// sent: they know nothing of connections, and nobody may be there who does.
+    fn may_be_led_elsewhere(&self, service: &Service, since: Time, have_rules_gone: bool) -> bool {
+        let is_it = |other: &&Service| other.id == service.id;
+        let mut ever = self.plan.services.iter().flat_map(|wanted| wanted.services.iter().filter(is_it));
+        let is_disturbed = since <= self.disturbed + self.bounds.checks;
+        ever.any(|service| service.buckets().is_some()) && (have_rules_gone || is_disturbed)
     }
 
     /// An answer reaches a host.

@@ -1,5 +1,6 @@
 //! No black holes: hosts that are connected are served, once there was time for repair.
 
+use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::PortNo;
 
@@ -38,15 +39,28 @@ impl World {
         }
     }
 
+    /// Whether a host is or was a member of a service with wildcard rules, at this port.
+    fn serves_beforehand(&self, address: Ipv4Addr, protocol: u8, port: u16) -> bool {
+        self.plan.services.iter().any(|wanted| {
+            let wild = wanted.services.iter().filter(|service| service.buckets().is_some());
+            let mut wild = wild.filter(|service| service.protocol.number() == protocol);
+            wild.any(|service| {
+                let members = wanted.pools.iter().filter(|pool| pool.id == service.pool).flat_map(|pool| &pool.members);
+                let mut at = members.map(|member| (member.address, member.port.unwrap_or(service.port)));
+                at.any(|place| place == (address, port))
+            })
+        })
+    }
+
     fn check_pair(&mut self, from: usize, to: usize, is_obliged: bool) {
         let number = self.report.pairs_checked;
-        let tuple = FiveTuple {
-            src: ipv4_of(from),
-            dst: ipv4_of(to),
-            protocol: if number.is_multiple_of(2) { 6 } else { 17 },
-            src_port: 1_024 + (number.wrapping_mul(0x9e37_79b9) >> 7) as u16 % 60_000,
-            dst_port: 7,
-        };
+        let protocol = if number.is_multiple_of(2) { 6 } else { 17 };
+        let mut src_port = 1_024 + (number.wrapping_mul(0x9e37_79b9) >> 7) as u16 % 60_000;
+        // What comes from there seems to come from a virtual address, to some.
+        while self.serves_beforehand(ipv4_of(from), protocol, src_port) {
+            src_port += 1;
+        }
+        let tuple = FiveTuple { src: ipv4_of(from), dst: ipv4_of(to), protocol, src_port, dst_port: 7 };
         let headers = headers_of(&tuple, mac_of(from), mac_of(to));
         let walk = self.walk(from, headers);
         let words = match walk.end {

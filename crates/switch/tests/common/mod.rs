@@ -37,6 +37,7 @@ pub fn config() -> Config {
         select: Select { seed: 1, fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
+        takes_tcp_flags: false,
         description: Description { manufacturer: "Anabranch".into(), ..Description::default() },
     }
 }

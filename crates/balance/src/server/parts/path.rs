@@ -101,6 +101,11 @@ impl PathPicker {
         PathPicker { rule, throughput: Throughput::new(params) }
     }
 
+    /// Whether requests go as other traffic does.
+    pub fn is_base(&self) -> bool {
+        self.rule == Rule::Base
+    }
+
     /// The path to a member; `None` for the base. No base leads over a chosen uplink, so there the path is always told.
     pub fn pick(&self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
         let way = Way::to(view, request.edge, member.place)?;

@@ -3,7 +3,7 @@
 use super::path::PathPicker;
 use crate::central::{NetworkView, Path};
 use crate::params::Params;
-use crate::server::{Choice, Ended, Member, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
+use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
 /// The rule by which a server is chosen.
 pub trait Picker: Send {
@@ -28,6 +28,11 @@ pub trait Picker: Send {
 
     /// Another set of members, weights, or readiness.
     fn pool_changed(&mut self, _pool: &Pool) {}
+
+    /// Divides slots among members, as in [`ServerBalancer::divide`].
+    fn divide(&self, _shares: &[(MemberId, u32)], _slots: usize) -> Option<Vec<MemberId>> {
+        None
+    }
 }
 
 /// A rule with a path picker.
@@ -87,6 +92,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
 
     fn pool_changed(&mut self, pool: &Pool) {
         self.picker.pool_changed(pool);
+    }
+
+    fn divide(&self, shares: &[(MemberId, u32)], slots: usize) -> Option<Vec<MemberId>> {
+        if self.path.is_base() { self.picker.divide(shares, slots) } else { None }
     }
 }
 

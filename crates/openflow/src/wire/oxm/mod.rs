@@ -10,6 +10,12 @@ pub(super) use write::{write_match, write_set_field};
 const OXM: u16 = 1;
 /// `OFPXMC_OPENFLOW_BASIC`.
 const BASIC: u16 = 0x8000;
+/// `OFPXMC_EXPERIMENTER`: the payload begins with the number of whose field it is.
+const EXPERIMENTER: u16 = 0xffff;
+/// The Open Networking Foundation's number.
+const FOUNDATION: u32 = 0x4f4e_4600;
+/// Bits of a TCP header that are control bits.
+const TCP_FLAGS: u16 = 0x0fff;
 /// `OFPVID_PRESENT`: there is a tag.
 const VID_PRESENT: u16 = 0x1000;
 /// The bits of a VLAN id with the one above.
@@ -38,4 +44,8 @@ mod number {
     pub const ARP_OP: u8 = 21;
     pub const ARP_SPA: u8 = 22;
     pub const ARP_TPA: u8 = 23;
+    /// Set in numbers of the Foundation's fields, to tell them from basic ones, which have seven bits.
+    pub const OF_FOUNDATION: u8 = 0x80;
+    /// EXT-109; in OpenFlow 1.5 it is basic.
+    pub const TCP_FLAGS: u8 = OF_FOUNDATION | 42;
 }

@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use super::{BASIC, OXM, VID_BITS, VID_PRESENT, number};
+use super::{BASIC, EXPERIMENTER, FOUNDATION, OXM, TCP_FLAGS, VID_BITS, VID_PRESENT, number};
 use crate::action::SetField;
 use crate::address::MacAddr;
 use crate::error::{BadAction, BadMatch, ErrorKind};
@@ -63,16 +63,18 @@ impl<'a> Field<'a> {
         let offset = reader.offset();
         let (class, number, length) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
         let mut payload = reader.part(length)?;
-        if class != BASIC {
-            return Ok(None);
-        }
+        let (owner, length) = match class {
+            BASIC => (0, length),
+            EXPERIMENTER if length >= 4 && payload.u32()? == FOUNDATION => (number::OF_FOUNDATION, length - 4),
+            _ => return Ok(None),
+        };
         let has_mask = number & 1 != 0;
         if has_mask && length % 2 != 0 {
             return Err(Fault::new(offset, errors.len, format!("value and mask of {length} bytes")));
         }
         let value = payload.bytes(if has_mask { length / 2 } else { length })?;
         let mask = has_mask.then(|| payload.remainder());
-        Ok(Some(Field { offset, number: number >> 1, value, mask, errors }))
+        Ok(Some(Field { offset, number: owner | number >> 1, value, mask, errors }))
     }
 
     fn fault(&self, kind: ErrorKind, words: String) -> Fault {
@@ -130,6 +132,16 @@ impl<'a> Field<'a> {
     fn ipv4(&self) -> Result<Masked<Ipv4Addr>, Fault> {
         let (value, mask) = self.masked::<4>()?;
         Ok(Masked { value: value.into(), mask: mask.into() })
+    }
+
+    /// Control bits: those above them are no bits of the field, whether the mask leaves them out or not.
+    fn tcp_flags(&self) -> Result<Masked<u16>, Fault> {
+        let (value, mask) = self.masked()?;
+        let (value, mask) = (u16::from_be_bytes(value), u16::from_be_bytes(mask) & TCP_FLAGS);
+        if value & !TCP_FLAGS != 0 {
+            return Err(self.fault(self.errors.value, format!("control bits of TCP {value:#06x}, above twelve")));
+        }
+        Ok(Masked { value, mask })
     }
 
     fn vlan(&self) -> Result<VlanMatch, Fault> {
@@ -226,6 +238,7 @@ fn set(found: &mut Match, field: &Field<'_>) -> Result<(), Fault> {
         number::ARP_OP => once(found.arp_op.replace(field.u16()?).is_none()),
         number::ARP_SPA => once(found.arp_spa.replace(field.ipv4()?).is_none()),
         number::ARP_TPA => once(found.arp_tpa.replace(field.ipv4()?).is_none()),
+        number::TCP_FLAGS => once(found.tcp_flags.replace(field.tcp_flags()?).is_none()),
         _ => Err(field.unknown()),
     }
 }

@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use super::{BASIC, OXM, VID_PRESENT, number};
+use super::{BASIC, EXPERIMENTER, FOUNDATION, OXM, TCP_FLAGS, VID_PRESENT, number};
 use crate::action::SetField;
 use crate::matching::{Masked, Match, VlanMatch};
 use crate::wire::EncodeError;
@@ -108,6 +108,9 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
     }
     write_u16s(writer, &[(number::ARP_OP, m.arp_op)]);
     write_ipv4s(writer, &[(number::ARP_SPA, m.arp_spa), (number::ARP_TPA, m.arp_tpa)])?;
+    if let Some(flags) = m.tcp_flags {
+        write_tcp_flags(writer, flags)?;
+    }
     // The length of a match does not count its padding.
     writer.patch_len(start, 2, "a match")?;
     writer.pad_to_8(start);
@@ -127,6 +130,25 @@ fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)
         if let Some(Masked { value, mask }) = address {
             write_masked(writer, number, value.octets(), mask.octets())?;
         }
+    }
+    Ok(())
+}
+
+/// The Foundation's field; its mask is left out if it is all twelve bits.
+fn write_tcp_flags(writer: &mut Writer<'_>, flags: Masked<u16>) -> Result<(), EncodeError> {
+    let Masked { value, mask } = flags;
+    if (value | mask) & !TCP_FLAGS != 0 || value & !mask != 0 {
+        let words = format!("control bits of TCP {value:#06x} with mask {mask:#06x}");
+        return Err(EncodeError::new(words));
+    }
+    let has_mask = mask != TCP_FLAGS;
+    let payload = 4 + 2 * (1 + usize::from(has_mask));
+    let number = number::TCP_FLAGS & !number::OF_FOUNDATION;
+    writer.u32(u32::from(EXPERIMENTER) << 16 | header(number, has_mask, payload) & 0xffff);
+    writer.u32(FOUNDATION);
+    writer.u16(value);
+    if has_mask {
+        writer.u16(mask);
     }
     Ok(())
 }

@@ -75,10 +75,12 @@ pub fn match_() -> impl Strategy<Value = Match> {
     let addresses = proptest::array::uniform4(option::of(masked_ip()));
     let words = proptest::array::uniform5(option::of(any::<u16>()));
     let icmp = [option::of(any::<u8>()), option::of(any::<u8>())];
-    let metadata = (option::of(port()), option::of(masked_number()));
+    let flags = (any::<u16>(), prop_oneof![Just(0xfff), 0..0x1000u16])
+        .prop_map(|(value, mask)| Masked { value: value & mask, mask });
+    let metadata = (option::of(port()), option::of(masked_number()), option::of(flags));
     (metadata, ethernet, tag, ip, addresses, words, icmp).prop_map(
         |(
-            (in_port, metadata),
+            (in_port, metadata, tcp_flags),
             (eth_dst, eth_src, eth_type),
             (vlan, vlan_pcp),
             (ip_dscp, ip_ecn, ip_proto),
@@ -107,6 +109,7 @@ pub fn match_() -> impl Strategy<Value = Match> {
             arp_op,
             arp_spa,
             arp_tpa,
+            tcp_flags,
         },
     )
 }
