@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 const ADMIN: &str = "admin-token-0123456789";
@@ -18,11 +19,13 @@ struct Served {
 }
 
 impl Served {
-    fn start(folder: &Path) -> Served {
+    /// `api`: more keys of the section.
+    fn start(folder: &Path, api: &str) -> Served {
         let tokens = format!("admin {ADMIN}\nagent {AGENT} 10.0.0.1\n");
         std::fs::write(folder.join("tokens"), tokens).expect("a file");
-        let text = "[api]\ntokens = \"tokens\"\n[services.web]\naddress = \"10.255.0.1\"\nport = 80\npool = \"web\"\n\
+        let text = "\n[services.web]\naddress = \"10.255.0.1\"\nport = 80\npool = \"web\"\n\
                     [pools.web]\nbalancer = \"server-cpu\"\nmembers = [{ name = \"a\", address = \"10.0.0.1\" }]\n";
+        let text = format!("[api]\ntokens = \"tokens\"\n{api}{text}");
         std::fs::write(folder.join("serve.toml"), text).expect("a file");
         let mut child = Command::new(cargo_bin("anabranch"))
             .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--config"])
@@ -71,7 +74,7 @@ fn written(folder: &Path, text: &str) -> String {
 #[test]
 fn what_an_agent_measures_arrives_with_its_token() {
     let folder = tempfile::tempdir().expect("a folder");
-    let served = Served::start(folder.path());
+    let served = Served::start(folder.path(), "");
     let file = written(folder.path(), &format!("{AGENT}\n"));
     // A web server that takes a while, and someone who stays connected to it.
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -106,6 +109,67 @@ fn what_an_agent_measures_arrives_with_its_token() {
     let refused = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && text.contains("(401)") && !text.contains("0123456789"), "{text}");
+}
+
+/// An authority, and a certificate of it for this machine with its key, as files; the name of the authority's.
+fn certificates(folder: &Path, of: &str) -> String {
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).expect("a certificate");
+    let key = KeyPair::generate().expect("a key");
+    let issuer = Issuer::new(params, authority_key);
+    let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).expect("an address").signed_by(&key, &issuer);
+    let put = |what: &str, text: &str| {
+        let file = folder.join(format!("{of}-{what}.pem"));
+        std::fs::write(&file, text).expect("a file");
+        file.to_str().expect("a plain name").to_owned()
+    };
+    put("certificate", &certificate.expect("a certificate").pem());
+    put("key", &key.serialize_pem());
+    put("ca", &authority.pem())
+}
+
+#[test]
+fn an_agent_tells_over_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ca, stranger) = (certificates(folder.path(), "web"), certificates(folder.path(), "stranger"));
+    let tls = |key: &str| format!("tls = {{ certificate = \"web-certificate.pem\", key = \"{key}\" }}\n");
+    let served = Served::start(folder.path(), &tls("web-key.pem"));
+    assert!(served.http.starts_with("https://127.0.0.1:"), "{}", served.http);
+    let file = written(folder.path(), AGENT);
+    let own = ["--token-file", &file, "--address", "10.0.0.1"];
+    let told = agent(&[&["--controller", &served.http, "--ca", &ca], &own[..]].concat());
+    let text = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success() && text.is_empty(), "{text}");
+    // Who signed its certificate is not believed; what is in the clear is not answered.
+    let told = agent(&[&["--controller", &served.http, "--ca", &stranger], &own[..]].concat());
+    let text = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.code() == Some(1) && text.contains("does not hear: invalid peer certificate"), "{text}");
+    let plain = served.http.replace("https://", "http://");
+    let told = agent(&[&["--controller", &plain], &own[..]].concat());
+    assert_eq!(told.status.code(), Some(1), "{}", String::from_utf8_lossy(&told.stderr));
+    drop(served);
+
+    // Files that do not do are told of before anything is opened.
+    let config = folder.path().join("serve.toml");
+    for (key, code, words) in [
+        ("web-key.pem", 0, "http: 127.0.0.1:8080, TLS\n"),
+        ("stranger-key.pem", 2, "stranger-key.pem cannot be used for TLS"),
+        ("none.pem", 2, "cannot read a private key from "),
+    ] {
+        std::fs::write(&config, format!("[api]\n{}", tls(key))).expect("a file");
+        for check in [&["--check"][..], &["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]] {
+            if code == 0 && check[0] != "--check" {
+                continue;
+            }
+            let serve =
+                Command::new(cargo_bin("anabranch")).arg("serve").args(check).arg("--config").arg(&config).output();
+            let output = serve.expect("it runs");
+            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.code() == Some(code) && text.contains(words), "{key} {check:?}: {text}");
+        }
+    }
 }
 
 #[test]

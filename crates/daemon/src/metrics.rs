@@ -1,5 +1,7 @@
 //! Figures for Prometheus.
 
+mod services;
+
 use std::sync::atomic::AtomicU64;
 
 use control::Tally;
@@ -11,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::channel::{Closing, kinds};
+pub(crate) use services::{Served, ServiceFigures, Serving};
 
 /// All figures. Those of the controller are taken from its own books when somebody looks.
 #[derive(Debug)]
@@ -38,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) rounds: Counter,
     pub(crate) decision_time: Histogram,
     control: ControlCounters,
+    pub(crate) services: ServiceFigures,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +97,7 @@ impl Metrics {
             // 10 µs to 2.6 s.
             decision_time: Histogram::new(exponential_buckets(1e-5, 4.0, 10)),
             control: ControlCounters::default(),
+            services: ServiceFigures::default(),
             registry,
         };
         metrics.registered()
@@ -149,6 +154,7 @@ impl Metrics {
         self.registry.register("connections_closed", "Connections that ended, by reason", self.closed.clone());
         let help = "Time from what happened to the last message it led to, in rounds in which the balancer was asked";
         self.registry.register("decision_seconds", help, self.decision_time.clone());
+        self.services.register(&mut self.registry);
         self
     }
 

@@ -114,6 +114,7 @@ impl Daemon {
     /// What could not be had.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let http_tls = settings.http_tls.as_ref().map(tls::http_acceptor).transpose()?;
         let metrics = Arc::new(Metrics::new());
         let limits = files::within_limits(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
@@ -146,7 +147,8 @@ impl Daemon {
             parts.push(Part::spawn("state", runtime()?, move |stop| state::keep(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
+            let door = http::Door { listener, tls: http_tls, limits };
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, door, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
         Ok(Daemon { openflow, http, parts })

@@ -22,6 +22,8 @@ pub struct Settings {
     pub control: control::Config,
     /// Where the HTTP interface listens; `None` for none.
     pub http: Option<SocketAddr>,
+    /// Certificate, if the HTTP interface is to use TLS.
+    pub http_tls: Option<HttpTls>,
     /// Who may do what over HTTP; if there are none, this machine everything, and others look.
     pub tokens: Tokens,
     /// File in which hosts that were learnt are remembered; virtual services are in another one beside it, with `.services`
@@ -44,6 +46,15 @@ pub struct Tls {
     pub key: PathBuf,
     /// Authorities that sign switches' certificates; a switch without one is refused.
     pub ca: PathBuf,
+}
+
+/// Certificate of the HTTP interface, as PEM files, read once at the start. Clients show tokens, and no certificates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HttpTls {
+    /// Certificate, with those that lead to its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Bounds of what others can make a daemon use.
@@ -117,8 +128,13 @@ impl Default for Settings {
             listen: SocketAddr::from(([0, 0, 0, 0], 6653)),
             tls: None,
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
-            control: control::Config { spread: control::Spread::Auto, ..control::Config::default() },
+            control: control::Config {
+                spread: control::Spread::Auto,
+                uses_extensions: true,
+                ..control::Config::default()
+            },
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            http_tls: None,
             tokens: Tokens::default(),
             state: None,
             services: Defined::default(),

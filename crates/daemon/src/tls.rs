@@ -1,16 +1,19 @@
-//! TLS with certificates on both sides.
+//! TLS: with certificates on both sides for switches, with that of the controller alone for HTTP.
 
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::settings::Tls;
+use crate::settings::{HttpTls, Tls};
 
 /// Certificates that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -23,37 +26,92 @@ pub enum TlsError {
         /// The file.
         file: String,
         /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// Certificates and key do not go together.
-    #[error("the certificates cannot be used")]
-    Use(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Certificates and key do not go together, or are not what they should be.
+    #[error("{file} cannot be used for TLS")]
+    Use {
+        /// The files.
+        file: String,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
 }
 
-/// Reads the files and makes what accepts connections: of peers with a certificate of the authority, no others.
+/// Reads the files and makes what accepts connections of switches: of those with a certificate of the authority, no others.
 ///
 /// # Errors
 /// Which file cannot be used, and why.
 pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, TlsError> {
-    let chain = certificates("a certificate", &tls.certificate)?;
+    let own = Own::read(&tls.certificate, &tls.key)?;
+    let roots = Arc::new(roots(&tls.ca, authorities(&tls.ca)?)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+    let verifier = verifier.map_err(|error| cannot_use(&tls.ca, error))?;
+    Ok(TlsAcceptor::from(Arc::new(own.config(verifier)?)))
+}
+
+/// Certificates of authorities in a file, for those who connect.
+///
+/// # Errors
+/// The file cannot be read, or has one that cannot be used.
+pub fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all = certificates("the certificate of an authority", file)?;
+    roots(file, all.clone())?;
+    Ok(all)
+}
+
+fn roots(file: &Path, authorities: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for authority in certificates("the certificate of an authority", &tls.ca)? {
-        roots.add(authority).map_err(|error| TlsError::Use(Box::new(error)))?;
+    for authority in authorities {
+        roots.add(authority).map_err(|error| cannot_use(file, error))?;
     }
-    let key = read("a private key", &tls.key, |text| {
-        PrivateKeyDer::from_pem_slice(text).map_err(|error| Box::new(error) as Box<_>)
-    })?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .build()
-        .map_err(|error| TlsError::Use(Box::new(error)))?;
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| TlsError::Use(Box::new(error)))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)
-        .map_err(|error| TlsError::Use(Box::new(error)))?;
+    Ok(roots)
+}
+
+fn cannot_use(file: &Path, error: impl Error + Send + Sync + 'static) -> TlsError {
+    TlsError::Use { file: file.display().to_string(), source: Box::new(error) }
+}
+
+/// Reads the files and makes what accepts connections of HTTP, of anyone.
+///
+/// # Errors
+/// As [`acceptor`].
+pub fn http_acceptor(tls: &HttpTls) -> Result<TlsAcceptor, TlsError> {
+    let mut config = Own::read(&tls.certificate, &tls.key)?.config(WebPkiClientVerifier::no_client_auth())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// The cryptography both ends use.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// What the controller shows.
+struct Own {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// The files they are from.
+    files: String,
+}
+
+impl Own {
+    fn read(certificate: &Path, key: &Path) -> Result<Own, TlsError> {
+        let files = format!("{} with {}", certificate.display(), key.display());
+        let chain = certificates("a certificate", certificate)?;
+        let key = read("a private key", key, |text| {
+            PrivateKeyDer::from_pem_slice(text).map_err(|error| Box::new(error) as Box<_>)
+        })?;
+        Ok(Own { chain, key, files })
+    }
+
+    fn config(self, verifier: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsError> {
+        let Own { chain, key, files } = self;
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map(|builder| builder.with_client_cert_verifier(verifier));
+        let config = builder.and_then(|builder| builder.with_single_cert(chain, key));
+        config.map_err(|error| TlsError::Use { file: files, source: Box::new(error) })
+    }
 }
 
 fn certificates(what: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -66,7 +124,7 @@ fn certificates(what: &'static str, file: &Path) -> Result<Vec<CertificateDer<'s
 fn read<T>(
     what: &'static str,
     file: &Path,
-    parse: impl FnOnce(&[u8]) -> Result<T, Box<dyn std::error::Error + Send + Sync>>,
+    parse: impl FnOnce(&[u8]) -> Result<T, Box<dyn Error + Send + Sync>>,
 ) -> Result<T, TlsError> {
     let wrong = |source| TlsError::File { what, file: file.display().to_string(), source };
     let text = fs::read(file).map_err(|error| wrong(Box::new(error)))?;

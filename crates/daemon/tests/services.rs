@@ -65,6 +65,12 @@ fn services_are_made_read_changed_and_ended_by_name() {
         ask(http, "PATCH", "/v1/pools/servers", Some(json!({"balancer": "maglev", "refusal": "drop"})));
     assert_eq!((status, &changed["balancer"], &changed["refusal"]), (200, &json!("maglev"), &json!("drop")));
 
+    assert_eq!((&web["rules"], &web["buckets"], &web["buckets_moving"]), (&json!("connection"), &json!(64), &json!(0)));
+    let (status, wild) = ask(http, "PATCH", "/v1/services/web", Some(json!({"rules": "wildcard", "buckets": 8})));
+    assert_eq!((status, &wild["rules"], &wild["buckets"]), (200, &json!("wildcard"), &json!(8)), "{wild}");
+    let (status, problem) = ask(http, "PATCH", "/v1/pools/servers", Some(json!({"balancer": "server-rr"})));
+    assert_eq!((status, &problem["field"]), (422, &json!("services.web.rules")), "its rules need another: {problem}");
+
     let (status, problem) = ask(http, "DELETE", "/v1/pools/servers", None);
     assert_eq!(status, 409, "{problem}");
     let (status, web) = ask(http, "PATCH", "/v1/services/web", Some(json!({"pool": null})));
@@ -99,6 +105,9 @@ fn what_is_refused_names_the_field_and_changes_nothing() {
         ("PUT", "/v1/services/x", web("name", json!("y")), 422, "name"),
         ("PATCH", "/v1/services/web", json!({"idle_timeout_s": 0}), 422, "idle_timeout_s"),
         ("PATCH", "/v1/services/web", json!({"address": null}), 422, "address"),
+        ("PATCH", "/v1/services/web", json!({"rules": "both"}), 422, "rules"),
+        ("PATCH", "/v1/services/web", json!({"rules": "wildcard"}), 422, "rules"),
+        ("PATCH", "/v1/services/web", json!({"buckets": 100}), 422, "buckets"),
         ("POST", "/v1/services", web("prot", json!(1)), 422, "name"),
         ("POST", "/v1/services", web("name", json!("a/b")), 422, "name"),
         ("POST", "/v1/services", web("name", json!("web")), 409, ""),
@@ -212,6 +221,46 @@ fn connections_go_on_with_their_members_in_the_next_life() {
         wait("it arrives", || came_to(&fabric, port).len() == 1);
         assert_eq!(came_to(&fabric, port), [host], "the same member as before");
     }
+}
+
+#[test]
+fn metrics_and_page_tell_of_services() {
+    let daemon = daemon(&fat_tree(), |_| {});
+    let http = daemon.http.expect("HTTP is on");
+    let members = json!([
+        {"name": "on", "address": net::address::host_ipv4(HostIx(0)).to_string()},
+        {"name": "off", "address": net::address::host_ipv4(HostIx(5)).to_string(), "is_enabled": false},
+        {"name": "away", "address": "10.99.0.1"},
+    ]);
+    assert_eq!(ask(http, "PUT", "/v1/pools/names", Some(json!({"members": members}))).0, 201);
+    let dns = json!({"address": "10.255.0.1", "protocol": "udp", "port": 53, "pool": "names"});
+    assert_eq!(ask(http, "PUT", "/v1/services/dns", Some(dns)).0, 201);
+    assert_eq!(ask(http, "PUT", "/v1/services/shut", Some(json!({"address": "10.255.0.2", "port": 1}))).0, 201);
+    let fabric = Fabric::start(fat_tree(), daemon.openflow);
+    fabric.wait_reached();
+    for port in [4000, 4001] {
+        call(&fabric, 9, port);
+        wait("the first packet arrives", || came_to(&fabric, port) == [0]);
+    }
+    let figures = || request(http, "GET", "/metrics", None).1;
+    let text = figures();
+    for line in [
+        "service_member_up{service=\"dns\",member=\"on\"} 1",
+        "service_member_up{service=\"dns\",member=\"away\"} 0",
+        "service_connections{service=\"dns\",member=\"on\"} 2",
+        "service_connections_opened_total{service=\"dns\",member=\"on\"} 2",
+        "service_connections_opened_total{service=\"dns\",member=\"off\"} 0",
+        "service_bytes_total{service=\"dns\",member=\"on\",direction=\"in\"} ",
+    ] {
+        assert!(text.contains(&format!("anabranch_{line}")), "{line}: {text}");
+    }
+    let (_, page) = request(http, "GET", "/", None);
+    for words in ["up, gets no new connections", "not seen: no answer to ARP", "refuses all", "1 of 3"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    // What has ended is not told of for ever.
+    assert_eq!(ask(http, "DELETE", "/v1/services/dns", None).0, 204);
+    assert!(!figures().contains("service=\"dns\""), "{}", figures());
 }
 
 fn parse(text: &str, state: Option<&Path>) -> anabranch_daemon::Settings {

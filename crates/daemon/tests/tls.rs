@@ -2,13 +2,13 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
 use anabranch_daemon::Daemon;
-use anabranch_daemon::settings::Tls;
+use anabranch_daemon::settings::{HttpTls, Limits, Tls};
 use common::{PATIENCE, small_limits};
 use openflow::{Envelope, Message, Xid, wire};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -58,12 +58,15 @@ fn start(tls: Tls) -> Daemon {
     })
 }
 
-/// Says hello over TLS; what is answered first, if anything is.
-fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, KeyPair)>) -> Option<Message> {
+/// A connection to the controller, by a client that trusts this authority and may show a certificate of its own.
+fn connect(
+    to: SocketAddr,
+    trusted: &Authority,
+    own: Option<(rcgen::Certificate, KeyPair)>,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).expect("an authority");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(anabranch_daemon::tls::provider())
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_root_certificates(roots);
@@ -76,9 +79,14 @@ fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, 
     };
     let name = ServerName::try_from("controller.test").expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a connection");
-    let socket = TcpStream::connect(daemon.openflow).expect("a socket");
+    let socket = TcpStream::connect(to).expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
-    let mut stream = StreamOwned::new(connection, socket);
+    StreamOwned::new(connection, socket)
+}
+
+/// Says hello over TLS; what is answered first, if anything is.
+fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, KeyPair)>) -> Option<Message> {
+    let mut stream = connect(daemon.openflow, trusted, own);
     let mut bytes = Vec::new();
     let envelope = Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << 4 } };
     wire::encode(&envelope, &mut bytes).expect("it fits");
@@ -119,6 +127,45 @@ fn only_switches_with_a_certificate_of_the_authority_are_let_in() {
     assert_eq!(silent.read(&mut [0; 8]).ok(), Some(0));
 }
 
+/// What is answered to a question over HTTP; nothing where there is no connection.
+fn ask(stream: &mut (impl Read + Write)) -> Option<String> {
+    let asked = stream.write_all(b"GET /v1/balancer HTTP/1.1\r\nHost: controller.test\r\nConnection: close\r\n\r\n");
+    asked.and_then(|()| stream.flush()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[test]
+fn http_is_answered_over_tls_and_not_in_the_clear() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let Tls { certificate, key, .. } = files(folder.path(), &authority);
+    let daemon = common::daemon(&common::fat_tree(), |settings| {
+        settings.http_tls = Some(HttpTls { certificate, key });
+        settings.limits = Limits { handshaking: 3, ..small_limits() };
+    });
+    let http = daemon.http.expect("an HTTP interface");
+    let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\"sdn-ecmp\""), "{answer}");
+    assert_eq!(ask(&mut connect(http, &stranger, None)), None, "of an authority that is not trusted");
+    let mut plain = TcpStream::connect(http).expect("a socket");
+    plain.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    assert!(!ask(&mut plain).is_some_and(|answer| answer.contains("HTTP/1.1")), "in the clear");
+    // More than there is room for say nothing: they keep nobody waiting, and are closed in the end.
+    let mut silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(http).expect("a socket")).collect();
+    let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for stream in &mut silent {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        let closed = stream.read(&mut [0; 8]).or_else(|error| match error.kind() {
+            ErrorKind::ConnectionReset => Ok(0),
+            _ => Err(error),
+        });
+        assert_eq!(closed.expect("it is closed"), 0);
+    }
+}
+
 #[test]
 fn certificates_that_cannot_be_used_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -137,5 +184,11 @@ fn certificates_that_cannot_be_used_are_named() {
     ] {
         let error = anabranch_daemon::tls::acceptor(&tls).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
+        let Tls { certificate, key, ca } = tls;
+        if ca == right.ca {
+            let web = HttpTls { certificate, key };
+            let error = anabranch_daemon::tls::http_acceptor(&web).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
     }
 }

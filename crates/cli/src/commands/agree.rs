@@ -10,6 +10,7 @@ use experiment::agreement::{Agreement, ClaimRow, Closeness, Row, Terms};
 use experiment::claims::Window;
 use experiment::summary::{ClaimOutcome, Summary};
 
+use crate::commands::agent::share;
 use crate::failure::Failure;
 
 /// Put the results of two worlds side by side, and say whether they agree
@@ -38,11 +39,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number; write a share such as 0.1"))?;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(format!("{share} is not above 0 and at most 1")) }
 }
 
 /// Runs the command.

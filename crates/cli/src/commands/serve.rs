@@ -112,10 +112,14 @@ fn check(settings: &Settings) -> Result<(), Failure> {
     if let Some(tls) = &settings.tls {
         daemon::tls::acceptor(tls).map_err(|error| Failure::of(&error))?;
     }
+    if let Some(tls) = &settings.http_tls {
+        daemon::tls::http_acceptor(tls).map_err(|error| Failure::of(&error))?;
+    }
     let mut out = std::io::stdout().lock();
     writeln!(out, "switches: {}, {}", settings.listen, if settings.tls.is_some() { "TLS" } else { "TCP" })?;
     writeln!(out, "balancer: {}", settings.balancer.label())?;
     let http = settings.http.map_or("off".to_owned(), |http| http.to_string());
+    let http = if settings.http_tls.is_some() { format!("{http}, TLS") } else { http };
     writeln!(out, "http: {http}")?;
     let control = &settings.control;
     writeln!(out, "known: {} hosts, {} capacities", control.hosts.len(), control.capacities.len())?;
@@ -127,7 +131,7 @@ fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "switches: {}", daemon.openflow)?;
     if let Some(http) = daemon.http {
-        writeln!(out, "http: http://{http}/")?;
+        writeln!(out, "http: {}://{http}/", if settings.http_tls.is_some() { "https" } else { "http" })?;
     }
     writeln!(out, "balancer: {}", settings.balancer.label())?;
     Ok(out.flush()?)

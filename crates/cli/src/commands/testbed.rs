@@ -1,10 +1,13 @@
 //! `anabranch testbed`: experiments on Mininet and Open vSwitch.
 
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
 use experiment::{Experiment, Override};
+use testbed::jobs::JobServer;
 use testbed::{Testbed, TestbedError, driver};
 
+use crate::commands::agent::share;
 use crate::commands::run::{overrides, seeds};
 use crate::failure::Failure;
 use crate::results::{self, RunArgs};
@@ -24,6 +27,8 @@ enum Command {
     Agree(super::agree::Args),
     Up(UpFile),
     Down(Down),
+    #[command(hide = true)]
+    Jobs(Jobs),
 }
 
 /// Run an experiment file on an emulated network
@@ -50,6 +55,23 @@ struct UpFile {
 /// Take down whatever a testbed has left on this machine, or the one that is up
 #[derive(Debug, clap::Args)]
 struct Down {}
+
+/// Serve jobs that keep a processor busy; the testbed starts this on servers
+#[derive(Debug, clap::Args)]
+struct Jobs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddrV4,
+    /// What it calls itself in its answers
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Its cores, which jobs share
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cores: u32,
+    /// Share of a processor that each of them is
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    core: f64,
+}
 
 #[derive(Debug, clap::Args)]
 struct What {
@@ -85,6 +107,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Command::Agree(args) => super::agree::execute(args),
         Command::Up(args) => up(args),
         Command::Down(_) => down(),
+        Command::Jobs(args) => jobs(args),
     }
 }
 
@@ -119,6 +142,12 @@ fn down() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn jobs(args: &Jobs) -> Result<(), Failure> {
+    let Jobs { listen, name, cores, core } = args;
+    let server = JobServer { at: *listen, name: name.clone(), cores: *cores, core: *core };
+    server.serve().map_err(|cause| Failure::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
 }
 
 fn testbed() -> Result<Testbed, Failure> {

@@ -15,7 +15,7 @@ use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::access::Tokens;
 use crate::balancer;
-use crate::settings::{LogFormat, Settings, Tls};
+use crate::settings::{HttpTls, LogFormat, Settings, Tls};
 
 const TOP: &[&str] = &[
     "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
@@ -23,7 +23,8 @@ const TOP: &[&str] = &[
 ];
 const TLS: &[&str] = &["certificate", "key", "ca"];
 const HTTP: &[&str] = &["listen"];
-const API: &[&str] = &["tokens"];
+const API: &[&str] = &["tokens", "tls"];
+const API_TLS: &[&str] = &["certificate", "key"];
 const LOG: &[&str] = &["format", "filter"];
 const CONTROL: &[&str] = &[
     "echo_interval",
@@ -106,6 +107,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     if let Some(file) = api.text("tokens")? {
         settings.tokens = Tokens::load(&folder.join(file)).map_err(|error| api.error("tokens", error.to_string()))?;
     }
+    settings.http_tls = http_tls(&api, folder)?;
     let log = top.section("log")?;
     if let Some(form) = log.choice("format", &["text", "json"])? {
         settings.log.format = [LogFormat::Text, LogFormat::Json][form];
@@ -140,11 +142,22 @@ fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
     if !section.is_there() {
         return Ok(None);
     }
-    let file = |key: &str| -> Result<PathBuf, FileError> {
-        let hint = "TLS needs certificate, key and ca: the certificates of both sides are checked";
-        Ok(folder.join(section.text(key)?.ok_or_else(|| section.missing(key).with_hint(hint))?))
-    };
+    let hint = "TLS needs certificate, key and ca: the certificates of both sides are checked";
+    let file = |key| file(section, key, folder, hint);
     Ok(Some(Tls { certificate: file("certificate")?, key: file("key")?, ca: file("ca")? }))
+}
+
+fn http_tls(api: &Section<'_>, folder: &Path) -> Result<Option<HttpTls>, FileError> {
+    let Some(value) = api.get("tls") else { return Ok(None) };
+    let hint = "write tls = { certificate = \"FILE\", key = \"FILE\" }";
+    let section = api.table(api.full("tls"), value).map_err(|error| error.with_hint(hint))?;
+    section.check_keys(API_TLS)?;
+    let file = |key| file(&section, key, folder, hint);
+    Ok(Some(HttpTls { certificate: file("certificate")?, key: file("key")? }))
+}
+
+fn file(section: &Section<'_>, key: &str, folder: &Path, hint: &str) -> Result<PathBuf, FileError> {
+    Ok(folder.join(section.text(key)?.ok_or_else(|| section.missing(key).with_hint(hint))?))
 }
 
 fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {

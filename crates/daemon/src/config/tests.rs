@@ -12,6 +12,8 @@ key = "k.pem"
 ca = "ca.pem"
 [http]
 listen = "127.0.0.1:9000"
+[api]
+tls = { certificate = "web.pem", key = "/keys/web.pem" }
 [log]
 format = "json"
 filter = "anabranch_daemon=debug"
@@ -58,6 +60,8 @@ fn every_key_is_read() {
     assert_eq!(settings.tls.unwrap().key, Path::new("etc/k.pem"));
     assert_eq!(settings.state.as_deref(), Some(Path::new("etc/hosts.json")));
     assert_eq!(settings.http.unwrap().port(), 9000);
+    let files = HttpTls { certificate: "etc/web.pem".into(), key: "/keys/web.pem".into() };
+    assert_eq!(settings.http_tls, Some(files));
     let config = settings.control;
     assert_eq!((config.seed, config.owner, config.flow_idle_timeout_s), (7, 0x1234, 9));
     assert_eq!(config.poll_interval, Time::from_ms(500));
@@ -101,6 +105,9 @@ fn mistakes_name_line_and_key_and_what_would_do() {
         ("balancer = \"ecpm\"", "a.toml:1: balancer: there is no balancer `ecpm`; did you mean `ecmp`?", ""),
         ("balancer = \"spain\"", "a.toml:1: balancer: balancer `spain` does not run on OpenFlow switches", ""),
         ("[tls]\nkey = \"k\"", "a.toml:1: tls.certificate: is missing", "TLS needs certificate, key and ca"),
+        ("[api]\ntls = true", "a.toml:2: api.tls: must be a table", "tls = { certificate = "),
+        ("[api]\ntls = { key = \"k\" }", "a.toml:2: api.tls.certificate: is missing", "tls = { certificate = "),
+        ("[api]\ntls = { ca = \"k\" }", "a.toml:2: api.tls.ca: there is no such key", ""),
         ("[log]\nformat = \"jsn\"", "a.toml:2: log.format: `jsn` is not possible", "did you mean `json`?"),
         ("[[host]]\nmac = \"0:1\"\nipv4 = \"10.0.0.1\"\nswitch = 1\nport = 1", "a.toml:2: host.0.mac: ", ""),
         ("[[link]]\nswitch = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.switch: ", "hexadecimal"),

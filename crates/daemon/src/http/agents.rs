@@ -11,7 +11,7 @@ use net::FiveTuple;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::body::Body;
+use super::body::{Body, BodyFaults};
 use super::problem::Problem;
 use super::stream::FlowName;
 use crate::engine::Engine;
@@ -138,10 +138,8 @@ pub(super) async fn standing_orders(
     request_body = Reports,
     responses(
         (status = 200, description = "Taken; what stands after them", body = StandingOrders),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No address", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
+        BodyFaults,
         (status = 422, description = "No reports", body = Problem, content_type = "application/problem+json")
     )
 )]
@@ -234,11 +232,8 @@ impl ServerFacts {
     request_body(content = ServerFacts, content_type = "application/json"),
     responses(
         (status = 200, description = "Taken", body = FactsTaken),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No address", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn facts(

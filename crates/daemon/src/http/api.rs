@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use balance::registry::{CENTRAL, SERVER};
 use openflow::DatapathId;
 
+use super::body::BodyFaults;
 use super::model::{Balancer, BalancerKind, BalancerWanted, Flow, Group, Host, Link, Paths, Statistics, Switch};
 use super::problem::Problem;
 use crate::server::Handle;
@@ -101,8 +102,7 @@ pub(super) async fn balancer(State(handle): State<Handle>) -> Result<Json<Balanc
     request_body = BalancerWanted,
     responses(
         (status = 200, description = "It decides now", body = Balancer),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
+        BodyFaults,
         (status = 422, description = "No such balancer or parameter", body = Problem, content_type = "application/problem+json")
     )
 )]

@@ -1,5 +1,7 @@
 //! Bodies of requests as the API takes them: JSON, with the field named that is wrong.
 
+use std::collections::BTreeMap;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -7,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::openapi::{self, RefOr};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 use super::problem::Problem;
 use crate::services::{self, Fault, MemberSpec, Name, PoolSpec, ServiceSpec};
@@ -147,6 +149,21 @@ pub(super) type NewPool = New<PoolSpec>;
 pub(super) type ServicePatch = Patch<ServiceSpec>;
 pub(super) type PoolPatch = Patch<PoolSpec>;
 pub(super) type MemberPatch = Patch<MemberSpec>;
+
+/// Answers to bodies that cannot be taken. Only for the document.
+pub(super) struct BodyFaults;
+
+impl IntoResponses for BodyFaults {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        let all = [
+            ("400", "No JSON"),
+            ("413", "More than 64 KiB"),
+            ("415", "Not called JSON"),
+            ("422", "A field is wrong: it is named"),
+        ];
+        all.into_iter().map(|(status, words)| (status.to_owned(), Problem::described(words).into())).collect()
+    }
+}
 
 /// An answer to what was made: 201 with where it is, or 200 if it was there.
 pub(super) fn made(is_new: bool, path: &str, body: impl IntoResponse) -> Response {

@@ -1,9 +1,10 @@
 //! What holds for every path of the API, added to its document.
 
+use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref};
+
+use super::problem::Problem;
 
 const SCHEME: &str = "token";
 
@@ -37,9 +38,7 @@ pub(super) fn complete(document: &mut OpenApi) {
 
 fn add(operation: &mut Operation, answers: &[(&str, &str)]) {
     for (status, words) in answers {
-        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new().description(*words).content("application/problem+json", content);
         let responses = &mut operation.responses.responses;
-        responses.entry((*status).to_owned()).or_insert_with(|| response.build().into());
+        responses.entry((*status).to_owned()).or_insert_with(|| Problem::described(words).into());
     }
 }

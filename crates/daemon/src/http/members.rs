@@ -5,10 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::body::{Body, MemberPatch, made};
-use super::pools::{put, spec_of};
+use super::body::{Body, BodyFaults, MemberPatch, made};
+use super::named::{name_in, no_such, put_in, wanted};
 use super::problem::Problem;
-use super::services::{name_in, no_such};
 use super::vips::{Member, Overview};
 use crate::server::Handle;
 use crate::services::{Desired, Fault, Keeper, MemberSpec, Name, NamedMember, PoolSpec, Refused};
@@ -28,15 +27,15 @@ fn member_of(spec: &PoolSpec, member: &Name) -> Result<MemberSpec, Refused> {
 }
 
 /// Puts a member in place and checks what follows; whether it is new. Faults are named as those of the member.
-fn put_in(desired: &mut Desired, keeper: &Keeper, pool: &Name, member: NamedMember) -> Result<bool, Refused> {
-    let mut spec = spec_of(desired, pool)?;
+fn put_member_in(desired: &mut Desired, keeper: &Keeper, pool: &Name, member: NamedMember) -> Result<bool, Refused> {
+    let mut spec: PoolSpec = wanted(desired, pool)?;
     let at = spec.members.iter().position(|other| other.name == member.name);
     let ix = at.unwrap_or(spec.members.len());
     match at {
         Some(ix) => spec.members[ix] = member,
         None => spec.members.push(member),
     }
-    put(desired, keeper, pool, spec).map_err(|refused| match refused {
+    put_in(desired, keeper, pool, spec).map_err(|refused| match refused {
         Refused::Fault(fault) => {
             let part = format!("members[{ix}].");
             let field = fault.field.strip_prefix(&part).map(str::to_owned).unwrap_or(fault.field);
@@ -76,12 +75,9 @@ pub(super) async fn members(
     request_body(content = NamedMember, content_type = "application/json"),
     responses(
         (status = 201, description = "It is there now; `Location` is where", body = Member),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such pool", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "There is one of its name, or the pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn make_member(
@@ -93,11 +89,11 @@ pub(super) async fn make_member(
     let member = body?.read::<NamedMember>()?;
     let (name, of) = (member.name.clone(), pool.clone());
     let change = move |desired: &mut Desired, keeper: &Keeper| {
-        if spec_of(desired, &of)?.member(&member.name).is_some() {
+        if wanted::<PoolSpec>(desired, &of)?.member(&member.name).is_some() {
             let words = format!("there is a member `{}` already: PUT or PATCH changes it", member.name);
             return Err(Refused::Conflict(words));
         }
-        put_in(desired, keeper, &of, member)
+        put_member_in(desired, keeper, &of, member)
     };
     Keeper::change(&handle, change).await?;
     Ok(made(true, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
@@ -133,12 +129,9 @@ pub(super) async fn member(
     responses(
         (status = 200, description = "It is another now", body = Member),
         (status = 201, description = "It is there now", body = Member),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such pool", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn put_member(
@@ -149,7 +142,7 @@ pub(super) async fn put_member(
     let (pool, name) = names(&pool, &member)?;
     let member = NamedMember::new(name.clone(), body?.read::<MemberSpec>()?);
     let of = pool.clone();
-    let is_new = Keeper::change(&handle, move |desired, keeper| put_in(desired, keeper, &of, member)).await?;
+    let is_new = Keeper::change(&handle, move |desired, keeper| put_member_in(desired, keeper, &of, member)).await?;
     Ok(made(is_new, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
 }
 
@@ -162,12 +155,9 @@ pub(super) async fn put_member(
     request_body(content = inline(MemberPatch), content_type = "application/merge-patch+json"),
     responses(
         (status = 200, description = "It is another now", body = Member),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn patch_member(
@@ -177,11 +167,11 @@ pub(super) async fn patch_member(
 ) -> Result<Json<Member>, Problem> {
     let (pool, name) = names(&pool, &member)?;
     let body = body?;
-    let (of, wanted) = (pool.clone(), name.clone());
+    let (of, at) = (pool.clone(), name.clone());
     let change = move |desired: &mut Desired, keeper: &Keeper| {
-        let current = member_of(&spec_of(desired, &of)?, &wanted)?;
-        let member = NamedMember::new(wanted, body.patch(&current)?);
-        put_in(desired, keeper, &of, member)
+        let current = member_of(&wanted(desired, &of)?, &at)?;
+        let member = NamedMember::new(at, body.patch(&current)?);
+        put_member_in(desired, keeper, &of, member)
     };
     Keeper::change(&handle, change).await?;
     one(&handle, &pool, &name).await
@@ -205,10 +195,10 @@ pub(super) async fn delete_member(
 ) -> Result<StatusCode, Problem> {
     let (pool, name) = names(&pool, &member)?;
     let change = move |desired: &mut Desired, keeper: &Keeper| {
-        let mut spec = spec_of(desired, &pool)?;
+        let mut spec: PoolSpec = wanted(desired, &pool)?;
         member_of(&spec, &name)?;
         spec.members.retain(|other| other.name != name);
-        put(desired, keeper, &pool, spec).map(|_| StatusCode::NO_CONTENT)
+        put_in(desired, keeper, &pool, spec).map(|_| StatusCode::NO_CONTENT)
     };
     Ok(Keeper::change(&handle, change).await?)
 }

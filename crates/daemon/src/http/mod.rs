@@ -8,11 +8,13 @@ mod floodlight;
 mod guard;
 mod members;
 mod model;
+mod named;
 mod page;
 mod pools;
 mod problem;
 mod services;
 mod stream;
+mod tls;
 mod vips;
 
 use std::net::SocketAddr;
@@ -22,8 +24,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse};
 use axum::routing::{any, get};
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -31,6 +35,7 @@ use utoipa_axum::routes;
 pub(crate) use agents::ServerFacts;
 
 use crate::server::Handle;
+use crate::settings::Limits;
 use problem::Problem;
 
 /// Bytes a request may carry.
@@ -115,6 +120,8 @@ fn app(handle: Handle) -> Router {
 
 async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
     handle.ask(|engine| engine.note_metrics()).await?;
+    let services = vips::Overview::of(&handle).await?.services();
+    handle.metrics.services.note(services.iter().flat_map(vips::Service::figures));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], handle.metrics.text()))
 }
@@ -126,12 +133,28 @@ async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot, &served))))
 }
 
+/// Where requests come in.
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    /// With it, nothing is answered in the clear.
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) limits: Limits,
+}
+
 /// Answers requests until it is told to stop.
-pub(crate) async fn serve(handle: Handle, listener: TcpListener, stop: oneshot::Receiver<()>) {
+pub(crate) async fn serve(handle: Handle, door: Door, stop: oneshot::Receiver<()>) {
     let app = app(handle).into_make_service_with_connect_info::<SocketAddr>();
+    let Door { listener, tls, limits } = door;
+    let served = async {
+        match tls {
+            None => axum::serve(listener, app).await,
+            // Whoever answers hears the address of the other end from this wrapper only.
+            Some(tls) => axum::serve(tls::Listener::new(listener, tls, &limits).tap_io(|_| {}), app).await,
+        }
+    };
     tokio::select! {
         _ = stop => {}
-        served = async { axum::serve(listener, app).await } => {
+        served = served => {
             if let Err(error) = served {
                 tracing::error!("HTTP has ended: {error}");
             }

@@ -5,28 +5,32 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::body::{Body, NewPool, PoolPatch, made};
+use super::body::{Body, BodyFaults, NewPool, PoolPatch};
+use super::named::{self, Named};
 use super::problem::Problem;
-use super::services::{name_in, no_such};
 use super::vips::{Overview, Pool};
 use crate::server::Handle;
-use crate::services::{Desired, Focus, Keeper, Name, Origin, PoolSpec, Refused};
+use crate::services::{Desired, Focus, Name, Origin, PoolSpec, Refused};
 
-/// Puts a pool in place and checks what follows; whether it is new.
-pub(super) fn put(desired: &mut Desired, keeper: &Keeper, name: &Name, spec: PoolSpec) -> Result<bool, Refused> {
-    let is_new = desired.put_pool(Origin::Api, name, spec)?;
-    desired.check(keeper.checker(), Focus::Pool(name))?;
-    Ok(is_new)
-}
+impl Named for PoolSpec {
+    const WHAT: &'static str = "pool";
+    type Shown = Pool;
 
-/// What is wanted of a pool.
-pub(super) fn spec_of(desired: &Desired, name: &Name) -> Result<PoolSpec, Refused> {
-    let found = desired.pools.get(name).map(|pool| pool.spec.clone());
-    found.ok_or_else(|| Refused::NotFound(format!("there is no pool `{name}`")))
-}
-
-async fn one(handle: &Handle, name: &Name) -> Result<Json<Pool>, Problem> {
-    Overview::of(handle).await?.pool(name).map(Json).ok_or_else(|| no_such("pool", name))
+    fn find<'a>(desired: &'a Desired, name: &Name) -> Option<&'a PoolSpec> {
+        desired.pools.get(name).map(|pool| &pool.spec)
+    }
+    fn insert(self, desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+        desired.put_pool(Origin::Api, name, self)
+    }
+    fn remove(desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+        desired.remove_pool(Origin::Api, name)
+    }
+    fn focus(name: &Name) -> Focus<'_> {
+        Focus::Pool(name)
+    }
+    fn shown(overview: &Overview, name: &Name) -> Option<Pool> {
+        overview.pool(name)
+    }
 }
 
 /// Pools, whoever made them.
@@ -43,24 +47,12 @@ pub(super) async fn pools(State(handle): State<Handle>) -> Result<Json<Vec<Pool>
     request_body(content = inline(NewPool), content_type = "application/json"),
     responses(
         (status = 201, description = "It is there now; `Location` is where", body = Pool),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "There is one of its name", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn make_pool(State(handle): State<Handle>, body: Result<Body, Problem>) -> Result<Response, Problem> {
-    let (name, spec) = body?.read_named::<PoolSpec>()?;
-    let wanted = name.clone();
-    let change = move |desired: &mut Desired, keeper: &Keeper| {
-        if desired.pools.contains_key(&wanted) {
-            return Err(Refused::Conflict(format!("there is a pool `{wanted}` already: PUT or PATCH changes it")));
-        }
-        put(desired, keeper, &wanted, spec)
-    };
-    Keeper::change(&handle, change).await?;
-    Ok(made(true, &format!("/v1/pools/{name}"), one(&handle, &name).await?))
+    named::make::<PoolSpec>(&handle, body).await
 }
 
 /// One pool.
@@ -75,7 +67,7 @@ pub(super) async fn make_pool(State(handle): State<Handle>, body: Result<Body, P
     )
 )]
 pub(super) async fn pool(State(handle): State<Handle>, Path(text): Path<String>) -> Result<Json<Pool>, Problem> {
-    one(&handle, &name_in(&text, "pool")?).await
+    named::get::<PoolSpec>(&handle, &text).await
 }
 
 /// Makes a pool of this name, or puts this in the place of the one there is. Members that are not named any more keep the
@@ -89,12 +81,9 @@ pub(super) async fn pool(State(handle): State<Handle>, Path(text): Path<String>)
     responses(
         (status = 200, description = "It is another now", body = Pool),
         (status = 201, description = "It is there now", body = Pool),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No name", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn put_pool(
@@ -102,11 +91,7 @@ pub(super) async fn put_pool(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Response, Problem> {
-    let name = name_in(&text, "pool")?;
-    let spec = body?.read::<PoolSpec>()?;
-    let wanted = name.clone();
-    let is_new = Keeper::change(&handle, move |desired, keeper| put(desired, keeper, &wanted, spec)).await?;
-    Ok(made(is_new, &format!("/v1/pools/{name}"), one(&handle, &name).await?))
+    named::put::<PoolSpec>(&handle, &text, body).await
 }
 
 /// Changes some fields of a pool (JSON merge patch, RFC 7396); `members` is all of them.
@@ -118,12 +103,9 @@ pub(super) async fn put_pool(
     request_body(content = inline(PoolPatch), content_type = "application/merge-patch+json"),
     responses(
         (status = 200, description = "It is another now", body = Pool),
-        (status = 400, description = "No JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "More than 64 KiB", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Not called JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field is wrong: it is named", body = Problem, content_type = "application/problem+json")
+        BodyFaults
     )
 )]
 pub(super) async fn patch_pool(
@@ -131,15 +113,7 @@ pub(super) async fn patch_pool(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Json<Pool>, Problem> {
-    let name = name_in(&text, "pool")?;
-    let body = body?;
-    let wanted = name.clone();
-    let change = move |desired: &mut Desired, keeper: &Keeper| {
-        let current = spec_of(desired, &wanted)?;
-        put(desired, keeper, &wanted, body.patch(&current)?)
-    };
-    Keeper::change(&handle, change).await?;
-    one(&handle, &name).await
+    named::patch::<PoolSpec>(&handle, &text, body).await
 }
 
 /// Ends a pool that no service uses.
@@ -155,10 +129,5 @@ pub(super) async fn patch_pool(
     )
 )]
 pub(super) async fn delete_pool(State(handle): State<Handle>, Path(text): Path<String>) -> Result<StatusCode, Problem> {
-    let name = name_in(&text, "pool")?;
-    let change = move |desired: &mut Desired, _: &Keeper| match desired.remove_pool(Origin::Api, &name)? {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(Refused::NotFound(format!("there is no pool `{name}`"))),
-    };
-    Ok(Keeper::change(&handle, change).await?)
+    named::delete::<PoolSpec>(&handle, &text).await
 }

@@ -6,8 +6,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::{self, ContentBuilder, Ref, ResponseBuilder};
 
 use crate::services::{Fault, Refused};
+
+/// What problems are called as content.
+const CONTENT: &str = "application/problem+json";
 
 /// What was wrong with a request, and what would do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
@@ -47,6 +51,11 @@ impl Problem {
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
+    /// An answer with a problem, as the document of the API has it.
+    pub(super) fn described(words: &str) -> openapi::Response {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        ResponseBuilder::new().description(words).content(CONTENT, content).build()
+    }
 }
 
 impl From<Fault> for Problem {
@@ -84,6 +93,6 @@ impl From<crate::server::Stopping> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
+        (status, [(header::CONTENT_TYPE, CONTENT)], Json(self)).into_response()
     }
 }

@@ -1,13 +1,14 @@
 //! What the API shows of virtual services and pools: what is wanted, and how it is now.
 
-use control::vip::{Counts, Failure, MemberNow, MemberState, ServiceNow};
+use control::vip::{Counts, Failure, MemberId, MemberNow, MemberState, ServiceNow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
+use crate::metrics::{Served, Serving};
 use crate::server::Handle;
-use crate::services::{Desired, Floodlight, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal};
+use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal, Rules};
 use crate::services::{Established, Mac, NamedMember};
 
 /// Connections of a service or member.
@@ -27,15 +28,6 @@ impl From<Counts> for Load {
     fn from(counts: Counts) -> Load {
         let Counts { connections, connections_total, bytes_in, bytes_out } = counts;
         Load { connections, connections_total, bytes_in, bytes_out }
-    }
-}
-
-impl Load {
-    fn add(&mut self, other: Load) {
-        self.connections += other.connections;
-        self.connections_total += other.connections_total;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
     }
 }
 
@@ -74,8 +66,10 @@ pub(crate) struct Member {
     pub(crate) state: State,
     /// The same in words, with the reason.
     pub(crate) state_words: String,
-    /// Its connections.
+    /// Its connections that have rules of their own.
     pub(crate) load: Load,
+    /// Parts of the clients of services with wildcard rules whose connections it gets.
+    pub(crate) buckets: u32,
 }
 
 /// A virtual service as it is now.
@@ -99,7 +93,13 @@ pub(crate) struct Service {
     pub(crate) mac: Mac,
     /// A connection that has been silent for this long is over, s.
     pub(crate) idle_timeout_s: u16,
-    /// Its connections, those of members that have gone included.
+    /// Which rules lead to members.
+    pub(crate) rules: Rules,
+    /// How many parts clients are divided into, where rules are wildcards.
+    pub(crate) buckets: u16,
+    /// How many of these are moving from one member to another: their new connections ask the controller meanwhile.
+    pub(crate) buckets_moving: u16,
+    /// Its connections that have rules of their own, those of members that have gone included.
     pub(crate) load: Load,
     /// Who serves, with the connections of this service.
     pub(crate) members: Vec<Member>,
@@ -157,14 +157,9 @@ impl Overview {
         let service = self.desired.services.get(name)?;
         let now = self.now.get(&service.number);
         let spec = &service.spec;
-        let weights = spec.pool.as_ref().and_then(|pool| self.desired.pools.get(pool));
-        let member = |member: &MemberNow| {
-            let named = weights.and_then(|pool| {
-                let (name, _) = pool.members.iter().find(|(_, number)| **number == member.id.0)?;
-                pool.spec.member(name)
-            });
-            Member::of(named, member)
-        };
+        let pool = spec.pool.as_ref().and_then(|pool| self.desired.pools.get(pool));
+        let members = now.into_iter().flat_map(|now| &now.members);
+        let members = members.filter_map(|now| Member::of(pool.and_then(|pool| named(pool, now)), now));
         Some(Service {
             name: name.clone(),
             number: service.number,
@@ -175,13 +170,11 @@ impl Overview {
             pool: spec.pool.clone(),
             mac: spec.mac.unwrap_or_else(|| Mac(control::vip::mac_of(spec.address))),
             idle_timeout_s: spec.idle_timeout_s,
+            rules: spec.rules,
+            buckets: spec.buckets,
+            buckets_moving: now.map_or(0, |now| now.moving as u16),
             load: now.map(|now| now.counts.into()).unwrap_or_default(),
-            // Who is not wanted any more and has no connections is only not yet forgotten.
-            members: now
-                .into_iter()
-                .flat_map(|now| now.members.iter().map(member))
-                .filter(|member| member.name.is_some() || member.load.connections > 0)
-                .collect(),
+            members: members.collect(),
         })
     }
 
@@ -194,12 +187,17 @@ impl Overview {
         let PoolSpec { balancer, monitor, established, refusal, members } = pool.spec.clone();
         let services: Vec<Name> = self.desired.users_of(name).cloned().collect();
         // The same members at every service, each with its own connections.
-        let mut found: BTreeMap<u32, Member> = BTreeMap::new();
-        for member in services.iter().filter_map(|service| self.service(service)).flat_map(|service| service.members) {
-            let load = member.load;
-            let other = found.entry(member.number).or_insert(Member { load: Load::default(), ..member });
-            other.load.add(load);
+        let mut all: BTreeMap<MemberId, MemberNow> = BTreeMap::new();
+        let numbers = services.iter().filter_map(|service| Some(self.desired.services.get(service)?.number));
+        for now in numbers.filter_map(|number| self.now.get(&number)).flat_map(|service| &service.members) {
+            let known = all.entry(now.id).and_modify(|known| {
+                known.counts.add(&now.counts);
+                known.buckets += now.buckets;
+            });
+            known.or_insert_with(|| now.clone());
         }
+        let found = all.values().filter_map(|now| Some((now.id.0, Member::of(named(pool, now), now)?)));
+        let mut found: BTreeMap<u32, Member> = found.collect();
         let wanted = |member: &NamedMember| {
             let number = pool.members.get(&member.name).copied().unwrap_or_default();
             found.remove(&number).unwrap_or_else(|| Member::unused(member, number))
@@ -224,13 +222,36 @@ impl Overview {
     }
 }
 
+impl Service {
+    /// Of each member, for Prometheus.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = (Serving, Served)> {
+        self.members.iter().map(|member| {
+            let name = member.name.as_ref().map_or_else(|| format!("#{}", member.number), ToString::to_string);
+            let Load { connections, connections_total, bytes_in, bytes_out } = member.load;
+            let is_up = member.state == State::Up;
+            let served = Served { is_up, connections, connections_total, bytes_in, bytes_out };
+            (Serving { service: self.name.to_string(), member: name }, served)
+        })
+    }
+}
+
+/// What is wanted of a member, if it still is.
+fn named<'a>(pool: &'a services::Pool, now: &MemberNow) -> Option<&'a NamedMember> {
+    let (name, _) = pool.members.iter().find(|(_, number)| **number == now.id.0)?;
+    pool.spec.member(name)
+}
+
 impl Member {
-    fn of(named: Option<&NamedMember>, now: &MemberNow) -> Member {
+    /// `None` of one that is not wanted any more and has no connections: it is only not yet forgotten.
+    fn of(named: Option<&NamedMember>, now: &MemberNow) -> Option<Member> {
+        if named.is_none() && now.counts.connections == 0 {
+            return None;
+        }
         let state_words = match now.state {
             MemberState::Failing(Failure::Status(status)) => format!("failing: it answers with status {status}"),
             other => other.words().to_owned(),
         };
-        Member {
+        Some(Member {
             name: named.map(|member| member.name.clone()),
             number: now.id.0,
             address: now.address.to_string(),
@@ -240,7 +261,8 @@ impl Member {
             state: State::from(now.state),
             state_words,
             load: now.counts.into(),
-        }
+            buckets: now.buckets as u32,
+        })
     }
 
     fn unused(member: &NamedMember, number: u32) -> Member {
@@ -255,6 +277,7 @@ impl Member {
             state: State::Unused,
             state_words: "no service uses its pool".to_owned(),
             load: Load::default(),
+            buckets: 0,
         }
     }
 }

@@ -72,7 +72,11 @@ impl Desired {
         }
         self.check_members(&seen, focus)?;
         // The controller has the last word; what it says is said here first, by field.
-        self.compile().check(checker).map_err(|error| Fault::at("", error.to_string()))
+        self.compile().check(checker).map_err(|error| {
+            let at_fault = error.rules_of().and_then(|id| self.services.iter().find(|(_, one)| one.number == id.0));
+            let field = at_fault.map_or_else(String::new, |(name, _)| format!("services.{name}.rules"));
+            Fault::at(field, error.to_string())
+        })
     }
 
     fn check_service(&self, spec: &ServiceSpec, checker: Option<Ipv4Addr>, seen: &mut Virtual) -> Result<(), Fault> {
@@ -90,6 +94,10 @@ impl Desired {
         }
         if spec.idle_timeout_s == 0 {
             return Err(Fault::at("idle_timeout_s", "must be above 0: connections would stay for ever"));
+        }
+        if !vip::BUCKETS.contains(&spec.buckets) || !spec.buckets.is_power_of_two() {
+            let (least, most) = (vip::BUCKETS.start(), vip::BUCKETS.end());
+            return Err(Fault::at("buckets", format!("must be a power of two from {least} to {most}")));
         }
         if spec.mac.is_some_and(|mac| mac.0.is_multicast() || mac.0 == MacAddr::default()) {
             return Err(Fault::at("mac", "is not the address of one host"));

@@ -24,7 +24,9 @@ pub(crate) use fault::{Fault, read};
 pub(crate) use floodlight::Floodlight;
 pub(crate) use keeper::{Keeper, Refused};
 pub(crate) use monitor::MonitorSpec;
-pub(crate) use spec::{Established, Mac, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec};
+pub(crate) use spec::{
+    Established, Mac, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec,
+};
 pub(crate) use store::Store;
 pub use store::StoreError;
 
@@ -239,6 +241,7 @@ impl Desired {
         };
         let service = |service: &Service| {
             let ServiceSpec { address, protocol, port, mac, idle_timeout_s, .. } = service.spec;
+            let rules = service.spec.rules();
             vip::Service {
                 id: ServiceId(service.number),
                 address,
@@ -247,12 +250,14 @@ impl Desired {
                 port,
                 pool: pool_of(&service.spec),
                 idle_timeout_s,
+                rules,
             }
         };
         let mut pools: Vec<vip::Pool> = self.pools.values().map(Pool::compile).collect();
         if self.services.values().any(|service| service.spec.pool.is_none()) {
             let (established, refusal) = (vip::Established::Keep, vip::Refusal::Reset);
-            let (monitor, members, balancer) = (None, Vec::new(), spec::balancer());
+            // One that goes with whichever rules a service wants.
+            let (monitor, members, balancer) = (None, Vec::new(), "maglev".to_owned());
             pools.push(vip::Pool { id: NOBODY, balancer, monitor, members, established, refusal });
         }
         vip::Services { services: self.services.values().map(service).collect(), pools }

@@ -124,10 +124,42 @@ pub(crate) struct ServiceSpec {
     #[serde(default = "idle_timeout_s")]
     #[schema(minimum = 1)]
     pub(crate) idle_timeout_s: u16,
+    /// Which rules lead to members.
+    #[serde(default)]
+    pub(crate) rules: Rules,
+    /// How many parts clients are divided into, where rules are wildcards: a power of two.
+    #[serde(default = "buckets")]
+    #[schema(schema_with = buckets_schema)]
+    pub(crate) buckets: u16,
 }
 
 pub(super) fn idle_timeout_s() -> u16 {
     300
+}
+/// Shares of up to eight members within a few percent, at a switch that has room for a few services.
+pub(in crate::services) fn buckets() -> u16 {
+    64
+}
+
+/// Which rules lead to members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Rules {
+    /// Two for every connection, sent when its first packet has come to the controller.
+    #[default]
+    Connection,
+    /// Some that stand beforehand and divide clients among members by the lowest bits of their addresses. Connections need no
+    /// controller. TCP and UDP only, with balancers that go by weights alone: maglev, server-random.
+    Wildcard,
+}
+
+impl ServiceSpec {
+    pub(super) fn rules(&self) -> vip::Rules {
+        match self.rules {
+            Rules::Connection => vip::Rules::Connection,
+            Rules::Wildcard => vip::Rules::Wildcard { buckets: self.buckets },
+        }
+    }
 }
 
 /// A server.
@@ -251,6 +283,18 @@ fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         .pattern(Some(format!(r"^{first}(\.{other}){{3}}$")))
         .description(Some("IPv4 address of one host"))
         .examples([serde_json::json!("10.0.0.100")]);
+    schema.into()
+}
+
+/// Powers of two.
+fn buckets_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+    use utoipa::openapi::schema::{ObjectBuilder, Type};
+    let counts = std::iter::successors(Some(*vip::BUCKETS.start()), |count| count.checked_mul(2));
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .enum_values(Some(counts.take_while(|count| vip::BUCKETS.contains(count)).map(u64::from)))
+        .default(Some(buckets().into()))
+        .description(Some("How many parts clients are divided into, where rules are wildcards: a power of two"));
     schema.into()
 }
 

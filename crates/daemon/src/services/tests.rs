@@ -93,6 +93,10 @@ fn what_cannot_be_together_is_named_by_field() {
         ("mac", json!({"address": "10.0.0.100", "port": 81, "mac": "02:00:00:00:00:01"})),
         ("mac", json!({"address": "10.0.0.101", "port": 81, "mac": "01:00:00:00:00:01"})),
         ("idle_timeout_s", json!({"address": "10.0.0.101", "port": 81, "idle_timeout_s": 0})),
+        ("buckets", json!({"address": "10.0.0.101", "port": 81, "buckets": 48})),
+        ("buckets", json!({"address": "10.0.0.101", "port": 81, "buckets": 1})),
+        ("rules", json!({"address": "10.0.0.101", "port": 81, "pool": "web", "rules": "wildcard"})),
+        ("rules", json!({"address": "10.0.0.101", "protocol": "icmp", "rules": "wildcard"})),
     ] {
         assert_eq!(fault(value.clone()), field, "{value}");
     }

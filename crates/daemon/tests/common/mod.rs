@@ -344,6 +344,7 @@ fn make_switch(topology: &Topology, node: NodeIx) -> Switch {
         select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
+        takes_tcp_flags: false,
         description: Description::default(),
     })
 }

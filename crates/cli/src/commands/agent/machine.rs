@@ -1,9 +1,13 @@
 //! What Linux tells of this machine.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use testbed::tcp_table::{self, ESTABLISHED, Socket};
+use testbed::web;
 
 use crate::failure::Failure;
 
@@ -19,11 +23,20 @@ pub(super) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// How busy all processors together were since they were looked at last.
+/// How busy processors were since they were looked at last: all of the machine, or those that some processes may use.
 #[derive(Debug)]
 pub(super) struct Cpu {
-    last: Ticks,
+    of: Vec<u32>,
+    processors: f64,
+    last: Used,
     share: f64,
+}
+
+/// Processor time used so far and what there was of it, both in ticks or both in seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Used {
+    busy: f64,
+    all: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,20 +46,33 @@ struct Ticks {
 }
 
 impl Cpu {
-    pub(super) fn new() -> Result<Cpu, Failure> {
-        Ok(Cpu { last: ticks()?, share: 0.0 })
+    /// `of`: processes, with those they have begun; none for the whole machine. `processors`: how many they may use, if not all.
+    pub(super) fn new(of: &[u32], processors: Option<f64>) -> Result<Cpu, Failure> {
+        let processors = processors.unwrap_or_else(|| f64::from(cores()));
+        let mut cpu = Cpu { of: of.to_vec(), processors, last: Used { busy: 0.0, all: 0.0 }, share: 0.0 };
+        cpu.last = cpu.used()?;
+        Ok(cpu)
     }
 
     /// The share, from 0 to 1, since the last call.
     pub(super) fn share(&mut self) -> Result<f64, Failure> {
-        let now = ticks()?;
-        let all = now.all.saturating_sub(self.last.all);
+        let now = self.used()?;
+        let all = now.all - self.last.all;
         // Two calls within one tick: it is what it was.
-        if all > 0 {
-            self.share = (now.busy.saturating_sub(self.last.busy) as f64 / all as f64).min(1.0);
+        if all > 0.0 {
+            self.share = ((now.busy - self.last.busy) / all).clamp(0.0, 1.0);
             self.last = now;
         }
         Ok(self.share)
+    }
+
+    fn used(&self) -> Result<Used, Failure> {
+        if self.of.is_empty() {
+            let Ticks { busy, all } = ticks()?;
+            return Ok(Used { busy: busy as f64, all: all as f64 });
+        }
+        let busy = self.of.iter().map(|pid| testbed::servers::tree_cpu_s(*pid)).sum();
+        Ok(Used { busy, all: testbed::clock::seconds(testbed::clock::now_ns()) * self.processors })
     }
 }
 
@@ -65,40 +91,25 @@ fn parse_ticks(text: &str) -> Option<Ticks> {
     Some(Ticks { busy: all - idle, all })
 }
 
-/// Connections to a port of TCP that are established, over IPv4 and IPv6.
-pub(super) fn connections(port: u16) -> Result<u32, Failure> {
-    let mut count = established(&read("/proc/net/tcp")?, port);
-    // A kernel may be without IPv6.
-    if let Ok(text) = fs::read_to_string("/proc/net/tcp6") {
-        count += established(&text, port);
-    }
-    Ok(count)
+/// Connections to a port of TCP that are established, over IPv4 and IPv6, where a process is or where we are.
+pub(super) fn connections(of: Option<u32>, port: u16) -> Result<u32, Failure> {
+    let process = of.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let folder = Path::new("/proc").join(process).join("net");
+    let sockets = tcp_table::sockets(&folder);
+    let sockets =
+        sockets.map_err(|error| Failure::new(format!("cannot read {}/tcp", folder.display())).caused_by(error))?;
+    let is_one = |socket: &&Socket| socket.local.port() == port && socket.state == ESTABLISHED;
+    Ok(sockets.iter().filter(is_one).count() as u32)
 }
 
-fn established(table: &str, port: u16) -> u32 {
-    let is_one = |line: &&str| {
-        let mut words = line.split_whitespace().skip(1);
-        let local = words.next().and_then(|local| u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok());
-        // 01 is ESTABLISHED; the remote address is between.
-        local == Some(port) && words.nth(1) == Some("01")
-    };
-    table.lines().skip(1).filter(is_one).count() as u32
-}
-
-/// How long the web server at a port of this machine takes to answer a request for `/`; `None` if it does not.
+/// How long the web server at a port of this machine takes to answer a request for `/`, whatever it answers; `None` if it does
+/// not.
 pub(super) fn response_time(port: u16) -> Option<Duration> {
+    let client = web::client(PATIENCE).build().new_agent();
     let began = Instant::now();
-    ask(port).ok()?;
+    let answer = client.get(format!("http://{}:{port}/", Ipv4Addr::LOCALHOST)).call().ok()?;
+    io::copy(&mut answer.into_body().into_reader(), &mut io::sink()).ok()?;
     Some(began.elapsed())
-}
-
-fn ask(port: u16) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    if answer.starts_with(b"HTTP/") { Ok(()) } else { Err(io::Error::other("no HTTP")) }
 }
 
 #[cfg(test)]
@@ -106,25 +117,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_the_kernel_are_read() {
+    fn ticks_are_read() {
         let text = "cpu  10 20 30 400 50 6 7 8 9 9\ncpu0 1 2 3 4\n";
         assert_eq!(parse_ticks(text), Some(Ticks { busy: 81, all: 531 }));
         assert_eq!((parse_ticks("cpu  1 2\n"), parse_ticks("intr 5\n")), (None, None));
-        let table = "  sl  local_address rem_address   st tx_queue\n   0: 0100007F:0050 00000000:0000 0A 0\n   \
-                     1: 0100007F:0050 0100007F:C350 01 0\n   2: 0100007F:C350 0100007F:0050 01 0\n   \
-                     3: 0100007F:0050 0100007F:C351 06 0\n";
-        assert_eq!((established(table, 80), established(table, 50_000), established(table, 81)), (1, 1, 0));
     }
 
     #[test]
     fn this_machine_can_be_read() {
-        let mut cpu = Cpu::new().expect("ticks");
+        let mut cpu = Cpu::new(&[], None).expect("ticks");
+        let mut own = Cpu::new(&[std::process::id()], Some(0.5)).expect("our own time");
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(100) {
+            std::hint::black_box(begun);
+        }
+        // A busy thread of ours, of half a processor that we may use.
+        assert!(own.share().expect("a share") > 0.1);
         assert!((0.0..=1.0).contains(&cpu.share().expect("a share")) && cores() > 0);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        assert_eq!(connections(address.port()).expect("a count"), 0);
-        let _one = TcpStream::connect(address).expect("a connection");
+        assert_eq!(connections(None, address.port()).expect("a count"), 0);
+        let _one = std::net::TcpStream::connect(address).expect("a connection");
         let _other = listener.accept().expect("a connection");
-        assert_eq!(connections(address.port()).expect("a count"), 1);
+        assert_eq!(connections(None, address.port()).expect("a count"), 1);
+        assert_eq!(connections(Some(std::process::id()), address.port()).expect("a count"), 1);
     }
 }

@@ -24,6 +24,9 @@ pub struct Args {
     /// Where the controller's HTTP interface is
     #[arg(long, value_name = "http://ADDRESS:PORT")]
     controller: Option<String>,
+    /// File with the certificate of the authority that signed the controller's, for https://
+    #[arg(long, value_name = "FILE.pem", requires = "controller")]
+    ca: Option<PathBuf>,
     /// File with a token for agents, where the controller asks for one
     #[arg(long, value_name = "FILE", requires = "controller")]
     token_file: Option<PathBuf>,
@@ -36,9 +39,21 @@ pub struct Args {
     /// Time between reports
     #[arg(long, value_name = "TIME", default_value = "5s")]
     interval: Time,
-    /// Count the connections to this port of TCP
+    /// Measure processors only so long before each report; by default all the time
+    #[arg(long, value_name = "TIME")]
+    sampling: Option<Time>,
+    /// Measure this process and those it has begun, instead of the whole machine; may be given several times
+    #[arg(long, value_name = "PID")]
+    of: Vec<u32>,
+    /// Processors the server has, where they are not those of the machine
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cores: Option<u32>,
+    /// Share of a processor of this machine that each of --cores is
+    #[arg(long, value_name = "SHARE", requires = "cores", value_parser = share)]
+    core: Option<f64>,
+    /// Count the connections to this port of TCP; may be given several times
     #[arg(long, value_name = "PORT")]
-    connections: Option<u16>,
+    connections: Vec<u16>,
     /// Time a request for / to the web server at this port; its connections are counted if --connections names no port
     #[arg(long, value_name = "PORT")]
     http: Option<u16>,
@@ -57,14 +72,16 @@ pub struct Args {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let interval = above_zero("--interval", args.interval)?;
     let mut probes = Probes::new(&args.probe, above_zero("--probe-every", args.probe_every)?)?;
+    let controller = args.controller.as_deref();
     let controller =
-        args.controller.as_deref().map(|url| Controller::new(url, args.token_file.as_deref(), args.address));
+        controller.map(|url| Controller::new(url, args.ca.as_deref(), args.token_file.as_deref(), args.address));
     let mut controller = controller.transpose()?;
     if controller.is_none() && args.in_band.is_none() {
         let hint = "name --controller http://ADDRESS:PORT, or --in-band ADDRESS, or both";
         return Err(Failure::new("nobody would hear the reports").with_hint(hint));
     }
-    let mut cpu = Cpu::new()?;
+    let sampling = args.sampling.map(|time| above_zero("--sampling", time)).transpose()?;
+    let mut cpu = Cpu::new(&args.of, args.cores.map(|cores| f64::from(cores) * args.core.unwrap_or(1.0)))?;
     std::thread::sleep(interval.min(FIRST_AFTER));
     let mut next = Instant::now();
     let mut is_silent = false;
@@ -80,7 +97,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         is_silent = told.is_err();
         // What took longer than the interval is not made up for.
         next = (next + interval).max(Instant::now());
-        std::thread::sleep(next - Instant::now());
+        if let Some(sampling) = sampling {
+            std::thread::sleep((next - Instant::now()).saturating_sub(sampling));
+            // From here on.
+            cpu.share()?;
+        }
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     if is_silent { Err(Failure::new("the controller did not hear the last report").found_by_check()) } else { Ok(()) }
 }
@@ -92,12 +114,25 @@ fn above_zero(option: &str, time: Time) -> Result<Duration, Failure> {
     }
 }
 
+/// A share as options take it.
+///
+/// # Errors
+/// It is none, in words.
+pub fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number; write a share such as 0.1"))?;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(format!("{share} is not above 0 and at most 1")) }
+}
+
 fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, Failure> {
-    let port = args.connections.or(args.http);
+    let ports: Vec<u16> =
+        if args.connections.is_empty() { args.http.into_iter().collect() } else { args.connections.clone() };
+    // The sockets of whoever is measured, who may be in another namespace.
+    let of = args.of.first().copied();
+    let counts: Vec<u32> = ports.into_iter().map(|port| machine::connections(of, port)).collect::<Result<_, _>>()?;
     Ok(Measured {
         cpu: cpu.share()?,
-        cores: machine::cores(),
-        connections: port.map(machine::connections).transpose()?,
+        cores: args.cores.unwrap_or_else(machine::cores),
+        connections: (!counts.is_empty()).then(|| counts.iter().sum()),
         response: args.http.and_then(machine::response_time),
         probes: probes.results(),
     })

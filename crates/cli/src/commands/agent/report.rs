@@ -1,12 +1,17 @@
 //! Reports: as JSON over HTTP, and as F1's agents sent them by UDP.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testbed::web;
+use ureq::Agent;
+use ureq::http::{Request, Uri};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::failure::Failure;
 
@@ -54,8 +59,11 @@ pub(super) fn tell_in_band(to: Ipv4Addr, measured: &Measured) -> io::Result<()> 
 /// The controller's HTTP interface.
 #[derive(Debug)]
 pub(super) struct Controller {
-    /// Address and port, as they were written.
+    /// What paths follow.
+    base: String,
+    /// Its address, or name, and port.
     place: String,
+    client: Agent,
     token: Option<String>,
     address: Option<Ipv4Addr>,
     /// Whether it was said that nobody minds.
@@ -64,25 +72,45 @@ pub(super) struct Controller {
 
 impl Controller {
     /// # Errors
-    /// The address or the file of the token cannot be used.
-    pub(super) fn new(url: &str, token: Option<&Path>, address: Option<Ipv4Addr>) -> Result<Controller, Failure> {
-        let place = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        let place = place.filter(|place| !place.is_empty() && !place.contains('/'));
-        let place = place.ok_or_else(|| {
+    /// The address, the certificate or the file of the token cannot be used.
+    pub(super) fn new(
+        url: &str,
+        ca: Option<&Path>,
+        token: Option<&Path>,
+        address: Option<Ipv4Addr>,
+    ) -> Result<Controller, Failure> {
+        let wrong = || {
             let failure = Failure::new(format!("--controller: `{url}` is not the address of an HTTP interface"));
-            failure.with_hint("write it as http://ADDRESS:PORT, such as http://192.0.2.1:8080")
-        })?;
-        let token = token.map(|file| {
-            let name = file.display();
-            let text = fs::read_to_string(file);
-            let text =
-                text.map_err(|error| Failure::new(format!("cannot read a token from {name}")).caused_by(error))?;
-            let token = text.trim().to_owned();
-            let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-            let hint = "the file holds the token and nothing else";
-            if is_one { Ok(token) } else { Err(Failure::new(format!("{name} holds no token")).with_hint(hint)) }
-        });
-        Ok(Controller { place: place.to_owned(), token: token.transpose()?, address, has_warned: false })
+            failure.with_hint("write it as http://ADDRESS:PORT or https://ADDRESS:PORT, such as http://192.0.2.1:8080")
+        };
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let place =
+            uri.authority().filter(|_| uri.path_and_query().is_none_or(|path| path == "/")).ok_or_else(wrong)?;
+        let client = web::client(PATIENCE);
+        let (scheme, client) = match (uri.scheme_str(), ca) {
+            (Some("http"), None) => ("http", client),
+            (Some("http"), Some(_)) => {
+                return Err(
+                    Failure::new("--ca: an address with http:// uses no certificate").with_hint("write https://")
+                );
+            }
+            (Some("https"), Some(ca)) => ("https", client.tls_config(tls(ca)?)),
+            (Some("https"), None) => {
+                let failure = Failure::new("--controller: https:// needs --ca");
+                return Err(failure.with_hint("--ca FILE.pem names who signed the controller's certificate"));
+            }
+            _ => return Err(wrong()),
+        };
+        let port = place.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+        let host = place.host();
+        Ok(Controller {
+            base: format!("{scheme}://{host}:{port}"),
+            place: format!("{host}:{port}"),
+            client: client.build().new_agent(),
+            token: token.map(read_token).transpose()?,
+            address,
+            has_warned: false,
+        })
     }
 
     /// Tells; the inner error is one that may pass.
@@ -113,25 +141,45 @@ impl Controller {
     }
 
     fn post(&self, measured: &Measured) -> io::Result<(u16, String)> {
-        let place = self.place.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no such host"))?;
-        let mut stream = TcpStream::connect_timeout(&place, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let own = match (self.address, stream.local_addr()?.ip().to_canonical()) {
-            (Some(address), _) | (None, IpAddr::V4(address)) => address,
-            (None, other) => return Err(io::Error::other(format!("name --address: {other} is not IPv4"))),
-        };
-        let body = measured.json().to_string();
-        let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let head = format!("Host: {}\r\nContent-Type: application/json\r\nContent-Length: {}", self.place, body.len());
-        // HTTP/1.0: the answer ends with the connection.
-        write!(stream, "POST /v1/agents/{own}/facts HTTP/1.0\r\n{token}{head}\r\n\r\n{body}")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| io::Error::other("the answer is not HTTP"))?;
-        Ok((status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()))
+        let own = self.address.map_or_else(|| self.own_address(), Ok)?;
+        let url = format!("{}/v1/agents/{own}/facts", self.base);
+        let mut request = Request::post(url).header("Content-Type", "application/json");
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(measured.json().to_string()).map_err(io::Error::other)?;
+        web::ask(&self.client, request)
     }
+
+    /// The address the controller is reached from. Nothing is sent.
+    fn own_address(&self) -> io::Result<Ipv4Addr> {
+        let place = self.place.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no such host"))?;
+        let any: IpAddr = if place.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(place)?;
+        match socket.local_addr()?.ip().to_canonical() {
+            IpAddr::V4(address) => Ok(address),
+            other => Err(io::Error::other(format!("name --address: {other} is not IPv4"))),
+        }
+    }
+}
+
+fn read_token(file: &Path) -> Result<String, Failure> {
+    let name = file.display();
+    let text = fs::read_to_string(file);
+    let text = text.map_err(|error| Failure::new(format!("cannot read a token from {name}")).caused_by(error))?;
+    let token = text.trim().to_owned();
+    let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let hint = "the file holds the token and nothing else";
+    if is_one { Ok(token) } else { Err(Failure::new(format!("{name} holds no token")).with_hint(hint)) }
+}
+
+/// Certificates of these authorities are believed, and no others.
+fn tls(ca: &Path) -> Result<TlsConfig, Failure> {
+    let authorities = daemon::tls::authorities(ca).map_err(|error| Failure::of(&error))?;
+    let authorities: Vec<_> = authorities.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+    let config = TlsConfig::builder().unversioned_rustls_crypto_provider(daemon::tls::provider());
+    Ok(config.root_certs(RootCerts::Specific(Arc::new(authorities))).build())
 }
 
 #[cfg(test)]
@@ -150,9 +198,30 @@ mod tests {
         assert_eq!(measured.text(), "12.3 7 25.6");
         assert_eq!(measured.json()["probes"][0]["to"], "10.0.0.2");
         assert_eq!(Measured { response: None, connections: None, ..measured }.text(), "0.0 0 25.6");
-        for url in ["127.0.0.1:8080", "https://x", "http://", "http://x/v1"] {
-            let failure = Controller::new(url, None, None).expect_err("no address").to_string();
-            assert!(failure.contains("http://192.0.2.1:8080"), "{failure}");
+    }
+
+    #[test]
+    fn addresses_of_controllers_are_read() {
+        let new = |url, ca: Option<&str>| Controller::new(url, ca.map(Path::new), None, None);
+        for url in ["127.0.0.1:8080", "ftp://x", "http://", "http://x/v1", "http://x?y", "/x"] {
+            let failure = new(url, None).expect_err("no address").to_string();
+            assert!(failure.contains("http://192.0.2.1:8080"), "{url}: {failure}");
+        }
+        for (url, ca, words) in [
+            ("http://x", Some("ca.pem"), "--ca: an address with http:// uses no certificate"),
+            ("https://x", None, "https:// needs --ca"),
+            ("https://x", Some("/nowhere/ca.pem"), "cannot read the certificate of an authority from /nowhere/ca.pem"),
+        ] {
+            let failure = new(url, ca).expect_err("it cannot be used").to_string();
+            assert!(failure.contains(words), "{url}: {failure}");
+        }
+        for (url, base, place) in [
+            ("http://192.0.2.1:8080", "http://192.0.2.1:8080", "192.0.2.1:8080"),
+            ("http://controller/", "http://controller:80", "controller:80"),
+            ("http://[::1]:8080", "http://[::1]:8080", "[::1]:8080"),
+        ] {
+            let controller = new(url, None).expect("an address");
+            assert_eq!((controller.base.as_str(), controller.place.as_str()), (base, place));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `/quantum/v1.0`: virtual addresses, pools and members.
 
-use std::collections::BTreeMap;
-
 use axum::http::Method;
 
 use super::fields::{Fields, list, object};
@@ -38,12 +36,6 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Answer, Answer> {
         // Whatever else there is not is well, as far as Floodlight says.
         _ => Ok(Answer { is_by_hand: true, ..Answer::of("{\"status\":\"ok\"}") }),
     }
-}
-
-/// The identifier something is made with.
-fn id_of<T>(fields: &Fields, taken: &BTreeMap<String, T>) -> Result<String, Fault> {
-    let id = fields.text("id")?.filter(|id| !id.is_empty());
-    Ok(id.unwrap_or_else(|| Floodlight::free_id(taken)))
 }
 
 fn show_vip(id: &str, vip: &Vip) -> String {
@@ -83,7 +75,7 @@ async fn many_vips(call: &Call<'_>) -> Result<Answer, Answer> {
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = id_of(&fields, &all.vips)?;
+        let id = fields.id(&all.vips)?;
         // One of the same identifier is replaced, but for the pools that serve it.
         let pools = all.vips.get(&id).map(|vip| vip.pools.clone()).unwrap_or_default();
         put_vip(all, &id, &fields, Vip { pools, ..Vip::default() })
@@ -105,15 +97,10 @@ async fn one_vip(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
         Method::DELETE => call.change(move |all| Ok(Answer::ended("VIP", all.remove_vip(&id)))).await,
         _ if call.is_get() => {
             let overview = call.overview().await?;
-            Ok(one(overview.floodlight().vips.get(&id).map(|vip| show_vip(&id, vip))))
+            Ok(Answer::one(overview.floodlight().vips.get(&id).map(|vip| show_vip(&id, vip))))
         }
         _ => Err(Answer::method()),
     }
-}
-
-/// A list of one, which is null if there is none.
-fn one(item: Option<String>) -> Answer {
-    Answer::of(list([item.unwrap_or_else(|| "null".to_owned())]))
 }
 
 fn show_pool(all: &Floodlight, id: &str, pool: &Pool) -> String {
@@ -147,7 +134,7 @@ async fn many_pools(call: &Call<'_>) -> Result<Answer, Answer> {
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = id_of(&fields, &all.pools)?;
+        let id = fields.id(&all.pools)?;
         put_pool(all, &id, &fields, Pool::default())
     })
     .await
@@ -168,7 +155,7 @@ async fn one_pool(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
         _ if call.is_get() => {
             let overview = call.overview().await?;
             let all = overview.floodlight();
-            Ok(one(all.pools.get(&id).map(|pool| show_pool(all, &id, pool))))
+            Ok(Answer::one(all.pools.get(&id).map(|pool| show_pool(all, &id, pool))))
         }
         _ => Err(Answer::method()),
     }
@@ -234,7 +221,7 @@ async fn many_members(call: &Call<'_>) -> Result<Answer, Answer> {
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = id_of(&fields, &all.members)?;
+        let id = fields.id(&all.members)?;
         put_member(all, &id, &fields, None)
     })
     .await
@@ -255,7 +242,7 @@ async fn one_member(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
         _ if call.is_get() => {
             let overview = call.overview().await?;
             let all = overview.floodlight();
-            Ok(one(all.members.get(&id).map(|member| show_member(Some(&overview), all, &id, member))))
+            Ok(Answer::one(all.members.get(&id).map(|member| show_member(Some(&overview), all, &id, member))))
         }
         _ => Err(Answer::method()),
     }
@@ -364,7 +351,7 @@ async fn one_service(call: &Call<'_>, name: &str) -> Result<Answer, Answer> {
         Method::DELETE => call.change(move |all| Ok(Answer::ended("Service", all.table.remove(&name)))).await,
         _ if call.is_get() => {
             let overview = call.overview().await?;
-            Ok(one(overview.floodlight().table.services.get(&name).map(|entry| show_service(&name, entry))))
+            Ok(Answer::one(overview.floodlight().table.services.get(&name).map(|entry| show_service(&name, entry))))
         }
         _ => Err(Answer::method()),
     }

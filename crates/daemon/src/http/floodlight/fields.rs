@@ -1,12 +1,13 @@
 //! Fields as scripts send them: text or numbers, under any content type. Answers have text alone, in Floodlight's order.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
-use crate::services::Fault;
+use crate::services::{Fault, Floodlight};
 
 /// What was sent.
 #[derive(Debug)]
@@ -36,6 +37,12 @@ impl Fields {
             Some(Value::Bool(flag)) => Ok(Some(flag.to_string())),
             Some(_) => Err(Fault::at(field, "must be text or a number")),
         }
+    }
+
+    /// The identifier something is made with: what was sent, or one that is free.
+    pub(super) fn id<T>(&self, taken: &BTreeMap<String, T>) -> Result<String, Fault> {
+        let id = self.text("id")?.filter(|id| !id.is_empty());
+        Ok(id.unwrap_or_else(|| Floodlight::free_id(taken)))
     }
 
     /// A field as a whole number up to some other.

@@ -32,6 +32,10 @@ impl Answer {
     fn of(body: impl Into<String>) -> Answer {
         Answer { status: StatusCode::OK, body: body.into(), is_by_hand: false }
     }
+    /// A list of one, which is null if there is none.
+    fn one(item: Option<String>) -> Answer {
+        Answer::of(fields::list([item.unwrap_or_else(|| "null".to_owned())]))
+    }
     /// A status in words.
     fn words(words: &str) -> Answer {
         let body = format!("{{\"status\" : {}}}", json!(words));

@@ -47,10 +47,6 @@ fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Resu
     Ok(Answer::of(show(id, &all.monitors[id])))
 }
 
-fn id_of(all: &Floodlight, fields: &Fields) -> Result<String, Fault> {
-    Ok(fields.text("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| Floodlight::free_id(&all.monitors)))
-}
-
 async fn many(call: &Call<'_>) -> Result<Answer, Answer> {
     if call.is_get() {
         let overview = call.overview().await?;
@@ -61,7 +57,7 @@ async fn many(call: &Call<'_>) -> Result<Answer, Answer> {
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = id_of(all, &fields)?;
+        let id = fields.id(&all.monitors)?;
         put(all, &id, &fields, Monitor::default())
     })
     .await
@@ -83,8 +79,7 @@ async fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
         }
         _ if call.is_get() => {
             let overview = call.overview().await?;
-            let found = overview.floodlight().monitors.get(&id).map(|monitor| show(&id, monitor));
-            Ok(Answer::of(list([found.unwrap_or_else(|| "null".to_owned())])))
+            Ok(Answer::one(overview.floodlight().monitors.get(&id).map(|monitor| show(&id, monitor))))
         }
         _ => Err(Answer::method()),
     }
@@ -105,7 +100,7 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = id_of(all, &fields)?;
+        let id = fields.id(&all.monitors)?;
         let before = all.monitors.get(&id).cloned().unwrap_or_default();
         if all.pools.contains_key(&pool) {
             put(all, &id, &fields, Monitor { pool: Some(pool.clone()), ..before })?;

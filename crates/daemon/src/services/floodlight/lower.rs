@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use openflow::headers::protocol;
 
 use super::super::monitor::{CheckKind, MonitorSpec};
-use super::super::spec::{Established, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, ServiceSpec};
+use super::super::spec::{
+    Established, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec, buckets,
+};
 use super::super::{Defined, Fault};
 use super::{Floodlight, Member, Method, Monitor, Vip};
 
@@ -46,6 +48,8 @@ impl Floodlight {
                     pool: pool.map(|pool| name("pool", pool)).transpose()?,
                     mac: None,
                     idle_timeout_s: IDLE_TIMEOUT_S,
+                    rules: Rules::Connection,
+                    buckets: buckets(),
                 };
                 let one = name("vip", id)?;
                 let it = match (is_whole(vip), protocol) {

@@ -1,0 +1,125 @@
+//! An experiment file with services in both worlds: `anabranch run`, `anabranch testbed run`, `anabranch testbed agree`.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Pages by nginx, files by vsftpd and jobs by a program that computes, for clients of our own and for wget. Everything is asked for
+/// slowly enough that requests hardly meet: how fast two worlds are then is a matter of rates and of core time alone.
+const FILE: &str = r#"
+name = "served"
+seeds = 1
+balancers = ["server-rr"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=3,host_rate=20Mbps,fabric_rate=20Mbps,host_delay=10us,fabric_delay=10us"
+[[server]]
+host = "h2"
+cores = 2
+[[server]]
+host = "h3"
+cores = 2
+[[service]]
+name = "pages"
+address = "10.100.0.1"
+port = 80
+member_port = 8080
+[[service]]
+name = "files"
+address = "10.100.0.1"
+port = 21
+[[service]]
+name = "work"
+address = "10.100.0.2"
+port = 6789
+[[requests]]
+service = "pages"
+count = 24
+size = "200KB"
+pages = 2
+start = "1s"
+over = "8s"
+[[requests]]
+service = "files"
+clients = ["h0", "h4"]
+count = 8
+size = "800KB"
+arrivals = "gap"
+gap = "1s"
+start = "1s"
+[[requests]]
+service = "work"
+clients = ["h1", "h5"]
+count = 8
+request = "20KB"
+size = "1KB"
+cpu = "1500ms"
+arrivals = "gap"
+gap = "1s"
+start = "1500ms"
+[agents]
+pause = "500ms"
+sampling = "500ms"
+[control]
+poll = "1s"
+base = "sdn-spt"
+[transport]
+kind = "cubic"
+handshake = true
+[stop]
+until = "30s"
+[testbed]
+jobs = ["work"]
+core = 0.1
+proof = "500ms"
+[sweep]
+"testbed.client" = ["own", "wget"]
+[agree]
+metrics = ["completed_share", "response_p90"]
+tolerance = 0.1
+"#;
+
+fn anabranch(folder: &Path, arguments: &[&str]) {
+    let done = Command::new(assert_cmd::cargo::cargo_bin!("anabranch")).args(arguments).current_dir(folder).output();
+    let done = done.expect("it can be started");
+    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{arguments:?}: {said}");
+    println!("{said}");
+}
+
+fn runs(folder: &Path, world: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join(world).join("summary.json")).expect("results");
+    let summary: Value = serde_json::from_str(&text).expect("JSON");
+    summary["runs"].as_array().expect("runs").clone()
+}
+
+#[test]
+#[ignore = "needs root, Open vSwitch, nginx, vsftpd and wget: scripts/test long"]
+fn files_with_services_run_in_both_worlds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("served.toml"), FILE).expect("room");
+    anabranch(folder, &["run", "served.toml", "--quiet", "--out", "sim"]);
+    anabranch(folder, &["testbed", "run", "served.toml", "--quiet", "--out", "real"]);
+    let runs = runs(folder, "real");
+    assert_eq!(runs.len(), 2);
+    for (run, client) in runs.iter().zip(["own", "wget"]) {
+        let (requests, testbed) = (&run["requests"], &run["testbed"]);
+        println!("{client}: {requests}; {testbed}");
+        assert_eq!((&run["world"], &testbed["source"]), (&"testbed".into(), &client.into()));
+        for (class, wanted) in requests["classes"].as_array().expect("classes").iter().zip([24, 8, 8]) {
+            let pages = if class["class"] == "pages" { 2 * wanted } else { wanted };
+            assert_eq!((&class["completed"], &class["failed"]), (&wanted.into(), &0.into()), "{class}");
+            // In turn: each server has half of the pages.
+            assert_eq!(class["pages"], serde_json::json!([pages / 2, pages / 2]), "{class}");
+        }
+        let connections = &requests["connections"];
+        assert_eq!((&connections["opened"], &connections["answered"]), (&64.into(), &64.into()), "{connections}");
+        // Work is really done: 12 s of core time over both servers within the run.
+        let busy =
+            |server: &Value| server["busy_share"].as_f64().unwrap_or(0.0) * 2.0 * run["end_us"].as_f64().unwrap_or(0.0);
+        let busy: f64 = requests["servers"].as_array().expect("servers").iter().map(busy).sum();
+        assert!(busy > 11.5e6, "{busy} us of cores");
+    }
+    anabranch(folder, &["testbed", "agree", "sim", "real"]);
+}

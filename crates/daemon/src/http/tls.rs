@@ -1,0 +1,84 @@
+//! HTTP over TLS: handshakes go on beside each other, so that nobody who is slow keeps others waiting.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::serve;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::clock::duration;
+use crate::settings::Limits;
+
+type Opened = (TlsStream<TcpStream>, SocketAddr);
+
+/// Connections, once they speak TLS.
+pub(super) struct Listener {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    patience: Duration,
+    max: usize,
+    handshakes: JoinSet<Option<Opened>>,
+    /// Those that may still go on, oldest first.
+    oldest: VecDeque<AbortHandle>,
+}
+
+impl Listener {
+    /// Handshakes are bounded in number and time as those of switches are.
+    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor, limits: &Limits) -> Listener {
+        let (patience, max) = (duration(limits.handshake_timeout), limits.handshaking);
+        Listener { listener, acceptor, patience, max, handshakes: JoinSet::new(), oldest: VecDeque::new() }
+    }
+
+    fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
+        if self.handshakes.len() >= self.max {
+            self.oldest.retain(|handshake| !handshake.is_finished());
+            // Whoever has taken longest makes room.
+            let _ = self.oldest.pop_front().map(|handshake| handshake.abort());
+        }
+        // Answers are written in one piece each.
+        let _ = stream.set_nodelay(true);
+        let handshake = timeout(self.patience, self.acceptor.accept(stream));
+        let handshake = self.handshakes.spawn(async move {
+            match handshake.await {
+                Ok(Ok(stream)) => Some((stream, from)),
+                Ok(Err(error)) => {
+                    tracing::debug!(%from, "no TLS: {error}");
+                    None
+                }
+                Err(_) => None,
+            }
+        });
+        self.oldest.push_back(handshake);
+    }
+}
+
+impl serve::Listener for Listener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> Opened {
+        loop {
+            tokio::select! {
+                (stream, from) = serve::Listener::accept(&mut self.listener) => self.begin(stream, from),
+                Some(over) = self.handshakes.join_next() => {
+                    while self.oldest.front().is_some_and(AbortHandle::is_finished) {
+                        self.oldest.pop_front();
+                    }
+                    if let Ok(Some(opened)) = over {
+                        return opened;
+                    }
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
