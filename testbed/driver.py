@@ -164,11 +164,13 @@ class Driver:
                 )
             self.journal.process(process.pid)
             self.programs[message["program"]] = process
+            return process.pid
 
         if message.get("at") is None:
-            spawn()
-        else:
-            self.at(message["at"], spawn)
+            # `mnexec` becomes the program: its process is the program's.
+            return {"pid": spawn()}
+        self.at(message["at"], spawn)
+        return None
 
     def do_kill(self, message):
         """Sends a signal to programs (`group`: and their children); to all where none is named."""

@@ -10,7 +10,13 @@ from openvswitch import OpenVSwitch, has_kernel_datapath, run
 
 # Parts of a queue where senders take turns: hosts whose addresses differ by less never share one.
 SENDERS = 32
-FIRST_SENDER = 0x100
+# Parts of a host's queue where flows take turns: two of ten share one in 2 % of the cases.
+FLOWS = 2048
+FIRST_PART = 0x100
+# Classic BPF that answers a packet's part: the source address, 26 bytes into the frame; both ports of TCP or UDP, 34 bytes into it, added.
+# Then modulo, and the number of the first class.
+BY_SENDER = "4,32 0 0 26,148 0 0 {parts},4 0 0 {first},22 0 0 0,"
+BY_FLOW = "7,40 0 0 34,7 0 0 0,40 0 0 36,12 0 0 0,148 0 0 {parts},4 0 0 {first},22 0 0 0,"
 OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
 
 
@@ -164,26 +170,31 @@ class Network:
         bucket = f"rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100"
         leaf = queue(limit, delay_us)
         lines = [f"qdisc add dev {name} root handle 5: htb default 1", f"class add dev {name} parent 5: classid 5:1 htb {bucket}"]
-        if is_host or self.plan["turns"] == "arrival":
-            lines.append(f"qdisc add dev {name} parent 5:1 handle 10: {leaf}")
+        turns = self.plan["turns"]
+        if is_host and turns == "flows":
+            # What TCP has in its own interface it keeps short itself.
+            lines += self.take_turns(name, rate, (FLOWS, queue(limit, delay_us)), BY_FLOW)
+        elif not is_host and turns == "senders":
+            share = {key: max(1, size // SENDERS) for key, size in limit.items()}
+            lines += self.take_turns(name, rate, (SENDERS, queue(share, delay_us)), BY_SENDER)
         else:
-            lines += self.take_turns(name, rate, delay_us, limit)
+            lines.append(f"qdisc add dev {name} parent 5:1 handle 10: {leaf}")
         return lines if is_host else lines + self.reserve(name, bucket, leaf)
 
-    def take_turns(self, name, rate, delay_us, limit):
-        """Lines for tc: the queue is divided among the sending hosts, which are served in turn and use what others leave. By order of
-        arrival, a full queue would go to whichever port Open vSwitch looks at first, since it looks in the same order every time."""
-        share = {key: max(1, size // SENDERS) for key, size in limit.items()}
+    def take_turns(self, name, rate, parts, program):
+        """Lines for tc: a queue in parts, which are served in turn and use what others leave. By order of arrival, a full queue of a
+        switch would go to whichever port Open vSwitch looks at first, since it looks in the same order every time; and at a host, to
+        the flow that began first."""
+        count, leaf = parts
         lines = []
-        for number in range(SENDERS):
-            minor = f"{FIRST_SENDER + number:x}"
+        for number in range(count):
+            minor = f"{FIRST_PART + number:x}"
             lines += [
-                f"class add dev {name} parent 5:1 classid 5:{minor} htb rate {max(8, rate // SENDERS)}bit ceil {rate}bit "
+                f"class add dev {name} parent 5:1 classid 5:{minor} htb rate {max(8, rate // count)}bit ceil {rate}bit "
                 "burst 3100 cburst 3100 quantum 1514",
-                f"qdisc add dev {name} parent 5:{minor} handle {minor}: {queue(share, delay_us)}",
+                f"qdisc add dev {name} parent 5:{minor} handle {minor}: {leaf}",
             ]
-        # Classic BPF: load the source address, 26 bytes into the frame; modulo; add the first class; answer.
-        program = f"4,32 0 0 26,148 0 0 {SENDERS},4 0 0 {(5 << 16) + FIRST_SENDER},22 0 0 0,"
+        program = program.format(parts=count, first=(5 << 16) + FIRST_PART)
         return [*lines, f"filter add dev {name} parent 5: protocol ip prio 3 bpf bytecode \"{program}\""]
 
     def reserve(self, name, bucket, leaf):
@@ -286,7 +297,10 @@ def machine():
     from openvswitch import version
 
     is_root = os.geteuid() == 0
-    tools = ("ITGSend", "ITGRecv", "ITGDec", "iperf3", "tc", "ip", "ethtool", "mnexec", "ovs-vsctl", "ovs-ofctl", "ovsdb-server")
+    tools = (
+        "ITGSend", "ITGRecv", "ITGDec", "iperf3", "tc", "ip", "ethtool", "mnexec", "ovs-vsctl", "ovs-ofctl", "ovsdb-server", "nginx",
+        "vsftpd", "wget",
+    )
     paths = os.environ.get("PATH", "").split(":") + ["/usr/sbin", "/sbin"]
     return {
         "is_root": is_root,

@@ -156,6 +156,7 @@ fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
         port: service.port,
         pool: PoolId(service.pool),
         idle_timeout_s: service.idle_timeout_s,
+        rules: service.buckets.map_or(vip::Rules::Connection, |buckets| vip::Rules::Wildcard { buckets }),
     };
     let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
         id: MemberId(id),

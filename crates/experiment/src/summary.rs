@@ -130,7 +130,7 @@ pub struct Testbed {
     pub datapath: String,
     /// Who made the rules: `controller` or `static`.
     pub rules: String,
-    /// Who sent: `sockets`, `d-itg` or `iperf3`.
+    /// Who sent: `sockets`, `d-itg` or `iperf3`; who asked: `own` or `wget`.
     pub source: String,
     /// Packets of the proof that were sent, over static rules that spread them so that everything fits.
     pub proof_sent: u64,
@@ -155,6 +155,13 @@ pub struct Testbed {
     /// What was done to the network or its controller during the run, in order of time.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// Why requests to services failed, in words, and how many each; left out where none did.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub failed_requests: std::collections::BTreeMap<String, u64>,
+    /// Most that a job of a service ended after the time at which its share of its server's cores was enough, milliseconds: how far
+    /// the machine kept servers from the processor they were promised. 0 where there are no jobs.
+    #[serde(default)]
+    pub jobs_late_ms: f64,
     /// What the controller did; left out where there was none at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerCounts>,

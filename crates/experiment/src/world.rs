@@ -10,9 +10,10 @@ use crate::file::{Experiment, Variant};
 use crate::summary::Testbed;
 
 pub use sim::{
-    Books, ControlRecord, Drops, EngineRecord, Failure, FailureKind, FlowEnd, FlowRecord, LinkRecord, Outcome,
-    Progress as RunProgress, QueueLimit, ResequencingRecord, Scenario, Series, SimConfig, SimError, TransportKind,
-    UdpRate, ideal_times,
+    AgentConfig, Books, ConnectionCounts, ControlConfig, ControlRecord, Drops, EngineRecord, Failure, FailureKind,
+    FlowEnd, FlowRecord, LinkRecord, Outcome, Progress as RunProgress, QueueLimit, RequestClass, ResequencingRecord,
+    Scenario, Series, ServerConfig, ServerRecord, ServicesConfig, ServicesRecord, SimConfig, SimError, TransportKind,
+    UdpRate, VirtualService, ideal_response_times, ideal_times,
 };
 
 /// One run to execute.

@@ -44,6 +44,7 @@ fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesCon
         member_port: Some(8080),
         pool: 0,
         idle_timeout_s: 30,
+        buckets: None,
     };
     ServicesConfig {
         services: vec![service],
@@ -279,4 +280,31 @@ fn clients_of_f1_get_the_published_servers() {
 
 fn node(topology: &Topology, name: &str) -> NodeIx {
     NodeIx(topology.nodes().iter().position(|node| node.name == name).expect("a node of this name") as u32)
+}
+
+/// Nothing of a connection comes to the controller, whose answer it would have to wait for.
+#[test]
+fn rules_that_stand_beforehand_save_the_way_to_the_controller() {
+    let (topology, latency) = (star(8, 2, 100, Time::from_ms(1)), Time::from_ms(3));
+    let run = |buckets| {
+        let mut config = config(services(&[(8, 1), (9, 1)], &[(10_000, 1, Time::ZERO)]));
+        config.control = ControlConfig { latency, ..ControlConfig::default() };
+        config.services.as_mut().expect("services").services[0].buckets = buckets;
+        let requests: Vec<(u32, Time, u32)> =
+            (0..8).map(|client| (client, Time::from_ms(1000 + 100 * u64::from(client)), 0)).collect();
+        served(&topology, "maglev", &config, &requests)
+    };
+    let (asked, beforehand) = (run(None), run(Some(8)));
+    let books = (asked.books.packets_to_controller, beforehand.books.packets_to_controller);
+    assert_eq!((books, beforehand.books.flows_completed), ((8, 0), 8));
+    let pages = |outcome: &Outcome| -> Vec<u64> {
+        outcome.services.as_ref().expect("services").servers.iter().map(|server| server.pages[0]).collect()
+    };
+    assert_eq!(pages(&beforehand), [4, 4], "eight buckets, and a client of each");
+    for (asked, beforehand) in asked.flows.iter().zip(&beforehand.flows) {
+        let saved = asked.fct.saturating_sub(beforehand.fct);
+        let there_and_back = Time::from_ps(2 * latency.as_ps());
+        // Messages take some time on the channel of 1 Gb/s: less than 20 us.
+        assert!(saved >= there_and_back && saved < there_and_back.saturating_add(Time::from_us(20)), "{saved}");
+    }
 }

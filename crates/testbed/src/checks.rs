@@ -10,6 +10,7 @@ use net::NodeKind;
 use crate::driver::Machine;
 use crate::error::{TestbedError, not_here};
 use crate::plan::IGNORED_DELAY_US;
+use crate::serving;
 
 /// Programs every testbed needs, and the Debian packages that bring them.
 const TOOLS: [(&str, &str); 6] = [
@@ -28,7 +29,7 @@ const LOWERED: [(&str, &str); 3] = [("ecmp", "sdn-ecmp"), ("wcmp", "sdn-wcmp"), 
 ///
 /// # Errors
 /// Not root, or something is not installed.
-pub fn check_machine(machine: &Machine, sources: &[TrafficSource]) -> Result<(), TestbedError> {
+pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<(), TestbedError> {
     if !machine.is_root {
         return Err(TestbedError::NotRoot);
     }
@@ -36,15 +37,21 @@ pub fn check_machine(machine: &Machine, sources: &[TrafficSource]) -> Result<(),
     if machine.mininet.is_none() {
         missing.push(("Mininet's Python module", "mininet"));
     }
-    let of_source = sources.iter().flat_map(|source| -> &[(&str, &str)] {
-        match source {
-            TrafficSource::Sockets => &[],
-            TrafficSource::Ditg => &[("ITGSend", "d-itg"), ("ITGRecv", "d-itg"), ("ITGDec", "d-itg")],
-            TrafficSource::Iperf3 => &[("iperf3", "iperf3")],
+    let of_variant = |variant: &Variant| -> Vec<(&str, &str)> {
+        match (&variant.config.services, source_of(variant)) {
+            (Some(_), _) => serving::check::tools(variant),
+            (None, TrafficSource::Sockets) => Vec::new(),
+            (None, TrafficSource::Ditg) => vec![("ITGSend", "d-itg"), ("ITGRecv", "d-itg"), ("ITGDec", "d-itg")],
+            (None, TrafficSource::Iperf3) => vec![("iperf3", "iperf3")],
         }
-    });
+    };
     let has = |tool: &str| machine.tools.iter().any(|found| found == tool);
-    missing.extend(TOOLS.iter().chain(of_source).filter(|(tool, _)| !has(tool)).copied());
+    let wanted = TOOLS.iter().copied().chain(variants.iter().flat_map(of_variant));
+    for tool in wanted.filter(|(tool, _)| !has(tool)) {
+        if !missing.contains(&tool) {
+            missing.push(tool);
+        }
+    }
     if missing.is_empty() {
         return Ok(());
     }
@@ -72,11 +79,6 @@ pub fn on_switches(spec: &Spec) -> Result<String, TestbedError> {
     if let Some((_, central)) = LOWERED.iter().find(|(name, _)| *name == spec.entry.name) {
         return Ok((*central).to_owned());
     }
-    if spec.entry.is_server() {
-        let reason =
-            format!("`{}` serves requests to services, which are made in the simulator only so far", spec.entry.name);
-        return Err(not_here("balancers", reason));
-    }
     let reason = format!(
         "`{}` decides in ways no OpenFlow switch can be told; on real switches run central balancers and ecmp, wcmp, vlb, \
          such as --balancers sdn-ecmp,hedera",
@@ -98,11 +100,12 @@ pub fn has_agents(spec: &Spec) -> bool {
 /// # Errors
 /// The first key at fault.
 pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<(), TestbedError> {
-    for spec in &experiment.balancers {
+    for spec in experiment.balancers.iter().filter(|spec| !spec.entry.is_server()) {
         on_switches(spec)?;
     }
     for variant in &experiment.variants {
         check_network(variant, machine)?;
+        serving::check::check(variant)?;
         check_traffic(variant)?;
         check_agents(variant, &experiment.balancers)?;
         if variant.testbed.rules == RuleSource::Static {
@@ -159,8 +162,11 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedErro
         let reason = "this kernel cannot tell discovery frames from data (no cls_u32), and full queues would lose them; set it to false";
         return Err(not_here("testbed.shape", reason));
     }
-    if variant.testbed.turns == Turns::Senders && !machine.has_bpf {
-        return Err(not_here("testbed.turns", "this kernel cannot tell senders apart (no cls_bpf); use \"arrival\""));
+    if variant.testbed.turns != Turns::Arrival && !machine.has_bpf {
+        return Err(not_here(
+            "testbed.turns",
+            "this kernel cannot tell senders or flows apart (no cls_bpf); use \"arrival\"",
+        ));
     }
     let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
     if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
@@ -196,7 +202,7 @@ fn check_traffic(variant: &Variant) -> Result<(), TestbedError> {
         return Err(not_here("transport.kind", reason));
     }
     let source = source_of(variant);
-    if is_udp == (source == TrafficSource::Iperf3) {
+    if variant.config.services.is_none() && is_udp == (source == TrafficSource::Iperf3) {
         let reason =
             format!("`{}` is not for `{}`: udp takes sockets or d-itg, tcp iperf3", source.name(), kind.name());
         return Err(not_here("testbed.source", reason));
@@ -286,6 +292,7 @@ until = "1s"
             ("testbed.source", "iperf3", "testbed.source:"),
             ("testbed.rules", "static", "testbed.rules:"),
             ("testbed.turns", "senders", "testbed.turns:"),
+            ("testbed.turns", "flows", "testbed.turns:"),
             ("transport.mss", "9000B", "transport.mss:"),
             ("transport.mss", "8B", "transport.mss:"),
             ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),
@@ -309,8 +316,12 @@ until = "1s"
 
     #[test]
     fn what_is_missing_is_named_with_its_packages() {
-        assert!(check_machine(&machine(), &[TrafficSource::Sockets, TrafficSource::Iperf3]).is_ok());
-        let error = check_machine(&machine(), &[TrafficSource::Ditg]).expect_err("D-ITG is missing").to_string();
+        let of = |source: &str| {
+            let source = Override::set("testbed.source", source);
+            Experiment::parse("f.toml", FILE, "f", Path::new("."), &[source]).expect("a right file").variants
+        };
+        assert!(check_machine(&machine(), &of("sockets")).is_ok() && check_machine(&machine(), &of("iperf3")).is_ok());
+        let error = check_machine(&machine(), &of("d-itg")).expect_err("D-ITG is missing").to_string();
         assert!(error.contains("ITGSend") && error.contains("apt-get install d-itg"), "{error}");
         let bare = Machine { is_root: true, ..Machine::default() };
         let error = check_machine(&bare, &[]).expect_err("all is missing").to_string();

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,13 +15,18 @@ use net::{HostIx, LinkIx, NodeIx, Time, Topology, address};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use ureq::{AsSendBody, http};
 
 use crate::driver::file_error;
 use crate::error::TestbedError;
 use crate::plan::{is_switch, mac};
+use crate::web;
 
 /// How long it may take until the controller knows all switches, links and hosts.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A controller that takes longer to answer does not.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How it is to be set up.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +43,12 @@ pub struct Wanted<'a> {
     pub http: u16,
     /// How it comes to know the hosts.
     pub hosts: KnownHosts,
-    /// Address that health checks come from; `None` for no virtual services.
+    /// Time between two rounds of discovery; `None` for its own.
+    pub discovery: Option<Time>,
+    /// Address that health checks come from and agents report to; `None` for none.
     pub checker: Option<Ipv4Addr>,
+    /// Further tables of its configuration: services and pools.
+    pub tables: &'a str,
 }
 
 /// A controller; dropping it ends it and leaves the rules.
@@ -261,9 +270,7 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
     if let Some(checker) = wanted.checker {
         let _ = writeln!(text, "\n[services]\nchecker = \"{checker}\"");
     }
-    if let Some(poll) = wanted.poll {
-        let _ = writeln!(text, "\n[control]\npoll_interval = \"{}us\"", poll.as_ps() / 1_000_000);
-    }
+    text += &control(wanted);
     for link in (0..topology.links().len() as u32).map(LinkIx) {
         let ends = topology.link(link);
         if is_switch(topology, ends.from) {
@@ -279,6 +286,21 @@ fn config(topology: &Topology, wanted: &Wanted<'_>) -> String {
         let switch = address::datapath_of(topology.link(*link).to);
         let (ip, port) = (address::host_ipv4(host), address::port_of(topology, link.reverse()));
         let _ = write!(text, "\n[[host]]\nmac = \"{mac}\"\nipv4 = \"{ip}\"\nswitch = {switch}\nport = {port}\n");
+    }
+    text + wanted.tables
+}
+
+/// The section `[control]`, with what is not the controller's own choice.
+fn control(wanted: &Wanted<'_>) -> String {
+    let us = |time: Time| time.as_ps() / 1_000_000;
+    let mut text = "\n[control]\n".to_owned();
+    if let Some(poll) = wanted.poll {
+        let _ = writeln!(text, "poll_interval = \"{}us\"", us(poll));
+    }
+    if let Some(discovery) = wanted.discovery {
+        // A link is given up after three rounds without it, as by its own settings.
+        let _ =
+            writeln!(text, "discovery_interval = \"{}us\"\nlink_timeout = \"{}us\"", us(discovery), us(discovery * 3));
     }
     text
 }
@@ -302,7 +324,7 @@ impl Http {
     /// # Errors
     /// It does not answer, or with something else.
     pub fn get(self, path: &str) -> io::Result<Value> {
-        Ok(serde_json::from_str(&self.ask(&format!("GET {path}"), "")?)?)
+        Ok(serde_json::from_str(&self.ask("GET", path, ())?)?)
     }
 
     /// Tells something.
@@ -318,24 +340,18 @@ impl Http {
     /// # Errors
     /// It does not answer, or refuses.
     pub fn send(self, method: &str, path: &str, body: &Value) -> io::Result<()> {
-        self.ask(&format!("{method} {path}"), &body.to_string()).map(|_| ())
+        self.ask(method, path, body.to_string()).map(drop)
     }
 
-    /// HTTP/1.0: the answer ends with the connection.
-    fn ask(self, what: &str, body: &str) -> io::Result<String> {
-        let (port, patience) = (self.0, Duration::from_secs(2));
-        let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
-        stream.set_read_timeout(Some(patience))?;
-        let length = body.len();
-        let head = format!("Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {length}");
-        write!(stream, "{what} HTTP/1.0\r\n{head}\r\n\r\n{body}")?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        match head.split(' ').nth(1) {
-            Some(status) if status.starts_with('2') => Ok(body.to_owned()),
-            status => Err(io::Error::other(format!("{what}: {} {body}", status.unwrap_or("no answer")))),
+    fn ask(self, method: &str, path: &str, body: impl AsSendBody) -> io::Result<String> {
+        let url = format!("http://{}:{}{path}", Ipv4Addr::LOCALHOST, self.0);
+        let request = http::Request::builder().method(method).uri(url).header("Content-Type", "application/json");
+        let request = request.body(body).map_err(io::Error::other)?;
+        let (status, body) = web::ask(&web::client(ANSWER_PATIENCE).build().new_agent(), request)?;
+        if (200..300).contains(&status) {
+            return Ok(body);
         }
+        Err(io::Error::other(format!("{method} {path}: {status} {body}")))
     }
 }
 
@@ -353,11 +369,15 @@ mod tests {
             openflow: 6653,
             http: 8080,
             hosts: KnownHosts::Configured,
+            discovery: Some(Time::from_s(15)),
             checker: None,
+            tables: "\n[pools.web]\n",
         };
         let text = config(&topology, &wanted);
         assert_eq!((text.matches("[[host]]").count(), text.matches("[[link]]").count()), (6, 6 + 8));
         assert!(text.contains("poll_interval = \"10000000us\"") && text.contains("balancer = \"sdn-ecmp\""));
+        assert!(text.contains("discovery_interval = \"15000000us\"\nlink_timeout = \"45000000us\"\n"), "{text}");
+        assert!(text.ends_with("[pools.web]\n"));
         assert_eq!(expected(&topology), [4, 8, 6]);
         assert!(!config(&topology, &Wanted { hosts: KnownHosts::Seen, ..wanted }).contains("[[host]]"));
     }

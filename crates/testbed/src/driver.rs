@@ -229,14 +229,15 @@ impl Driver {
         serde_json::from_value(answer).map_err(|cause| TestbedError::Driver(format!("gave strange counters: {cause}")))
     }
 
-    /// Starts a program, in a host or beside the switches.
+    /// Starts a program, in a host or beside the switches; answers its process, unless it is to start later.
     ///
     /// # Errors
     /// As [`Driver::ask`].
-    pub fn spawn(&mut self, program: &Program<'_>) -> Result<(), TestbedError> {
+    pub fn spawn(&mut self, program: &Program<'_>) -> Result<Option<u32>, TestbedError> {
         let Program { name, host, argv, log, cwd, at_s } = program;
         let fields = json!({"program": name, "host": host, "argv": argv, "log": log, "cwd": cwd, "at": at_s});
-        self.ask("spawn", fields, Duration::from_secs(60)).map(|_| ())
+        let answer = self.ask("spawn", fields, Duration::from_secs(60))?;
+        Ok(answer["pid"].as_u64().map(|pid| pid as u32))
     }
 
     /// Takes the network down.

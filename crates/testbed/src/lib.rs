@@ -4,7 +4,7 @@
 //! experiment::run_in ─► Testbed (World) ─► Driver ─► testbed/driver.py ─► Mininet, Open vSwitch, tc
 //!                          │  proof: nothing is lost that fits
 //!                          │  rules: static, or `anabranch serve` as the controller
-//!                          │  traffic: sockets of our own, D-ITG, iperf3
+//!                          │  traffic: sockets of our own, D-ITG, iperf3; or servers and their clients (serving)
 //!                          ▼
 //!                       outcome: the simulator's own form, for the same metrics
 //! ```
@@ -21,6 +21,7 @@ pub mod controller;
 pub mod driver;
 mod error;
 pub mod faults;
+pub mod jobs;
 pub mod live;
 pub mod outcome;
 pub mod plan;
@@ -31,9 +32,13 @@ pub mod rules;
 pub mod seen;
 pub mod series;
 pub mod servers;
+pub mod serving;
 pub mod sockets;
+pub mod tcp_table;
 mod testbed;
+mod told;
 pub mod traffic;
+pub mod web;
 
 pub use error::TestbedError;
 pub use testbed::Testbed;

@@ -1,6 +1,9 @@
 //! From what programs and counters say to the outcome of a run: the same figures the simulator gives.
 
-use experiment::world::{Books, Drops, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Scenario, ideal_times};
+use experiment::world::{
+    Books, Drops, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Scenario, ServicesRecord,
+    ideal_response_times, ideal_times,
+};
 use net::{LinkIx, Time, Topology};
 
 use crate::driver::Counters;
@@ -27,6 +30,8 @@ pub struct Material<'a> {
     pub after: &'a Counters,
     /// Time between two samples.
     pub sample: Time,
+    /// What became of servers, where flows are requests.
+    pub services: Option<ServicesRecord>,
 }
 
 /// The outcome of a run.
@@ -51,14 +56,18 @@ pub fn outcome(material: &Material<'_>) -> Outcome {
         resequencing: Default::default(),
         control: Default::default(),
         plane: None,
-        services: None,
+        services: material.services.clone(),
         max_window_packets: 0,
         engine: EngineRecord { packet_hops, ..EngineRecord::default() },
     }
 }
 
 fn flow_records(scenario: &Scenario<'_>, span: Span, seen: &Seen, until: Time) -> Vec<FlowRecord> {
-    let ideals = ideal_times(scenario.topology, &scenario.config.transport, scenario.flows);
+    let (topology, transport) = (scenario.topology, &scenario.config.transport);
+    let ideals = match &scenario.config.services {
+        None => ideal_times(topology, transport, scenario.flows),
+        Some(services) => ideal_response_times(topology, transport, services, scenario.flows),
+    };
     seen.flows.iter().zip(ideals).map(|(flow, ideal)| flow_record(flow, ideal, span, until)).collect()
 }
 

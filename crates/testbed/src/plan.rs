@@ -23,7 +23,7 @@ pub struct NetworkPlan {
     pub host_queue: Limit,
     /// `auto`, `user` or `kernel`.
     pub datapath: &'static str,
-    /// `arrival` or `senders`: who gets the room in a full queue of a switch.
+    /// `arrival`, `senders` or `flows`: who gets the room in a full queue.
     pub turns: &'static str,
 }
 

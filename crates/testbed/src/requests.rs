@@ -4,7 +4,11 @@
 //! decided once for each. Threads enter the namespace of their client and stay there; a connection that has not ended keeps its
 //! thread, so `at_once` is how many a client has at the same time.
 
+mod failure;
+pub mod ftp;
 mod http;
+mod patient;
+pub mod wget;
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +20,12 @@ use crate::clock::now_ns;
 use crate::error::TestbedError;
 use crate::sockets::{HostAt, enter};
 
-pub use http::{Answer, Failure};
+pub use failure::Failure;
+pub use http::{Answer, Wish, get};
+pub use patient::Patience;
+
+/// Nobody is told to stop by this one.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What one client asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +63,6 @@ pub struct Asked {
 
 /// Requests that are being made.
 pub struct Asking {
-    stop: Arc<AtomicBool>,
     ended: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -66,7 +74,6 @@ struct Shared {
     asker: Asker,
     next: AtomicU64,
     start_ns: u64,
-    stop: Arc<AtomicBool>,
     ended: Arc<AtomicU64>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -77,7 +84,6 @@ impl Asking {
     /// # Errors
     /// A namespace is gone.
     pub fn start(askers: &[Asker], start_ns: u64) -> Result<Asking, TestbedError> {
-        let stop = Arc::new(AtomicBool::new(false));
         let ended = Arc::new(AtomicU64::new(0));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let mut threads = Vec::new();
@@ -87,7 +93,6 @@ impl Asking {
                 asker: asker.clone(),
                 next: AtomicU64::new(0),
                 start_ns,
-                stop: Arc::clone(&stop),
                 ended: Arc::clone(&ended),
                 asked: Arc::clone(&asked),
             });
@@ -96,22 +101,12 @@ impl Asking {
                 threads.push(enter(asker.host, move || shared.work())?);
             }
         }
-        Ok(Asking { stop, ended, threads, asked })
+        Ok(Asking { ended, threads, asked })
     }
 
     /// Requests that are over, whatever came of them.
     pub fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
-    }
-
-    /// Whether all are over.
-    pub fn is_over(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
-    }
-
-    /// Begins no more requests.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the last one; answers all, in the order they began.
@@ -134,25 +129,16 @@ impl Shared {
             if number >= asker.requests {
                 return;
             }
-            self.wait_until(self.start_ns + number * asker.gap_ns);
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
+            let begins_ns = self.start_ns + number * asker.gap_ns;
+            thread::sleep(Duration::from_nanos(begins_ns.saturating_sub(now_ns())));
             let start_ns = now_ns();
-            let result = http::get(asker.to, &asker.path, asker.patience, &mut buffer);
+            let wish = Wish { to: asker.to, path: &asker.path, bytes: 0, is_work: false };
+            // Requests that have begun are made to their end.
+            let patience = Patience { silence: asker.patience, stop: &NEVER };
+            let result = get(&wish, patience, &mut buffer);
             let one = Asked { client: self.client, number, start_ns, result, end_ns: now_ns() };
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(one);
             self.ended.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn wait_until(&self, until_ns: u64) {
-        while !self.stop.load(Ordering::Relaxed) {
-            let left = until_ns.saturating_sub(now_ns());
-            if left == 0 {
-                return;
-            }
-            thread::sleep(Duration::from_nanos(left.min(50_000_000)));
         }
     }
 }

@@ -1,7 +1,11 @@
-//! Real servers in the namespaces of hosts: nginx with pages, and HAProxy as the box that others put in the path.
+//! Real servers in the namespaces of hosts: nginx with pages, vsftpd with files, a program that works on jobs, and HAProxy as the box
+//! that others put in the path.
 
+mod vsftpd;
+
+use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +14,7 @@ use serde_json::json;
 use crate::driver::{Program, file_error};
 use crate::error::TestbedError;
 use crate::live::Live;
+use crate::tcp_table::{self, LISTEN};
 
 /// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,16 +42,9 @@ impl Server {
     /// # Errors
     /// Its files cannot be written.
     pub fn nginx(live: &Live, host: &str, at: SocketAddrV4, pages: &[Page<'_>]) -> Result<Server, TestbedError> {
-        let program = format!("nginx-{host}");
+        let program = format!("nginx-{host}-{}", at.port());
         let folder = live.folder.join(&program);
-        let root = folder.join("pages");
-        fs::create_dir_all(&root).map_err(file_error("make", &root))?;
-        for (name, bytes) in pages {
-            let path = root.join(name);
-            // Holes are read as zeros, and cost no room.
-            let made = fs::File::create(&path).and_then(|file| file.set_len(*bytes));
-            made.map_err(file_error("write", &path))?;
-        }
+        write_pages(&folder.join("pages"), pages)?;
         let config = folder.join("nginx.conf");
         fs::write(&config, nginx_config(host, at, &folder)).map_err(file_error("write", &config))?;
         let (config, errors) = (text(&config), text(&folder.join("error.log")));
@@ -74,11 +72,36 @@ impl Server {
         Ok(Server { program, host: host.to_owned(), argv, folder, at })
     }
 
-    /// Starts it and waits until it listens.
+    /// A server of jobs, which is `program` itself: so many cores, each worth a share of a processor.
+    ///
+    /// # Errors
+    /// Its folder cannot be made.
+    pub fn jobs(
+        live: &Live,
+        host: &str,
+        at: SocketAddrV4,
+        program: &Path,
+        (cores, core): (u32, f64),
+    ) -> Result<Server, TestbedError> {
+        let name = format!("jobs-{host}-{}", at.port());
+        let folder = live.folder.join(&name);
+        fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
+        let mut argv = vec![text(program)];
+        argv.extend(["testbed", "jobs", "--listen", &at.to_string(), "--name", host].map(str::to_owned));
+        argv.extend(["--cores", &cores.to_string(), "--core", &core.to_string()].map(str::to_owned));
+        Ok(Server { program: name, host: host.to_owned(), argv, folder, at })
+    }
+
+    /// What it has printed.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.folder.join("output.log")).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Starts it and waits until it listens; answers its process.
     ///
     /// # Errors
     /// It ends at once, or does not listen in time.
-    pub fn start(&self, live: &mut Live) -> Result<(), TestbedError> {
+    pub fn start(&self, live: &mut Live) -> Result<u32, TestbedError> {
         let log = self.folder.join("output.log");
         live.exits.remove(&self.program);
         let program = Program {
@@ -89,19 +112,18 @@ impl Server {
             cwd: &self.folder,
             at_s: None,
         };
-        live.driver.spawn(&program)?;
+        let pid = live.driver.spawn(&program)?;
         let failed = |reason: String| TestbedError::Traffic { program: self.program.clone(), reason };
         let until = Instant::now() + PATIENCE;
         loop {
             live.listen(Duration::from_millis(20))?;
             if let Some(code) = live.exits.get(&self.program) {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                return Err(failed(format!("ended with {code}: {}", said.trim())));
+                return Err(failed(format!("ended with {code}: {}", self.said())));
             }
             let host = live.hosts.iter().find(|host| host.ip == *self.at.ip());
             let Some(host) = host else { return Err(failed(format!("no host has the address {}", self.at.ip()))) };
             if is_listening(host.pid, self.at) {
-                return Ok(());
+                return pid.ok_or_else(|| TestbedError::Driver("did not tell the process of a server".to_owned()));
             }
             if Instant::now() > until {
                 return Err(failed(format!("does not listen at {} after {PATIENCE:?}", self.at)));
@@ -127,6 +149,18 @@ impl Server {
         let processes = processes_with(&self.argv);
         processes.iter().filter_map(|pid| cpu_s(*pid)).sum()
     }
+}
+
+/// Pages of these lengths in a folder.
+fn write_pages(root: &Path, pages: &[Page<'_>]) -> Result<(), TestbedError> {
+    fs::create_dir_all(root).map_err(file_error("make", root))?;
+    for (name, bytes) in pages {
+        let path = root.join(name);
+        // Holes are read as zeros, and cost no room.
+        let made = fs::File::create(&path).and_then(|file| file.set_len(*bytes));
+        made.map_err(file_error("write", &path))?;
+    }
+    Ok(())
 }
 
 fn text(path: &Path) -> String {
@@ -162,14 +196,9 @@ fn haproxy_config(at: SocketAddrV4, members: &[SocketAddrV4]) -> String {
 
 /// Whether a socket listens there, as the kernel of that namespace says.
 fn is_listening(pid: u32, at: SocketAddrV4) -> bool {
-    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
-    let local = |ip: Ipv4Addr| format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), at.port());
-    let wanted = [local(*at.ip()), local(Ipv4Addr::UNSPECIFIED)];
-    // Columns: number, local address, remote address, state, of which 0A is LISTEN.
-    table.lines().skip(1).any(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        words.next().is_some_and(|local| wanted.iter().any(|wanted| wanted == local)) && words.nth(1) == Some("0A")
-    })
+    let sockets = tcp_table::sockets(Path::new(&format!("/proc/{pid}/net"))).unwrap_or_default();
+    let wanted = [*at.ip(), Ipv4Addr::UNSPECIFIED].map(|ip| SocketAddr::from((ip, at.port())));
+    sockets.iter().any(|socket| socket.state == LISTEN && wanted.contains(&socket.local))
 }
 
 /// Processes with this command line, and their children.
@@ -200,10 +229,29 @@ fn parent(pid: u32) -> Option<u32> {
 
 /// Processor time of a process so far, seconds.
 pub fn cpu_s(pid: u32) -> Option<f64> {
-    let fields = stat(pid)?;
-    let ticks = |place: usize| -> Option<f64> { fields.get(place)?.parse().ok() };
+    ticks_s(&stat(pid)?, &[11, 12])
+}
+
+/// Processor time of a process so far, of those it has begun, and of those among them that have ended, seconds.
+pub fn tree_cpu_s(root: u32) -> f64 {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0.0 };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let stats: BTreeMap<u32, Vec<String>> = pids.filter_map(|pid| Some((pid, stat(pid)?))).collect();
+    let parent = |pid: u32| -> Option<u32> { stats.get(&pid)?.get(1)?.parse().ok() };
+    let is_of_tree = |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| pid == root);
+    // Its own time as user and in the kernel, and both of children that it has waited for.
+    let used =
+        stats.iter().filter(|(pid, _)| is_of_tree(**pid)).filter_map(|(_, stat)| ticks_s(stat, &[11, 12, 13, 14]));
+    used.sum()
+}
+
+fn ticks_s(stat: &[String], places: &[usize]) -> Option<f64> {
+    let mut sum = 0.0;
+    for place in places {
+        sum += stat.get(*place)?.parse::<f64>().ok()?;
+    }
     let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
-    Some((ticks(11)? + ticks(12)?) / per_s as f64)
+    Some(sum / per_s as f64)
 }
 
 #[cfg(test)]
@@ -226,6 +274,13 @@ mod tests {
     fn processor_time_is_that_of_a_process_and_its_children() {
         let ours = std::process::id();
         assert!(cpu_s(ours).is_some_and(|time| time >= 0.0) && cpu_s(0).is_none());
+        let begun = std::time::Instant::now();
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+        while tree_cpu_s(ours) - cpu_s(ours).unwrap_or_default() < 0.05 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "a busy child is not counted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill().and_then(|()| child.wait()).expect("it was running");
         let command = fs::read_to_string("/proc/self/cmdline").expect("our own");
         let argv: Vec<String> = command.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
         assert!(processes_with(&argv).contains(&ours));

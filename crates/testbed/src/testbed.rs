@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::traffic::{Flow, Start};
 use experiment::Experiment;
 use experiment::file::{KnownHosts, RuleSource, TrafficSource, Variant};
 use experiment::summary::{self, ControllerCounts};
@@ -13,11 +12,10 @@ use experiment::world::{Ended, FailureKind, Job, NotEnded, RunProgress, World};
 use net::{LinkIx, Time, Topology};
 use serde_json::json;
 
-use crate::agents::{Agents, Announced};
 use crate::beside::Beside;
-use crate::checks::{check_experiment, check_machine, has_agents, on_switches, source_of};
+use crate::checks::{check_experiment, check_machine, source_of};
 use crate::clock::{now_ns, seconds};
-use crate::controller::{Controller, Wanted, free_port};
+use crate::controller::{Controller, free_port};
 use crate::driver::{self, Machine};
 use crate::error::TestbedError;
 use crate::faults::faults;
@@ -27,7 +25,9 @@ use crate::plan::NetworkPlan;
 use crate::proof::prove;
 use crate::rules::{Choice, StaticRoutes, no_rules};
 use crate::series::Sample;
+use crate::serving::{self, Programs, Served};
 use crate::sockets::speak;
+use crate::told::{Told, agents, plan_of};
 use crate::traffic::{self, Span};
 
 /// Emulated networks on this machine, one at a time. A network stays up from one run to the next that wants the same.
@@ -53,8 +53,7 @@ impl Testbed {
     /// # Errors
     /// Not root, something is not installed, or the first key of the file that asks for what is not there.
     pub fn check(&self, experiment: &Experiment) -> Result<(), TestbedError> {
-        let sources: Vec<_> = experiment.variants.iter().map(source_of).collect();
-        check_machine(&self.machine, &sources)?;
+        check_machine(&self.machine, &experiment.variants)?;
         check_experiment(experiment, &self.machine)
     }
 
@@ -75,13 +74,14 @@ impl Testbed {
                 None
             }
             RuleSource::Controller => {
-                let balancer = on_switches(&experiment.balancers[0])?;
-                let (poll, seed) = (variant.config.control.poll, experiment.seeds[0]);
-                let hosts = variant.testbed.hosts;
-                let wanted =
-                    Wanted { balancer: &balancer, poll, seed, openflow: 6653, http: 8080, hosts, checker: None };
+                let told = Told::of(variant, &experiment.balancers[0])?;
+                let wanted = told.wanted(variant, experiment.seeds[0], (6653, 8080));
                 let path = crate::controller::write_config(&self.folder, &variant.topology, &wanted)?;
                 live.ask("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
+                if let Some(plan) = plan_of(variant) {
+                    // They stay, as the network does.
+                    Programs::start(&mut live, &plan, &self.program)?;
+                }
                 Some(path)
             }
         };
@@ -139,29 +139,22 @@ impl Testbed {
         live.ask("controller", json!({"target": null}))?;
         let span = Duration::from_secs_f64(options.proof.as_s_f64());
         let proof = prove(&mut live.driver, topology, &live.hosts, options.is_shaped, span, wanted)?;
-        let controller = match options.rules {
-            RuleSource::Static => {
-                let rules = StaticRoutes::new(topology, Choice::First).rules();
-                live.ask("rules", json!({"rules": rules}))?;
-                None
-            }
-            RuleSource::Controller => {
-                live.ask("rules", json!({"rules": no_rules(topology)}))?;
-                Some(self.control(live, job, wanted)?)
-            }
+        let mut controller = self.rule(live, job, wanted)?;
+        let serving = plan_of(job.variant);
+        let programs = match (&serving, &mut controller) {
+            (Some(plan), Some(controller)) => Some(self.serve(live, plan, controller)?),
+            _ => None,
         };
         let before = live.driver.counters()?;
         live.samples.clear();
         live.deeds.clear();
-        let start_ns = now_ns() + traffic::lead_ns(source, job.scenario.flows.flows.len());
-        let until = job.scenario.config.stop.until.unwrap_or_default();
-        let span = Span { start_ns, end_ns: start_ns + until.as_ps() / 1000 };
-        let interval_s = options.sample.as_s_f64();
-        live.ask("sample", json!({"interval_s": interval_s, "from": seconds(start_ns) - interval_s}))?;
-        self.schedule_failures(live, job, span)?;
+        let span = self.begin(live, job, source)?;
         let agents = controller.as_ref().map(|controller| agents(controller, live, job, source, span));
         let mut beside = Beside::new(controller, agents.flatten(), &job.scenario.config.failures, span, wanted);
-        let seen = traffic::send(live, source, &job.scenario, span, &mut beside)?;
+        let Served { seen, record: services, failures, jobs_late_ms } = match (&serving, &programs) {
+            (Some(plan), Some(programs)) => serving::run(live, plan, programs, &job.scenario, span, &mut beside)?,
+            _ => Served { seen: traffic::send(live, source, &job.scenario, span, &mut beside)?, ..Served::default() },
+        };
         live.listen(Duration::ZERO)?;
         live.ask("sample", json!({"interval_s": 0}))?;
         let after = live.driver.counters()?;
@@ -170,11 +163,11 @@ impl Testbed {
             Some(controller) => self.conclude(controller, live, job, !deeds.is_empty(), wanted)?,
             None => None,
         };
+        if let Some(programs) = programs {
+            programs.end(live)?;
+        }
         deeds.append(&mut live.deeds);
-        let origin = seconds(start_ns);
-        let taken = std::mem::take(&mut live.samples);
-        let mut samples: Vec<Sample> = taken.into_iter().map(|(t, ports)| Sample { t: t - origin, ports }).collect();
-        samples.push(Sample { t: after.t - origin, ports: after.ports.clone() });
+        let samples = samples(live, seconds(span.start_ns), &after);
         let material = Material {
             scenario: &job.scenario,
             plan: &live.plan,
@@ -184,11 +177,47 @@ impl Testbed {
             before: &before,
             after: &after,
             sample: options.sample,
+            services: serving.is_some().then_some(services),
         };
-        let mut record = self.record(live, options.rules, source.name(), &seen, (&before, &after), &proof);
+        let source = if serving.is_some() { options.client.name() } else { source.name() };
+        let mut record = self.record(live, options.rules, source, &seen, (&before, &after), &proof);
+        (record.failed_requests, record.jobs_late_ms) = (failures, jobs_late_ms);
         record.faults = faults(deeds, &seen.breaks, span.start_ns);
         record.controller = counts;
         Ok(Ended { outcome: outcome(&material), decision_us: 0.0, testbed: Some(record) })
+    }
+
+    /// Puts static rules into the switches, or starts a controller that does.
+    fn rule(
+        &self,
+        live: &mut Live,
+        job: &Job<'_>,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Controller>, TestbedError> {
+        let topology = job.scenario.topology;
+        match job.variant.testbed.rules {
+            RuleSource::Static => {
+                let rules = StaticRoutes::new(topology, Choice::First).rules();
+                live.ask("rules", json!({"rules": rules}))?;
+                Ok(None)
+            }
+            RuleSource::Controller => {
+                live.ask("rules", json!({"rules": no_rules(topology)}))?;
+                self.control(live, job, wanted).map(Some)
+            }
+        }
+    }
+
+    /// Fixes when the run begins, and has samples taken and failures happen at their times.
+    fn begin(&self, live: &mut Live, job: &Job<'_>, source: TrafficSource) -> Result<Span, TestbedError> {
+        let flows = if job.variant.config.services.is_some() { 0 } else { job.scenario.flows.flows.len() };
+        let start_ns = now_ns() + traffic::lead_ns(source, flows);
+        let until = job.scenario.config.stop.until.unwrap_or_default();
+        let span = Span { start_ns, end_ns: start_ns + until.as_ps() / 1000 };
+        let interval_s = job.variant.testbed.sample.as_s_f64();
+        live.ask("sample", json!({"interval_s": interval_s, "from": seconds(start_ns) - interval_s}))?;
+        self.schedule_failures(live, job, span)?;
+        Ok(span)
     }
 
     /// Starts the controller and waits until it knows the network.
@@ -198,23 +227,27 @@ impl Testbed {
         job: &Job<'_>,
         wanted: &mut dyn FnMut() -> bool,
     ) -> Result<Controller, TestbedError> {
-        let balancer = on_switches(job.scenario.balancer)?;
-        let poll = job.scenario.config.control.poll;
-        let (seed, hosts) = (job.scenario.seed, job.variant.testbed.hosts);
-        let asked = Wanted {
-            balancer: &balancer,
-            poll,
-            seed,
-            openflow: free_port()?,
-            http: free_port()?,
-            hosts,
-            checker: None,
-        };
+        let told = Told::of(job.variant, job.scenario.balancer)?;
+        let asked = told.wanted(job.variant, job.scenario.seed, (free_port()?, free_port()?));
+        let hosts = asked.hosts;
         let mut controller = Controller::start(&self.program, &live.folder, job.scenario.topology, &asked)?;
         live.ask("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
         let hosts: &[_] = if hosts == KnownHosts::Configured { &[] } else { &live.hosts };
         controller.wait_until_known(job.scenario.topology, wanted, &mut || speak(hosts))?;
         Ok(controller)
+    }
+
+    /// Starts servers and their agents, and waits until the controller takes them for able to serve.
+    fn serve(
+        &self,
+        live: &mut Live,
+        plan: &serving::Plan<'_>,
+        controller: &mut Controller,
+    ) -> Result<Programs, TestbedError> {
+        let mut programs = Programs::start(live, plan, &self.program)?;
+        Programs::wait_for_members(plan, controller)?;
+        programs.start_agents(live, plan, controller, &self.program)?;
+        Ok(programs)
     }
 
     /// The end of a controller: one that was killed and started again has to know everything by now without being helped. Answers
@@ -287,24 +320,19 @@ impl Testbed {
             delay_mean_us: if received == 0 { 0.0 } else { delay as f64 / 1e3 / received as f64 },
             longest_gap_us: gap as f64 / 1e3,
             faults: Vec::new(),
+            failed_requests: Default::default(),
+            jobs_late_ms: 0.0,
             controller: None,
         }
     }
 }
 
-/// The agents of a run whose balancer wants to hear of flows from hosts.
-fn agents(controller: &Controller, live: &Live, job: &Job<'_>, source: TrafficSource, span: Span) -> Option<Agents> {
-    if !has_agents(job.scenario.balancer) {
-        return None;
-    }
-    let announced = |(number, flow): (usize, &Flow)| {
-        let Start::At(start) = flow.start else { return None };
-        let (tuple, start_ns) = (traffic::tuple(source, number, flow)?, span.at(start));
-        Some(Announced { tuple, src: flow.src.ix(), size_bytes: flow.size_bytes, start_ns })
-    };
-    let flows: Vec<Announced> = job.scenario.flows.flows.iter().enumerate().filter_map(announced).collect();
-    let has_sizes = job.scenario.config.control.are_sizes_told;
-    Some(Agents::new(controller.http(), live.hosts.clone(), flows, has_sizes))
+/// Takes the samples of a run, with the counters after it as the last one.
+fn samples(live: &mut Live, origin: f64, after: &driver::Counters) -> Vec<Sample> {
+    let taken = std::mem::take(&mut live.samples);
+    let mut samples: Vec<Sample> = taken.into_iter().map(|(t, ports)| Sample { t: t - origin, ports }).collect();
+    samples.push(Sample { t: after.t - origin, ports: after.ports.clone() });
+    samples
 }
 
 impl Drop for Testbed {

@@ -83,6 +83,8 @@ pub const KEYS: &[Key] = &[
     key("service", "member_port", "count", "the service's", "port of its members"),
     key("service", "pool", "text", "the service's name", "services that name the same pool have the same members and share the balancer's state"),
     key("service", "idle_timeout_s", "count", "30", "a connection that has been silent for so many seconds has no rules any more"),
+    key("service", "rules", "connection, wildcard", "connection", "whether each connection gets its rules, or clients are divided among members by rules that stand beforehand"),
+    key("service", "buckets", "count", "64", "parts clients are divided into by wildcard rules; a power of two"),
 
     key("requests", "service", "text", "required", "name of the service that is asked"),
     key("requests", "name", "text", "the service", "name of this class of requests, for claims and reports"),
@@ -192,9 +194,13 @@ pub const KEYS: &[Key] = &[
     key("testbed", "hosts", "configured|remembered|seen", "configured", "how the controller comes to know hosts: it is told of them; it sees them speak and keeps a file of them (`serve --state`); it only sees them speak"),
     key("testbed", "datapath", "auto|user|kernel", "auto", "where Open vSwitch forwards; auto takes the kernel where it has the module"),
     key("testbed", "shape", "true|false", "true", "whether links have the rates and queues of the experiment, or whatever the machine carries"),
-    key("testbed", "turns", "arrival|senders", "arrival", "who gets the room in a full queue of a switch: the packet that comes first (with Open vSwitch's userspace datapath always one of the same port), or sending hosts in turn"),
+    key("testbed", "turns", "arrival|senders|flows", "arrival", "who gets the room in a full queue of a switch: the packet that comes first (with Open vSwitch's userspace datapath always one of the same port), or sending hosts in turn; flows: as arrival, and TCP flows of a host in turn at its own interface, as with host.scheduler = \"fair\""),
     key("testbed", "sample", "time", "1s", "time between two samples of port counters; the series is put together from them"),
     key("testbed", "proof", "time", "5s", "how long paced probes prove first that the network loses nothing by itself; 0s for no proof"),
+    key("testbed", "client", "own|wget", "own", "who makes requests to services: connections of the program itself, or GNU wget, started for each page"),
+    key("testbed", "ftp", "list of services", "those at port 21", "services whose members run vsftpd; passive mode, with a port for each member's data connections"),
+    key("testbed", "jobs", "list of services", "none", "services whose requests keep a core of their server busy for `requests.cpu`; all others have pages, which nginx serves, and there `cpu` is whatever nginx takes"),
+    key("testbed", "core", "share", "1", "what a core of a `[[server]]` is worth where it works on jobs, as a share of one of this machine's: six cores of 0.1 fit a machine of two"),
 
     key("sweep", "(any key)", "list of values", "none", "a further axis, such as `transport.min_rto = [\"5ms\", \"200ms\"]`"),
 

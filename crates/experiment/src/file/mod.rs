@@ -52,7 +52,7 @@ pub use headline::Headline;
 pub use inputs::Input;
 pub use keys::{KEYS, Key};
 pub use net::mistake::{FileError, Mistake, Place};
-pub use testbed::{Datapath, KnownHosts, RuleSource, TestbedConfig, TrafficSource, Turns};
+pub use testbed::{Asking, Datapath, KnownHosts, RuleSource, TestbedConfig, TrafficSource, Turns};
 pub use traffic_plan::{TrafficPlan, bisection};
 
 use crate::agreement::Terms;

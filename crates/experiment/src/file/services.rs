@@ -171,9 +171,27 @@ fn service(
         address,
         port,
         members,
+        buckets: buckets(section)?,
         member_port,
         pool,
     })
+}
+
+/// Parts clients are divided into, where rules are to stand beforehand.
+fn buckets(section: &Section<'_>) -> Result<Option<u16>, FileError> {
+    let (least, most) = (u64::from(*control::vip::BUCKETS.start()), u64::from(*control::vip::BUCKETS.end()));
+    let buckets = section.count("buckets", least..=most)?;
+    if section.choice("rules", &["connection", "wildcard"])? != Some(1) {
+        return match buckets {
+            Some(_) => Err(section.error("buckets", "goes with `rules = \"wildcard\"`")),
+            None => Ok(None),
+        };
+    }
+    let buckets = buckets.unwrap_or(64) as u16;
+    if !buckets.is_power_of_two() {
+        return Err(section.error("buckets", format!("{buckets} is not a power of two")));
+    }
+    Ok(Some(buckets))
 }
 
 fn agents(section: &Section<'_>) -> Result<Option<AgentConfig>, FileError> {

@@ -1,12 +1,12 @@
 //! The `[testbed]` section: how an emulated network carries out the experiment. The simulator does not look at it.
 
 use net::Time;
-
+use net::document::{Data, Value};
 use net::mistake::FileError;
 use net::section::Section;
 
 /// How a run is made on an emulated network.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TestbedConfig {
     /// Who sends; `None`: plain sockets for UDP, iperf3 for TCP.
     pub source: Option<TrafficSource>,
@@ -24,6 +24,33 @@ pub struct TestbedConfig {
     pub sample: Time,
     /// How long the proof that the network loses nothing by itself takes; zero for none.
     pub proof: Time,
+    /// Who asks, where flows are requests to services.
+    pub client: Asking,
+    /// Services whose members are FTP servers; `None`: those at port 21.
+    pub ftp: Option<Vec<String>>,
+    /// Services whose requests keep a processor busy.
+    pub jobs: Vec<String>,
+    /// Share of a processor of this machine that a core of a `[[server]]` is, where it works on jobs; above 0, at most 1.
+    pub core: f64,
+}
+
+/// Programs that make requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// Ours, with a connection of the kernel's TCP for each page.
+    Own,
+    /// GNU wget, started for each page.
+    Wget,
+}
+
+impl Asking {
+    /// As files name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Asking::Own => "own",
+            Asking::Wget => "wget",
+        }
+    }
 }
 
 /// Programs that send.
@@ -97,6 +124,8 @@ pub enum Turns {
     Arrival,
     /// Hosts that send, in turn.
     Senders,
+    /// As [`Turns::Arrival`] in switches; at the interface of a host its flows, in turn.
+    Flows,
 }
 
 impl Turns {
@@ -105,6 +134,7 @@ impl Turns {
         match self {
             Turns::Arrival => "arrival",
             Turns::Senders => "senders",
+            Turns::Flows => "flows",
         }
     }
 }
@@ -141,11 +171,28 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
         hosts,
         datapath,
         is_shaped: section.flag("shape")?.unwrap_or(true),
-        turns: match section.choice("turns", &["arrival", "senders"])? {
+        turns: match section.choice("turns", &["arrival", "senders", "flows"])? {
             Some(1) => Turns::Senders,
+            Some(2) => Turns::Flows,
             _ => Turns::Arrival,
         },
         sample,
         proof: section.quantity("proof")?.unwrap_or(Time::from_ms(5000)),
+        client: match section.choice("client", &["own", "wget"])? {
+            Some(1) => Asking::Wget,
+            _ => Asking::Own,
+        },
+        ftp: if section.has("ftp") { Some(names(section, "ftp")?) } else { None },
+        jobs: names(section, "jobs")?,
+        core: section.positive("core", 1.0)?.unwrap_or(1.0),
     })
+}
+
+/// A list of names in quotes; empty where the key is not there.
+fn names(section: &Section<'_>, key: &str) -> Result<Vec<String>, FileError> {
+    let name = |value: &Value| match &value.data {
+        Data::Text(text) => Ok(text.clone()),
+        _ => Err(section.error(key, format!("must be names of services in quotes, not {}", value.kind()))),
+    };
+    section.list(key).into_iter().map(name).collect()
 }

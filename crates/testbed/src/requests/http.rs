@@ -1,13 +1,17 @@
 //! One request: HTTP/1.0, a page, the end of the connection.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddrV4, TcpStream};
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::SocketAddrV4;
 
+use super::failure::{Bad, Failure};
+use super::patient::{Patience, Patient};
 use crate::clock::now_ns;
 
 /// Header by which a server says which one it is.
 const WHO: &str = "x-server";
+
+/// Header by which a server of jobs says how much later it was done than its cores allowed, microseconds.
+const LATE: &str = "x-late-us";
 
 /// Longest head of an answer that is read, bytes.
 const HEAD_MAX: usize = 16 << 10;
@@ -27,49 +31,36 @@ pub struct Answer {
     pub server: Option<String>,
     /// The client's port.
     pub port: u16,
+    /// How much later a job was done than its share of the server's cores allowed, microseconds, where the server says so.
+    pub late_us: u64,
 }
 
-/// Why a page did not come.
+/// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The other side refused the connection.
-    Refused,
-    /// It was broken off.
-    Reset,
-    /// Nobody answered in time; whether the connection stood.
-    TimedOut(bool),
-    /// The network said that there is no way.
-    Unreachable,
-    /// The server answered, and not with the page.
-    Status(u16),
-    /// The answer ended before its end.
-    Short,
-    /// Something else.
-    Other(String),
+pub struct Wish<'a> {
+    /// Whom.
+    pub to: SocketAddrV4,
+    /// Path, and a query where there is one.
+    pub path: &'a str,
+    /// Bytes the request is to have: a page is asked for with a header that fills them up, work with a body of so many.
+    pub bytes: u64,
+    /// Whether it is work, for which something is handed in.
+    pub is_work: bool,
 }
 
-impl Failure {
-    /// In a word.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Failure::Refused => "refused",
-            Failure::Reset => "reset",
-            Failure::TimedOut(false) => "no connection in time",
-            Failure::TimedOut(true) => "no answer in time",
-            Failure::Unreachable => "unreachable",
-            Failure::Status(_) => "status",
-            Failure::Short => "cut short",
-            Failure::Other(_) => "other",
+impl Wish<'_> {
+    fn head(&self) -> String {
+        let Wish { to, path, bytes, .. } = self;
+        let end = "Connection: close\r\n\r\n";
+        if self.is_work {
+            return format!("POST {path} HTTP/1.0\r\nHost: {to}\r\nContent-Length: {bytes}\r\n{end}");
         }
-    }
-
-    fn of(cause: &std::io::Error, is_connected: bool) -> Failure {
-        match cause.kind() {
-            ErrorKind::ConnectionRefused => Failure::Refused,
-            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Failure::Reset,
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::TimedOut(is_connected),
-            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Failure::Unreachable,
-            _ => Failure::Other(cause.to_string()),
+        let head = format!("GET {path} HTTP/1.0\r\nHost: {to}\r\n");
+        let filler = "X-Filler: ";
+        let missing = (*bytes as usize).saturating_sub(head.len() + end.len());
+        match missing.checked_sub(filler.len() + 2) {
+            Some(rest) => format!("{head}{filler}{}\r\n{end}", "x".repeat(rest)),
+            None => head + end,
         }
     }
 }
@@ -78,62 +69,30 @@ impl Failure {
 ///
 /// # Errors
 /// What kept it from coming whole.
-pub fn get(to: SocketAddrV4, path: &str, patience: Duration, buffer: &mut [u8]) -> Result<Answer, Failure> {
+pub fn get(wish: &Wish<'_>, patience: Patience<'_>, buffer: &mut [u8]) -> Result<Answer, Failure> {
     let start_ns = now_ns();
-    let stream = TcpStream::connect_timeout(&to.into(), patience).map_err(|cause| Failure::of(&cause, false))?;
+    let mut stream = Patient::connect(wish.to, patience)?;
     let connect_ns = now_ns() - start_ns;
-    exchange(&stream, to, path, patience, buffer)
-        .map_err(|cause| match cause.get_ref().and_then(|inner| inner.downcast_ref::<Bad>()) {
-            Some(Bad::Status(status)) => Failure::Status(*status),
-            Some(Bad::Short) => Failure::Short,
-            None => Failure::of(&cause, true),
-        })
-        .map(|page| {
-            let _ = stream.shutdown(Shutdown::Both);
-            let port = stream.local_addr().map_or(0, |address| address.port());
-            Answer {
-                connect_ns,
-                first_byte_ns: page.first_ns - start_ns,
-                total_ns: now_ns() - start_ns,
-                bytes: page.bytes,
-                server: page.server,
-                port,
-            }
-        })
-}
-
-/// Faults of an answer.
-#[derive(Debug, thiserror::Error)]
-enum Bad {
-    #[error("status {0}")]
-    Status(u16),
-    #[error("cut short")]
-    Short,
-}
-
-impl From<Bad> for std::io::Error {
-    fn from(bad: Bad) -> std::io::Error {
-        std::io::Error::new(ErrorKind::InvalidData, bad)
-    }
+    let port = stream.port();
+    let page = exchange(&mut stream, wish, buffer).map_err(|cause| Failure::of(&cause, true))?;
+    stream.close();
+    let (first_byte_ns, total_ns) = (page.first_ns - start_ns, now_ns() - start_ns);
+    let Page { bytes, server, late_us, .. } = page;
+    Ok(Answer { connect_ns, first_byte_ns, total_ns, bytes, server, port, late_us })
 }
 
 struct Page {
     first_ns: u64,
     bytes: u64,
     server: Option<String>,
+    late_us: u64,
 }
 
-fn exchange(
-    mut stream: &TcpStream,
-    to: SocketAddrV4,
-    path: &str,
-    patience: Duration,
-    buffer: &mut [u8],
-) -> std::io::Result<Page> {
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    stream.set_nodelay(true)?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {to}\r\nConnection: close\r\n\r\n").as_bytes())?;
+fn exchange(stream: &mut Patient<'_>, wish: &Wish<'_>, buffer: &mut [u8]) -> std::io::Result<Page> {
+    stream.write_all(wish.head().as_bytes())?;
+    if wish.is_work {
+        std::io::copy(&mut std::io::repeat(0).take(wish.bytes), stream)?;
+    }
     let mut first_ns = None;
     let mut head = Vec::new();
     let end = loop {
@@ -147,9 +106,9 @@ fn exchange(
             return Err(Bad::Short.into());
         }
     };
-    let (status, length, server) = read_head(&String::from_utf8_lossy(&head[..end]));
-    if status != 200 {
-        return Err(Bad::Status(status).into());
+    let said = Head::read(&String::from_utf8_lossy(&head[..end]));
+    if said.status != 200 {
+        return Err(Bad::Status(said.status).into());
     }
     let mut bytes = (head.len() - end - 4) as u64;
     loop {
@@ -159,33 +118,54 @@ fn exchange(
         }
         bytes += read as u64;
     }
-    if length.is_some_and(|length| length != bytes) {
+    if said.length.is_some_and(|length| length != bytes) {
         return Err(Bad::Short.into());
     }
-    Ok(Page { first_ns: first_ns.unwrap_or_else(now_ns), bytes, server })
+    Ok(Page { first_ns: first_ns.unwrap_or_else(now_ns), bytes, server: said.server, late_us: said.late_us })
 }
 
-/// Status (0 for none), length and server.
-fn read_head(head: &str) -> (u16, Option<u64>, Option<String>) {
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|word| word.parse().ok()).unwrap_or(0);
-    let (mut length, mut server) = (None, None);
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        match name.trim().to_ascii_lowercase().as_str() {
-            "content-length" => length = value.trim().parse().ok(),
-            WHO => server = Some(value.trim().to_owned()),
-            _ => {}
+/// What the head of an answer says.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    /// 0 for none.
+    status: u16,
+    length: Option<u64>,
+    pub(super) server: Option<String>,
+    late_us: u64,
+}
+
+impl Head {
+    pub(super) fn read(head: &str) -> Head {
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|word| word.parse().ok());
+        let mut said = Head { status: status.unwrap_or(0), ..Head::default() };
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            match name.trim().to_ascii_lowercase().as_str() {
+                "content-length" => said.length = value.trim().parse().ok(),
+                WHO => said.server = Some(value.trim().to_owned()),
+                LATE => said.late_us = value.trim().parse().unwrap_or(0),
+                _ => {}
+            }
         }
+        said
     }
-    (status, length, server)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::atomic::AtomicBool;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
+
+    static ON: AtomicBool = AtomicBool::new(false);
+    const PATIENCE: Patience<'static> = Patience { silence: Duration::from_secs(5), stop: &ON };
+
+    fn wish(port: u16, bytes: u64) -> Wish<'static> {
+        Wish { to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), path: "/page", bytes, is_work: false }
+    }
 
     /// What comes of a request to a server that says this and ends.
     fn asked(answer: &'static [u8]) -> Result<Answer, Failure> {
@@ -198,7 +178,7 @@ mod tests {
             assert!(asked[..read].starts_with(b"GET /page HTTP/1.0\r\n"));
             stream.write_all(answer).expect("it listens");
         });
-        let got = get(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), "/page", Duration::from_secs(5), &mut [0; 100]);
+        let got = get(&wish(port, 0), PATIENCE, &mut [0; 100]);
         server.join().expect("the server did its part");
         got
     }
@@ -219,7 +199,30 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-        assert_eq!(get(to, "/", Duration::from_secs(1), &mut [0; 16]), Err(Failure::Refused));
+        assert_eq!(get(&wish(port, 0), PATIENCE, &mut [0; 16]), Err(Failure::Refused));
+    }
+
+    #[test]
+    fn requests_have_the_bytes_they_are_to_have() {
+        for bytes in [200, 500, 4000] {
+            assert_eq!(wish(80, bytes).head().len() as u64, bytes);
+        }
+        let plain = wish(80, 1).head();
+        assert!(plain.starts_with("GET /page HTTP/1.0\r\n") && plain.ends_with("\r\n\r\n") && plain.len() < 100);
+        let work = Wish { is_work: true, ..wish(80, 1000) }.head();
+        assert!(work.starts_with("POST /page HTTP/1.0\r\n") && work.contains("Content-Length: 1000\r\n"), "{work}");
+    }
+
+    #[test]
+    fn whoever_is_told_to_stop_does_not_wait() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        let patience = Patience { silence: Duration::from_secs(60), stop };
+        // The kernel takes the connection, and nobody says anything.
+        let waiting = thread::spawn(move || get(&wish(port, 0), patience, &mut [0; 16]));
+        thread::sleep(Duration::from_millis(50));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(waiting.join().expect("no panic"), Err(Failure::Stopped));
     }
 }

@@ -137,7 +137,7 @@ fn spawn(
     cwd: &Path,
     at_s: Option<f64>,
 ) -> Result<(), TestbedError> {
-    live.driver.spawn(&Program { name, host: Some(host), argv, log, cwd, at_s })
+    live.driver.spawn(&Program { name, host: Some(host), argv, log, cwd, at_s }).map(|_| ())
 }
 
 /// What a log says of one flow.
