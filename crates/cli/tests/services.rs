@@ -242,11 +242,17 @@ fn ten_thousand_requests_are_answered_and_spread_evenly() {
     scene.end();
 }
 
-/// Requests of `asked` that `host` answered and that began within a time.
+/// Requests of `asked` that `host` answered and that began within a time; few of them are shown.
 fn served_between(asked: &[Asked], host: u32, from_ns: u64, until_ns: u64) -> usize {
     let name = host_name(HostIx(host));
     let is_its = |one: &&Asked| one.result.as_ref().is_ok_and(|answer| answer.server.as_ref() == Some(&name));
-    asked.iter().filter(is_its).filter(|one| (from_ns..until_ns).contains(&one.start_ns)).count()
+    let served: Vec<&Asked> =
+        asked.iter().filter(is_its).filter(|one| (from_ns..until_ns).contains(&one.start_ns)).collect();
+    for one in served.iter().filter(|_| served.len() < 20) {
+        let (after, before) = ((one.start_ns - from_ns) / 1_000_000, (until_ns - one.start_ns) / 1_000_000);
+        println!("{name} was asked {after} ms into that time, {before} ms before its end: {one:?}");
+    }
+    served.len()
 }
 
 /// Time for what was asked of the API to be in force in all switches, nanoseconds.

@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::frame::{self, Echo, Segment, flags};
 use openflow::headers::protocol;
-use openflow::{Headers, MacAddr};
+use openflow::{FlowStats, Headers, MacAddr, Masked};
 
 use crate::draw::ipv4_of;
 use crate::draw_services::CHECKER;
@@ -30,6 +30,9 @@ pub(crate) struct Client {
     pub(crate) asked: BTreeSet<u32>,
     /// Questions that opened a connection: the first one, those after it was told that nobody serves, and with some clients every fourth.
     pub(crate) openings: BTreeSet<u32>,
+    /// Those of them that met the rules of an older connection, of a service whose rules stand beforehand: there openings are not told
+    /// from others, and go where the older one went.
+    pub(crate) reopenings: BTreeSet<u32>,
     /// Questions that have come to a server.
     pub(crate) delivered: BTreeSet<u32>,
     /// Who served last.
@@ -95,8 +98,21 @@ impl World {
         self.add_client(from, tuple, interval, until);
     }
     pub(crate) fn add_client(&mut self, host: usize, tuple: FiveTuple, interval: Time, until: Time) {
-        let ((sent, asked, openings, delivered), server, told_at) = Default::default();
-        self.clients.push(Client { host, tuple, interval, until, sent, asked, openings, delivered, server, told_at });
+        let (sent, [asked, openings, reopenings, delivered]) = Default::default();
+        let (server, told_at) = (None, None);
+        self.clients.push(Client {
+            host,
+            tuple,
+            interval,
+            until,
+            sent,
+            asked,
+            openings,
+            reopenings,
+            delivered,
+            server,
+            told_at,
+        });
         self.report.clients += 1;
         self.schedule(self.now, Event::Ask { client: self.clients.len() - 1 });
     }
@@ -123,11 +139,15 @@ impl World {
                 let opens =
                     is_fickle || client.sent.last().is_none_or(|last| client.told_at.is_some_and(|told| told > *last));
                 let bytes = message(QUESTION, macs, &tuple, number as u32, seq, opens);
+                let meets_rules = opens && self.meets_older_rules(host, &tuple);
                 let client = &mut self.clients[number];
                 client.sent.push(self.now);
                 client.asked.insert(seq);
                 if opens && tuple.protocol == protocol::TCP {
                     client.openings.insert(seq);
+                    if meets_rules {
+                        client.reopenings.insert(seq);
+                    }
                 }
                 self.report.questions += 1;
                 self.send_frame(host, 0, Frame { bytes, probe: None });
@@ -138,6 +158,20 @@ impl World {
                 self.after(interval.min(Time::from_ms(50)), Event::Ask { client: number });
             }
         }
+    }
+
+    /// Whether a connection would go by the rules of an older one of the same ports, because its service, whose rules stand beforehand,
+    /// does not tell them apart.
+    fn meets_older_rules(&self, host: usize, tuple: &FiveTuple) -> bool {
+        let has_buckets = self.service_of(tuple).is_some_and(|(service, _)| service.buckets().is_some());
+        let at = &self.switches[self.edge_of(host)].switch;
+        let is_its = |entry: &FlowStats| {
+            let [from, to] = [tuple.src, tuple.dst].map(|address| Some(Masked::<Ipv4Addr>::exact(address)));
+            entry.priority == 520
+                && (entry.match_.ipv4_src, entry.match_.ipv4_dst) == (from, to)
+                && (entry.match_.tcp_src, entry.match_.tcp_dst) == (Some(tuple.src_port), Some(tuple.dst_port))
+        };
+        has_buckets && at.entries().iter().any(is_its)
     }
 
     pub(crate) fn hang_server(&mut self, host: usize, is_hung: bool) {

@@ -13,6 +13,7 @@
 mod bounds;
 mod channel;
 mod clients;
+mod cutback;
 pub mod draw;
 mod draw_services;
 mod draw_wildcards;
@@ -32,7 +33,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use net::Time;
 
-pub use plan::{Cutback, Plan};
+pub use cutback::Cutback;
+pub use plan::Plan;
 pub use report::{Excuses, Failure, Oracle, Report};
 pub use sabotage::Sabotage;
 pub use shrink::{Shrunk, shrink};

@@ -10,6 +10,8 @@ use openflow::{
     TableId, Xid, frame, headers::ether,
 };
 
+use crate::cutback::Cutback;
+use crate::plan::Plan;
 use crate::report::Oracle;
 use crate::world::World;
 
@@ -166,9 +168,18 @@ impl Sabotage {
     /// Storms within which it must be caught.
     pub fn seeds_max(self) -> u64 {
         match self {
-            Sabotage::HidesRefusals | Sabotage::IgnoresCookies | Sabotage::MovesAtOnce => 60,
+            Sabotage::HidesRefusals | Sabotage::IgnoresCookies => 60,
             Sabotage::OldPathFirst | Sabotage::EarlyBarrier | Sabotage::LeaksGroups | Sabotage::RulesBeforeGroups => 20,
+            Sabotage::MovesAtOnce => 20,
             _ => 10,
+        }
+    }
+
+    /// What of a storm it is to be caught in: where faults would excuse it, what is left without them.
+    pub fn cutback(self, plan: &Plan) -> Cutback {
+        match self {
+            Sabotage::MovesAtOnce => Cutback::without_faults(plan),
+            _ => Cutback::default(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{Cutback, Plan};
+use crate::cutback::Cutback;
+use crate::plan::Plan;
 use crate::report::Failure;
 use crate::{Sabotage, storm_of};
 

@@ -16,10 +16,11 @@ use switch::Switch;
 use crate::bounds::Bounds;
 use crate::channel::Channel;
 use crate::clients::{Client, Virtuals};
+use crate::cutback::Cutback;
 use crate::draw_services::CHECKER;
 use crate::hosts::{Flow, Host};
 use crate::oracle::Oracles;
-use crate::plan::{Cutback, End, Plan};
+use crate::plan::{End, Plan};
 use crate::report::{Failure, Oracle, Report};
 use crate::sabotage::{Sabotage, Saboteur};
 

@@ -51,9 +51,12 @@ pub struct Args {
     /// With --seed: without these switches
     #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
     without_switches: Vec<usize>,
-    /// With --seed: without virtual services and their clients
-    #[arg(long, requires = "seed")]
+    /// Without virtual services and their clients
+    #[arg(long)]
     without_services: bool,
+    /// Without faults of the network: only flows, clients, and services that change
+    #[arg(long, conflicts_with = "keep")]
+    without_faults: bool,
     /// With --seed: halve the time this many times
     #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     halvings: u32,
@@ -95,7 +98,7 @@ fn sabotage(args: &Args) -> Result<Option<Option<Sabotage>>, Failure> {
     found.map(|found| Some(Some(*found))).ok_or_else(|| unknown().with_hint(hint()))
 }
 
-fn cutback(args: &Args) -> Result<Cutback, Failure> {
+fn cutback(args: &Args, plan: &Plan) -> Result<Cutback, Failure> {
     let numbers = |text: &str| -> Result<BTreeSet<u32>, Failure> {
         if text == "none" {
             return Ok(BTreeSet::new());
@@ -106,8 +109,9 @@ fn cutback(args: &Args) -> Result<Cutback, Failure> {
                 .with_hint("write them as --keep 3,7,9, or `none`")
         })
     };
+    let without_faults = || args.without_faults.then(|| Cutback::without_faults(plan).keep).flatten();
     Ok(Cutback {
-        keep: args.keep.as_deref().map(numbers).transpose()?,
+        keep: args.keep.as_deref().map(numbers).transpose()?.or_else(without_faults),
         without_hosts: args.without_hosts.iter().copied().collect(),
         without_switches: args.without_switches.iter().copied().collect(),
         halvings: args.halvings,
@@ -116,7 +120,8 @@ fn cutback(args: &Args) -> Result<Cutback, Failure> {
 }
 
 fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure> {
-    let (plan, cutback) = (simtest::draw::draw(seed), cutback(args)?);
+    let plan = simtest::draw::draw(seed);
+    let cutback = cutback(args, &plan)?;
     let result = match args.trace {
         // A closed pipe ends the telling, not the storm.
         true => simtest::trace(&plan, &cutback, sabotage, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
@@ -154,7 +159,8 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
                     }
                     let seed = args.from.wrapping_add(number);
                     let plan = simtest::draw::draw(seed);
-                    let result = simtest::storm_of(&plan, &Cutback::default(), sabotage);
+                    let cutback = cutback(args, &plan).expect("--keep goes with --seed, and there is none");
+                    let result = simtest::storm_of(&plan, &cutback, sabotage);
                     let mut done = done.lock().expect("no thread panics with the lock");
                     done.0 += 1;
                     match result {
@@ -183,7 +189,8 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
         None => Ok(()),
         Some((seed, failure)) => {
             let plan = simtest::draw::draw(*seed);
-            Err(tell_failure(&mut out, args, &plan, Cutback::default(), sabotage, failure)?)
+            let cutback = cutback(args, &plan)?;
+            Err(tell_failure(&mut out, args, &plan, cutback, sabotage, failure)?)
         }
     }
 }

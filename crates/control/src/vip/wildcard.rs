@@ -140,7 +140,7 @@ impl Controller {
         (rules, has_refused)
     }
 
-    /// Rules of a service at a switch with these clients; whether the switch has all that lead back.
+    /// Rules of a service at a switch with these clients; whether the switch has all of those of clients.
     fn rules_at(&self, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut lacking: Vec<Bucket> = Vec::new();
@@ -148,11 +148,11 @@ impl Controller {
             let Some((owner, facts)) = self.holder(at, at.slot_of(*client)) else { continue };
             let lead = facts.lead(at.service);
             // Servers of one pool speak with each other, too, and none is led to itself.
-            if self.is_member(at.service, *client) {
-                entries.push(self.compiler.client_asks(&lead, owner, *client));
-                continue;
-            }
-            let entry = self.compiler.bucket_back(&lead, owner, *client);
+            let entry = if self.is_member(at.service, *client) {
+                self.compiler.client_asks(&lead, owner, *client)
+            } else {
+                self.compiler.bucket_back(&lead, owner, *client)
+            };
             if self.would_not_have(at.node, &entry.0) {
                 lacking.push(Bucket::of(*client, at.buckets.count()));
             }
@@ -222,10 +222,10 @@ impl Controller {
         if let Some((member, facts)) = holder.filter(is_minded).filter(|_| is_opening != Some(true) && !is_new) {
             let has_failed = facts.state != MemberState::Up && facts.up_since.is_some();
             match (has_failed, service.protocol, pool.spec.established) {
-                (false, ..) => return Wish::Member(member),
                 (true, Protocol::Tcp, Established::Reset) => return Wish::Nobody,
-                (true, Protocol::Tcp, _) => return Wish::Member(member),
-                // A datagram may be the first: it is not given to one who cannot serve.
+                (_, Protocol::Tcp, _) => return Wish::Member(member),
+                // A datagram may be the first: it is not given to one who cannot serve, or to whom nothing leads.
+                (false, ..) if self.is_reached(&at, facts) => return Wish::Member(member),
                 _ => {}
             }
         }

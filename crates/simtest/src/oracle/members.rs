@@ -55,10 +55,14 @@ impl World {
             return self.fail(Oracle::Virtual, || words);
         }
         let is_opening = self.clients[number].openings.contains(&seq)
+            && !self.clients[number].reopenings.contains(&seq)
             && self.plan.switches[edge].takes_tcp_flags
             && self.has_been_quiet_since(sent)
             && !self.is_any_full();
-        let is_settled = sent > self.virtuals.configured_at + UNDER_WAY;
+        // Rules that stand beforehand lead without the controller, who may yet have to learn, or to tell, that they are to change.
+        let has_rules_beforehand = self.service_of(&tuple).is_some_and(|(service, _)| self.ever_had_buckets(service));
+        let is_repaired = !has_rules_beforehand || self.has_been_quiet_since(sent);
+        let is_settled = is_repaired && sent > self.virtuals.configured_at + UNDER_WAY;
         if (is_new || is_opening) && is_settled {
             self.check_pick(number, seq, host, headers);
         }
@@ -134,10 +138,15 @@ impl World {
     /// Whether rules that stand beforehand may lead a connection elsewhere, whose own rules have gone or, since then, could not be
     /// sent: they know nothing of connections, and nobody may be there who does.
     fn may_be_led_elsewhere(&self, service: &Service, since: Time, have_rules_gone: bool) -> bool {
+        let is_disturbed = since <= self.disturbed + self.bounds.checks;
+        self.ever_had_buckets(service) && (have_rules_gone || is_disturbed)
+    }
+
+    /// Whether rules of a service stand beforehand at some time of the storm.
+    fn ever_had_buckets(&self, service: &Service) -> bool {
         let is_it = |other: &&Service| other.id == service.id;
         let mut ever = self.plan.services.iter().flat_map(|wanted| wanted.services.iter().filter(is_it));
-        let is_disturbed = since <= self.disturbed + self.bounds.checks;
-        ever.any(|service| service.buckets().is_some()) && (have_rules_gone || is_disturbed)
+        ever.any(|service| service.buckets().is_some())
     }
 
     /// An answer reaches a host.
