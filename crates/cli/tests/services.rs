@@ -242,15 +242,18 @@ fn ten_thousand_requests_are_answered_and_spread_evenly() {
     scene.end();
 }
 
-/// Requests of `asked` that `host` answered and that began within a time; few of them are shown.
+/// Requests of `asked` that `host` answered, and that began and were connected within a time: who began earlier or was connected later may
+/// have met rules of before or after. Few of them are shown.
 fn served_between(asked: &[Asked], host: u32, from_ns: u64, until_ns: u64) -> usize {
     let name = host_name(HostIx(host));
-    let is_its = |one: &&Asked| one.result.as_ref().is_ok_and(|answer| answer.server.as_ref() == Some(&name));
-    let served: Vec<&Asked> =
-        asked.iter().filter(is_its).filter(|one| (from_ns..until_ns).contains(&one.start_ns)).collect();
+    let is_its = |one: &&Asked| {
+        let answer = one.result.as_ref().ok().filter(|answer| answer.server.as_ref() == Some(&name));
+        answer.is_some_and(|answer| one.start_ns >= from_ns && one.start_ns + answer.connect_ns < until_ns)
+    };
+    let served: Vec<&Asked> = asked.iter().filter(is_its).collect();
     for one in served.iter().filter(|_| served.len() < 20) {
         let (after, before) = ((one.start_ns - from_ns) / 1_000_000, (until_ns - one.start_ns) / 1_000_000);
-        println!("{name} was asked {after} ms into that time, {before} ms before its end: {one:?}");
+        println!("{name} was asked {after} ms into a time, {before} ms before its end: {one:?}");
     }
     served.len()
 }

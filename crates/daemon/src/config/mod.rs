@@ -42,6 +42,7 @@ const LIMITS: &[&str] = &[
     "messages_per_s",
     "accepts_per_s",
     "flows",
+    "service_connections",
     "hosts",
     "hosts_per_port",
     "output_bytes",
@@ -122,6 +123,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     read_limits(&limits, &mut settings.limits)?;
     let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));
     set(&mut settings.control.flows_max, most("flows", 100_000_000)?);
+    set(&mut settings.control.connections_max, most("service_connections", 100_000_000)?);
     set(&mut settings.control.hosts_max, most("hosts", 1_000_000)?);
     set(&mut settings.control.hosts_per_port, most("hosts_per_port", 1_000_000)?);
     Ok(settings)

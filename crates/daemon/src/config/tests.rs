@@ -32,6 +32,7 @@ handshake_timeout = "2s"
 messages_per_s = 2000
 accepts_per_s = 500
 flows = 5000
+service_connections = 7000
 hosts = 300
 hosts_per_port = 20
 output_bytes = "2MB"
@@ -71,6 +72,7 @@ fn every_key_is_read() {
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
     assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
     assert_eq!((config.flows_max, config.hosts_max, config.hosts_per_port), (5000, 300, 20));
+    assert_eq!(config.connections_max, 7000);
     assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
     assert_eq!(settings.log.format, LogFormat::Json);
 }
