@@ -289,6 +289,7 @@ fn lists_and_topologies_are_json_if_asked() {
         "transports",
         "experiments",
         "keys",
+        "settings",
     ] {
         let (code, stdout, stderr) = outcome(folder.path(), &["list", what, "--json"]);
         assert_eq!(code, 0, "{stderr}");
@@ -304,6 +305,13 @@ fn lists_and_topologies_are_json_if_asked() {
         assert_eq!(item["kind"], kind);
         assert!(text.contains(&format!("{name} ({kind})\n")), "{text}");
     }
+    let ecmp = balancers.as_array().unwrap().iter().find(|item| item["name"] == "ecmp").unwrap();
+    assert_eq!((&ecmp["decides"], &ecmp["reorders"]), (&"switch".into(), &"never".into()));
+    assert_eq!(ecmp["parameters"][1]["takes"], "one of per-switch, none");
+    let (_, stdout, _) = outcome(folder.path(), &["list", "keys", "--json"]);
+    let keys: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let rate = keys.as_array().unwrap().iter().find(|item| item["name"] == "topology.rate").unwrap();
+    assert_eq!((&rate["takes"], &rate["default"]), (&"bandwidth".into(), &"10Gbps".into()));
     let (_, stdout, _) = outcome(folder.path(), &["topology", "fat-tree:k=8", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((&facts["hosts"], &facts["cables"]), (&128.into(), &384.into()));
