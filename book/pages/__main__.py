@@ -50,7 +50,12 @@ def expand(chapter):
             raise Mistake(f"{chapter['path']}: there is nothing to generate of the name `{name}`; there are: {', '.join(GENERATORS)}")
         return GENERATORS[name]()
 
-    return CHECK.sub("", MARKER.sub(replacement, chapter["content"]))
+    return without_checks(MARKER.sub(replacement, chapter["content"]))
+
+
+def without_checks(text):
+    """Text without the lines that are for scripts/check-book."""
+    return CHECK.sub("", text)
 
 
 def walk(items):
@@ -61,7 +66,11 @@ def walk(items):
             continue
         chapter["content"] = expand(chapter)
         if chapter["path"] == "balancers.md":
-            chapter["sub_items"] += balancers.chapters(chapter)
+            made = balancers.chapters(chapter)
+            for family in made:
+                for page in family["Chapter"]["sub_items"]:
+                    page["Chapter"]["content"] = without_checks(page["Chapter"]["content"])
+            chapter["sub_items"] += made
         else:
             walk(chapter["sub_items"])
 

@@ -102,7 +102,7 @@ def measured(name):
     cells = sorted(cells, key=lambda one: one[2])
     shown = [[cell(scenario), value, f"{ratio:.2f}×"] for scenario, value, ratio in [*cells[:3], *cells[-3:]]]
     text = (
-        "In the [canon](../choosing.md#the-canon-in-one-table) (scenarios of the literature, three seeds) these are the three "
+        "In the [canon](../canon-matrix.md) (scenarios of the literature, three seeds) these are the three "
         "in which it was nearest to the best balancer, and the three in which it was farthest from it:\n\n"
     )
     return text + table(["scenario", "slowdown, mean / 99th percentile", "mean / best mean"], shown) + (
@@ -117,8 +117,8 @@ def example(name):
     text = read(path)
     return (
         "## Try it\n\n"
-        f"```sh\nanabranch run {path}\n```\n\n"
-        f"The file:\n\n```toml\n{text.strip()}\n```\n"
+        f'<!-- check: by "an example of every balancer" -->\n```sh\nanabranch run {path}\n```\n\n'
+        f"The file:\n\n<!-- check: file {name}.toml\ncp experiments/balancers/*.json . -->\n```toml\n{text.strip()}\n```\n"
     )
 
 

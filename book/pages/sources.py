@@ -60,6 +60,5 @@ def cell(text):
 
 
 def table(head, rows):
-    """A table in Markdown, in a frame that scrolls by itself where the page is narrow."""
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-    return '<div class="table-wrapper">\n\n' + "\n".join(lines) + "\n\n</div>\n"
+    """A table in Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)) + "\n"
