@@ -133,8 +133,15 @@ fn mistakes_in_options_name_the_option() {
     );
     refused(path, &["compare", "--failure", "link-dwn:any"], &["--failure link-dwn:any", "did you mean `link-down`?"]);
     refused(path, &["run", "small.toml", "--set", "seeds"], &["there is no `=`", "hint: "]);
-    refused(path, &["run", "gone.toml"], &["cannot read the experiment file", "gone.toml"]);
-    refused(path, &["run", "small.toml", "--world", "mars"], &["--world"]);
+    refused(
+        path,
+        &["run", "gone.toml"],
+        &["cannot read the experiment file", "gone.toml", "anabranch list experiments"],
+    );
+    refused(path, &["run", "small.toml", "--world", "mars"], &["--world", "there is only `sim`"]);
+    refused(path, &["run", "small.toml", "--world", "testbed"], &["--world", "anabranch testbed run"]);
+    refused(path, &["compare", "--load", "60%"], &["--load 60%", "write 0.6 for 60%"]);
+    refused(path, &["topology", "abilene"], &["no such topology", ".graphml"]);
     refused(path, &["topology", "fat-tre:k=4"], &["did you mean `fat-tree`?"]);
     refused(path, &["report", "nowhere"], &["no finished results", "hint: "]);
     refused(path, &["list", "nonsense"], &["nonsense"]);
@@ -145,7 +152,9 @@ fn loads_of_one_and_more_only_warn() {
     let folder = folder();
     let (code, _, stderr) = outcome(folder.path(), &["check", "small.toml", "--set", "traffic.load=1.2"]);
     assert_eq!(code, 0);
-    assert!(stderr.starts_with("warning: "), "{stderr}");
+    assert!(stderr.starts_with("warning: ") && !stderr.contains("60 %"), "{stderr}");
+    let (_, _, stderr) = outcome(folder.path(), &["check", "small.toml", "--set", "traffic.load=60"]);
+    assert!(stderr.contains("0.6 is 60 %"), "{stderr}");
 }
 
 #[test]
