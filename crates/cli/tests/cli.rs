@@ -140,7 +140,8 @@ fn mistakes_in_options_name_the_option() {
     );
     refused(path, &["run", "small.toml", "--world", "mars"], &["--world", "there is only `sim`"]);
     refused(path, &["run", "small.toml", "--world", "testbed"], &["--world", "anabranch testbed run"]);
-    refused(path, &["compare", "--load", "60%"], &["--load 60%", "write 0.6 for 60%"]);
+    refused(path, &["compare", "--load", "60%"], &["--load 60%", "0.6 is 60 %"]);
+    refused(path, &["run", "small.toml", "--set", "transport.gain=\"6%\""], &["transport.gain", "write 0.06 for 6%"]);
     refused(path, &["topology", "abilene"], &["no such topology", ".graphml"]);
     refused(path, &["topology", "fat-tre:k=4"], &["did you mean `fat-tree`?"]);
     refused(path, &["report", "nowhere"], &["no finished results", "hint: "]);
