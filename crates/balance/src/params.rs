@@ -35,6 +35,24 @@ pub enum ParamKind {
     Services,
 }
 
+impl ParamKind {
+    /// What values it takes, in words: "one of modulo, threshold", "a number from 0 to 1".
+    pub fn takes(&self) -> String {
+        match self {
+            ParamKind::Choice(words) => format!("one of {}", words.join(", ")),
+            ParamKind::Number { min, max } => format!("a number from {min} to {max}"),
+            ParamKind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            ParamKind::Duration => "a time (`500us`)".to_owned(),
+            ParamKind::Scaled => {
+                "a multiple of the base round-trip time (`2rtt`), of a congested hop's delay (`1.5hop`), \
+                                  or a time (`500us`)"
+                    .to_owned()
+            }
+            ParamKind::Services => "a table of services (`80=sl-ps;default=ht-ps`)".to_owned(),
+        }
+    }
+}
+
 /// One declared parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
@@ -60,27 +78,23 @@ impl Param {
     /// # Errors
     /// A sentence that says which values are allowed.
     pub fn check(&self, value: &str) -> Result<(), String> {
+        let refused = || format!("it is {}", self.kind.takes());
         match self.kind {
-            ParamKind::Choice(words) if words.contains(&value) => Ok(()),
-            ParamKind::Choice(words) => Err(format!("it is one of {}", words.join(", "))),
+            ParamKind::Choice(words) => words.contains(&value).then_some(()).ok_or_else(refused),
             ParamKind::Number { min, max } => match value.parse::<f64>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(()),
-                _ => Err(format!("it is a number from {min} to {max}")),
+                _ => Err(refused()),
             },
             ParamKind::Count { min, max } => match value.parse::<u64>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(()),
-                _ => Err(format!("it is a whole number from {min} to {max}")),
+                _ => Err(refused()),
             },
             ParamKind::Duration => value.parse::<Time>().map(|_| ()).map_err(|error| error.to_string()),
             ParamKind::Services => value.parse::<Services>().map(|_| ()).map_err(|error| error.to_string()),
             ParamKind::Scaled => match multiple(value) {
                 Some((factor, _)) if factor.is_finite() && (0.0..=1e9).contains(&factor) => Ok(()),
                 Some(_) => Err("a multiple is a number from 0 to 1e9".to_owned()),
-                None => value.parse::<Time>().map(|_| ()).map_err(|_| {
-                    "it is a multiple of the base round-trip time (`2rtt`), of a congested hop's delay (`1.5hop`), \
-                     or a time (`500us`)"
-                        .to_owned()
-                }),
+                None => value.parse::<Time>().map(|_| ()).map_err(|_| refused()),
             },
         }
     }

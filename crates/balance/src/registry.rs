@@ -30,6 +30,21 @@ pub enum Granularity {
     Subflow,
 }
 
+impl Granularity {
+    /// What is decided for, in words: "each packet".
+    pub fn words(self) -> &'static str {
+        match self {
+            Granularity::Packet => "each packet",
+            Granularity::Flow => "each flow, once",
+            Granularity::CautiousPacket => "each packet, but a flow leaves its path only when that is judged bad",
+            Granularity::Flowlet => "each flowlet (a burst of a flow, after a gap)",
+            Granularity::Flowcell => "each flowcell (a fixed number of bytes of a flow)",
+            Granularity::MovableFlow => "each flow, moved when its path is judged bad",
+            Granularity::Subflow => "each subflow, once",
+        }
+    }
+}
+
 /// Whether packets of one flow can overtake each other in an intact network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reorders {
@@ -41,6 +56,17 @@ pub enum Reorders {
     Always,
 }
 
+impl Reorders {
+    /// When packets of one flow overtake each other, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reorders::Never => "never",
+            Reorders::AtMoves => "when a flow is moved",
+            Reorders::Always => "all the time",
+        }
+    }
+}
+
 /// A world a balancer can run in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum World {
@@ -48,6 +74,16 @@ pub enum World {
     Simulator,
     /// Real OpenFlow switches, as select groups.
     OpenFlow,
+}
+
+impl World {
+    /// Its name, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            World::Simulator => "simulator",
+            World::OpenFlow => "OpenFlow switches",
+        }
+    }
 }
 
 /// How an entry is instantiated.
@@ -122,6 +158,16 @@ impl Entry {
             Build::Central(_) => "central",
             Build::Server(_) => "server",
             Build::Bound(_) => "bound",
+        }
+    }
+    /// Who decides: `switch`, `edge`, `host`, `controller` or, for bounds, `nobody`.
+    pub fn decides(&self) -> &'static str {
+        match self.build {
+            Build::Switch(_) => "switch",
+            Build::Edge(_) => "edge",
+            Build::Host(_) => "host",
+            Build::Central(_) | Build::Server(_) => "controller",
+            Build::Bound(_) => "nobody",
         }
     }
 }

@@ -133,8 +133,16 @@ fn mistakes_in_options_name_the_option() {
     );
     refused(path, &["compare", "--failure", "link-dwn:any"], &["--failure link-dwn:any", "did you mean `link-down`?"]);
     refused(path, &["run", "small.toml", "--set", "seeds"], &["there is no `=`", "hint: "]);
-    refused(path, &["run", "gone.toml"], &["cannot read the experiment file", "gone.toml"]);
-    refused(path, &["run", "small.toml", "--world", "mars"], &["--world"]);
+    refused(
+        path,
+        &["run", "gone.toml"],
+        &["cannot read the experiment file", "gone.toml", "anabranch list experiments"],
+    );
+    refused(path, &["run", "small.toml", "--world", "mars"], &["--world", "there is only `sim`"]);
+    refused(path, &["run", "small.toml", "--world", "testbed"], &["--world", "anabranch testbed run"]);
+    refused(path, &["compare", "--load", "60%"], &["--load 60%", "0.6 is 60 %"]);
+    refused(path, &["run", "small.toml", "--set", "transport.gain=\"6%\""], &["transport.gain", "write 0.06 for 6%"]);
+    refused(path, &["topology", "abilene"], &["no such topology", ".graphml"]);
     refused(path, &["topology", "fat-tre:k=4"], &["did you mean `fat-tree`?"]);
     refused(path, &["report", "nowhere"], &["no finished results", "hint: "]);
     refused(path, &["list", "nonsense"], &["nonsense"]);
@@ -145,7 +153,9 @@ fn loads_of_one_and_more_only_warn() {
     let folder = folder();
     let (code, _, stderr) = outcome(folder.path(), &["check", "small.toml", "--set", "traffic.load=1.2"]);
     assert_eq!(code, 0);
-    assert!(stderr.starts_with("warning: "), "{stderr}");
+    assert!(stderr.starts_with("warning: ") && !stderr.contains("60 %"), "{stderr}");
+    let (_, _, stderr) = outcome(folder.path(), &["check", "small.toml", "--set", "traffic.load=60"]);
+    assert!(stderr.contains("0.6 is 60 %"), "{stderr}");
 }
 
 #[test]
@@ -289,6 +299,7 @@ fn lists_and_topologies_are_json_if_asked() {
         "transports",
         "experiments",
         "keys",
+        "settings",
     ] {
         let (code, stdout, stderr) = outcome(folder.path(), &["list", what, "--json"]);
         assert_eq!(code, 0, "{stderr}");
@@ -304,6 +315,13 @@ fn lists_and_topologies_are_json_if_asked() {
         assert_eq!(item["kind"], kind);
         assert!(text.contains(&format!("{name} ({kind})\n")), "{text}");
     }
+    let ecmp = balancers.as_array().unwrap().iter().find(|item| item["name"] == "ecmp").unwrap();
+    assert_eq!((&ecmp["decides"], &ecmp["reorders"]), (&"switch".into(), &"never".into()));
+    assert_eq!(ecmp["parameters"][1]["takes"], "one of per-switch, none");
+    let (_, stdout, _) = outcome(folder.path(), &["list", "keys", "--json"]);
+    let keys: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let rate = keys.as_array().unwrap().iter().find(|item| item["name"] == "topology.rate").unwrap();
+    assert_eq!((&rate["takes"], &rate["default"]), (&"bandwidth".into(), &"10Gbps".into()));
     let (_, stdout, _) = outcome(folder.path(), &["topology", "fat-tree:k=8", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((&facts["hosts"], &facts["cables"]), (&128.into(), &384.into()));

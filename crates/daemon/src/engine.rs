@@ -156,7 +156,7 @@ impl Engine {
         let mut round = std::mem::take(&mut self.round);
         self.hub.take(&mut round);
         let mut longest = 0;
-        for peer in round.ready.drain(..) {
+        for peer in &round.ready {
             if self.peers.insert(peer.id, peer.clone()).is_none() {
                 self.controller.handle(now, ToController::Connected(peer.id));
             }
@@ -172,8 +172,9 @@ impl Engine {
                 self.controller.handle(now, ToController::Disconnected(peer.id));
             }
         }
-        self.round = round;
         self.drain();
+        round.ready.drain(..).for_each(|peer| peer.heard());
+        self.round = round;
         self.hub.round_over(began.elapsed(), longest);
     }
 

@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// `summary.json`: what was asked, every run, and the statistics over seeds.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Summary {
-    /// [`SCHEMA_VERSION`].
+    /// Version of this schema: [`SCHEMA_VERSION`].
     pub schema: u32,
     /// Version of anabranch that ran it.
     pub anabranch: String,

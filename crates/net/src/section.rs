@@ -126,7 +126,14 @@ impl<'a> Section<'a> {
         self.error(key, message)
     }
     fn kind_error(&self, key: &str, value: &Value, wanted: &str) -> FileError {
-        self.error(key, format!("must be {wanted}, not {}", value.kind()))
+        let error = self.error(key, format!("must be {wanted}, not {}", value.kind()));
+        match &value.data {
+            Data::Text(text) => match text.strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok()) {
+                Some(percent) => error.with_hint(format!("shares are numbers: write {} for {text}", percent / 100.0)),
+                None => error,
+            },
+            _ => error,
+        }
     }
 
     /// Text.

@@ -377,11 +377,15 @@ fn describe(spec: &TrafficSpec, flow_count: usize, seed: u64) -> String {
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Warning::LoadAtLeastOne { fraction, reference } => write!(
-                f,
-                "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
-                reference.name()
-            ),
+            Warning::LoadAtLeastOne { fraction, reference } => {
+                write!(
+                    f,
+                    "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
+                    reference.name()
+                )?;
+                // Who means percent writes at least 5 or so; who means overload, hardly more than that.
+                if *fraction >= 5.0 { write!(f, " (loads are shares: 0.6 is 60 %)") } else { Ok(()) }
+            }
             Warning::LoadNotUsed { arrivals } => write!(
                 f,
                 "the load is not used: arrivals `{arrivals}` set their own rate; leave it out, or use `poisson`"

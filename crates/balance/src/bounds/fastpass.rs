@@ -1,5 +1,8 @@
 //! A central arbiter that gives every packet a timeslot and a path, so that nothing queues (mechanisms.md P23;
 //! Fastpass, Perry et al., SIGCOMM 2014). It knows every demand at once, which makes it a bound.
+//!
+//! - Helps: to see what an arbiter that knows every demand would give: no queues in the network.
+//! - Hurts: as a forecast: a real arbiter has delay, and limits of its own.
 
 use crate::bounds::Bound;
 use crate::dataplane::NO_NEEDS;

@@ -1,4 +1,7 @@
 //! The fluid optimum: rates that any routing, however finely it splits, could at best give (mechanisms.md P29).
+//!
+//! - Helps: to see how far from the best possible rates balancers are.
+//! - Hurts: as a target for single flows: it is max-min fair, and unfair schedules beat it in mean slowdown.
 
 use crate::bounds::Bound;
 use crate::dataplane::NO_NEEDS;

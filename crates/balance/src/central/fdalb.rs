@@ -13,6 +13,9 @@
 //! - Quartiles are medians of the halves, without the middle of an odd number.
 //!
 //! Pitfalls: the threshold follows bursts; rules change as often as long flows arrive.
+//!
+//! - Helps: with heavy-tailed sizes: only flows that have grown long cost the controller anything.
+//! - Hurts: with bursts, which the threshold follows; rules change as often as long flows arrive.
 
 use std::collections::BTreeMap;
 

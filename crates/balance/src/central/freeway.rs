@@ -11,6 +11,9 @@
 //! flows prefer paths whose counters are all 0.
 //!
 //! Pitfall: a path that changes its kind moves many flows.
+//!
+//! - Helps: short flows beside long ones, which get paths of their own.
+//! - Hurts: where there are few paths to divide; a path that changes its kind moves many flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

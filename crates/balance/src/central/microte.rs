@@ -11,6 +11,9 @@
 //! the switch of the source does. At least three epochs of history are needed.
 //!
 //! Pitfall: without predictability there is nothing to gain over ECMP.
+//!
+//! - Helps: with traffic between racks that is predictable for a second.
+//! - Hurts: without predictability, where it gains nothing over ECMP, and with epochs longer than flows.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -3,6 +3,11 @@
 //!
 //! Pitfalls: the hash is the switch's own. Switches that all use the same one polarise: after the first choice the second is
 //! no choice any more. Some leave the ports of UDP out.
+//!
+//! - Helps: with many flows on equal paths; switches decide by themselves, so a controller that is gone or slow costs
+//!   nothing.
+//! - Hurts: with few large flows, which collide; on switches that all hash alike, unless the controller makes them
+//!   differ (`spread`).
 
 use super::parts::base;
 use super::{CentralBalancer, CentralCx, CentralNeeds, FlowSource, NetworkView, Placements, Why};

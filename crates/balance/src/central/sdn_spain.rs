@@ -7,6 +7,9 @@
 //!
 //! Readings: the switch of the source divides flows by hash, where SPAIN's hosts draw. Failures are known to the controller,
 //! which lays paths out anew; hosts need not notice silence.
+//!
+//! - Helps: where a few disjoint paths per pair of edge switches are enough and tables are small.
+//! - Hurts: where more paths exist than are laid out; flows are divided by hash, so large ones collide.
 
 use super::parts::base;
 use super::parts::dag::Dag;

@@ -8,6 +8,9 @@
 //! two intermediates are the same, it counts twice. If there are more than `paths`, some are used, others for each pair.
 //!
 //! Pitfalls: large flows still collide. Paths grow longer in networks without tiers.
+//!
+//! - Helps: with patterns that concentrate on some shortest paths.
+//! - Hurts: in networks without tiers, where paths grow longer; large flows still collide.
 
 use std::collections::VecDeque;
 

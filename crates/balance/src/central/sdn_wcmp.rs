@@ -3,6 +3,9 @@
 //!
 //! Reading: proportions are exact as long as they fit into 16 bits; reducing the size of groups for hardware tables is not
 //! done. A link that went away takes its capacity with it, so weights follow failures.
+//!
+//! - Helps: where links of unequal rate lead to the same place, and after failures.
+//! - Hurts: like ECMP with few large flows; weights know capacities and no load.
 
 use super::parts::base;
 use super::{CentralBalancer, CentralCx, CentralNeeds, FlowSource, NetworkView, Placements, Why};

@@ -22,6 +22,9 @@
 //! paper: all paths are seldom congested at once, so queues of the others overflow; give such hosts `hide_ecn=off`.
 //! Flowlets need gaps; reports need traffic back. The option of public code that meant to give weight only
 //! to uncongested paths tests the opposite; `shift=uncongested` here does what it says.
+//!
+//! - Helps: where only hypervisors can be changed and the fabric does ECMP and marks.
+//! - Hurts: with DCTCP hosts under the published default, which hides marks from them: use `hide_ecn=off`.
 
 use net::Time;
 use net::routes::ClassIx;

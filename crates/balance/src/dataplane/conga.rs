@@ -19,6 +19,9 @@
 //!
 //! Pitfalls: traffic paced by a steady stream of acknowledgements has few gaps, hence few decisions. Acknowledgements
 //! are packets too: they take decisions, and without traffic in both directions nothing is fed back.
+//!
+//! - Helps: under asymmetry and failed links in leaf-spine fabrics, with traffic in both directions and gaps in it.
+//! - Hurts: with few long flows that leave no gaps; with traffic in one direction only; blackholes look idle to it.
 
 use net::LinkIx;
 use net::routes::ClassIx;

@@ -26,6 +26,10 @@
 //! Pitfalls: a lost TAIL or CLEAR leaves the flow on its path until it idles for `expiry`; an `expiry` shorter than the
 //! difference between paths mixes epochs; bursts deceive the estimate, and a release too early is reordering; requests
 //! that queue behind the flow's own burst are late and cause reroutes.
+//!
+//! - Helps: with RDMA, which suffers from reordering: packets are put in order before hosts see them.
+//! - Hurts: where requests queue behind the flow's own burst and cause needless reroutes; where its control packets
+//!   are lost.
 
 use crate::dataplane::parts::flows::FlowTable;
 use crate::dataplane::{

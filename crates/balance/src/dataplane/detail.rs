@@ -14,6 +14,9 @@
 //!
 //! Pauses spread: a congested port stops its neighbours' traffic for other ports too, and where routes make cycles of
 //! waiting buffers they can deadlock.
+//!
+//! - Helps: for the tail of short flows in a fabric that drops nothing, with priorities.
+//! - Hurts: where many send to one: pauses spread to traffic for other ports, and cyclic routes can deadlock.
 
 use crate::dataplane::{Cx, Lossless, Members, Needs, PacketView, Receiving, Scale, SwitchBalancer};
 use crate::params::{Param, ParamKind, Params};

@@ -10,6 +10,10 @@
 //!
 //! Pitfall: between two measurements all flows follow the same weights, so that a path found idle is flooded by the next
 //! period's flows of all edges. Turns are smooth, so floods are bounded by the weights.
+//!
+//! - Helps: where load lasts longer than a period, such as background traffic or cut rates that routing does not
+//!   know.
+//! - Hurts: where load changes within a period: all edges follow the same stale weights.
 
 use net::LinkIx;
 use net::routes::ClassIx;

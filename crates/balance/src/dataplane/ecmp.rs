@@ -3,6 +3,10 @@
 //!
 //! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)² paths
 //! are used. The five rules differ in how many flows move when a next hop disappears.
+//!
+//! - Helps: with many flows of similar size on equal paths; needs no state and never reorders.
+//! - Hurts: with few large flows, which collide and stay together; with paths of unequal capacity; with switches that
+//!   all hash alike (`seeds=none`).
 
 use net::LinkIx;
 

@@ -1,5 +1,8 @@
 //! Source-routed ECMP: one hash at the first switch picks the whole path, as htsim and the ns-3 peer
 //! program of this repository do. Where `ecmp` draws a next hop at every tier, this draws one of all paths.
+//!
+//! - Helps: to compare with simulators that route at the source: the same hash gives the same paths.
+//! - Hurts: like ECMP: large flows collide and stay.
 
 use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
 use crate::hash::mix;

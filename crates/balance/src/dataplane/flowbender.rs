@@ -13,6 +13,10 @@
 //!
 //! Pitfalls: the new path is picked blindly and may be worse; every move reorders; the round after a move is still
 //! judged by packets sent on the old path, so with N = 1 a flow that leaves a bad path usually moves twice.
+//!
+//! - Helps: where only hosts can be changed and switches hash a field that hosts may set; large flows leave
+//!   collisions.
+//! - Hurts: for flows that end within a few round trips; a blind move may go to a worse path.
 
 use net::Stream;
 

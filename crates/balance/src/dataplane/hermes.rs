@@ -28,6 +28,10 @@
 //! with the square of the number of edges; a blackhole on the way back counts against every way out until the
 //! acknowledgements have left it. A path that loses everything is the one least is sent on:
 //! without probes (`probes=0`) flows are drawn to it.
+//!
+//! - Helps: under asymmetry and failures that switches do not report: blackholes, random drops.
+//! - Hurts: on healthy symmetric fabrics, where its caution leaves colliding flows together; probes grow with the
+//!   square of the edges.
 
 mod failures;
 mod one_way;

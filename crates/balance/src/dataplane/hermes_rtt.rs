@@ -7,6 +7,9 @@
 //! never measured, then the fastest; judge per packet with stickiness; and who knows what (`scope`): each
 //! flow its own paths, since F3 tags packets in the application layer, or all flows of an edge what any of
 //! them measured. Sharing without probing makes flows follow each other onto the one path known to be good.
+//!
+//! - Helps: under lasting asymmetry that shows in round-trip times.
+//! - Hurts: where packets vanish: a path that loses everything shows no round-trip time that is bad.
 
 use net::Stream;
 

@@ -6,6 +6,9 @@
 //!
 //! Pitfalls: utilisation lags by the time constant of the estimators, so that flows which begin together all take the
 //! path that was idle before; flows never move, whatever happens later.
+//!
+//! - Helps: as a yardstick for decisions at the start of flows: it has knowledge that no real edge has.
+//! - Hurts: when many flows begin at once, since all take the path that was idle before; flows never move afterwards.
 
 use crate::dataplane::parts::paths::PathLinks;
 use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};

@@ -10,6 +10,10 @@
 //!
 //! Too short a gap reorders, too long a one never moves; paced traffic has no gaps. A gap of one RTT alone does not rule
 //! out reordering: the queues on two paths may differ by more.
+//!
+//! - Helps: where traffic has gaps: slow paths break bursts up, so traffic drifts away from them without any
+//!   measuring, after silent failures too.
+//! - Hurts: where traffic is paced or fills its window all the time: no gap, no choice.
 
 use net::LinkIx;
 

@@ -5,6 +5,9 @@
 //! A subflow takes the next segment of the flow's data when its window has room, the one with the lowest round-trip time
 //! first. The receive window is shared by the subflows. What times out on one is sent on the others too. Over DCTCP each
 //! subflow reduces by its own share of marks, while growth is coupled; the classic setting is NewReno.
+//!
+//! - Helps: long flows over many paths; what one subflow loses the others carry, so that silent failures end no flow.
+//! - Hurts: in incast, where many subflows make bursts of many small windows; it needs hosts that speak it.
 
 use crate::dataplane::{Connection, Coupling, Needs, Subflows, ecmp};
 use crate::params::{Param, ParamKind};

@@ -14,6 +14,9 @@
 //!
 //! Pitfalls: K = 0 moves as often as N allows whatever happens; small windows see coarse shares; the new path may be
 //! worse; with the defaults a flow must last a dozen congested round trips, so most flows of short workloads never move.
+//!
+//! - Helps: long-lived connections, moved when they are idle so that nothing is reordered.
+//! - Hurts: where flows are short: with the defaults a flow must last a dozen congested round trips before it moves.
 
 use net::{Stream, Time};
 

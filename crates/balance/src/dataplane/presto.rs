@@ -12,6 +12,10 @@
 //!
 //! Flows that start together stay in phase: their flowcells meet again and again. Wrong weights during a partial failure
 //! hurt as they would without any.
+//!
+//! - Helps: with large flows, on symmetric fabrics and where routing knows the rates of the paths.
+//! - Hurts: where weights are wrong, as after a silent failure: flowcells go round all paths whatever becomes of
+//!   them.
 
 use crate::dataplane::parts::path_order::PathCycles;
 use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Receiving};

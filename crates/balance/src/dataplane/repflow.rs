@@ -3,6 +3,10 @@
 //!
 //! When the sender of one copy has everything acknowledged, the others are reset; what they have in the network drains.
 //! Long flows are sent once, by ECMP. The size of a flow must be known when it starts.
+//!
+//! - Helps: short flows under ECMP: the copy that meets no long flow wins.
+//! - Hurts: where short flows are much of the load, since their bytes are sent twice; sizes must be known at the
+//!   start.
 
 use crate::dataplane::{Connection, Copies, Needs, Race, ecmp};
 use crate::params::{Param, ParamKind, Params};

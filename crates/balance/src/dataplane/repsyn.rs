@@ -3,6 +3,9 @@
 //!
 //! It costs a few packets where RepFlow doubles the data. Replicated flows begin with a handshake whatever the transport's
 //! setting, as that is what they race; compare with other balancers where all flows have one.
+//!
+//! - Helps: short flows, at the cost of a few packets: the handshake finds the quicker path.
+//! - Hurts: where congestion comes after the handshake; it makes every flow begin with one.
 
 use crate::dataplane::{Race, ecmp, repflow};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

@@ -5,6 +5,10 @@
 //! path fails is dealt again; it stays where it is when the path returns.
 //!
 //! It counts flows, not bytes, and sees no load.
+//!
+//! - Helps: where all flows are alike and paths equal: no path ever gets two flows more than another from the same
+//!   edge.
+//! - Hurts: where sizes differ (it counts flows, not bytes) or paths do; edges do not know of each other's turns.
 
 use crate::dataplane::parts::wrr::{START, deck};
 use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};

@@ -15,6 +15,10 @@
 //! Paths are numbered shortest paths. This excludes SPAIN's longer detours, which it uses where there are fewer than k
 //! shortest ones: between neighbours in tori, flattened butterflies and wide-area networks, and inside a pod. A timeout by
 //! congestion looks like silence, and moves flows too.
+//!
+//! - Helps: where switches cannot do ECMP but know VLANs; flows leave a VLAN whose path went silent.
+//! - Hurts: where few shortest paths exist (its longer detours are not here); under congestion, whose time-outs look
+//!   like silence.
 
 use std::sync::Arc;
 

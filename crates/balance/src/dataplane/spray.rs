@@ -1,5 +1,9 @@
 //! Random packet spraying, per-packet ECMP: every packet takes a random equal-cost next hop
 //! (mechanisms.md P03; Dixit et al., INFOCOM 2013; F3's per-packet ECMP).
+//!
+//! - Helps: on symmetric fabrics, with receivers that put packets in order.
+//! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers take gaps for
+//!   losses.
 
 use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

@@ -1,5 +1,8 @@
 //! Round-robin packet spraying: every packet takes the next equal-cost next hop in turn, with one pointer
 //! per switch and destination (mechanisms.md P03 `pp-rr`).
+//!
+//! - Helps: on symmetric fabrics: shorter queues than random spraying, since a port's turn comes regularly.
+//! - Hurts: like random spraying where paths differ or receivers take gaps for losses.
 
 use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
 use crate::hash::{combine, mix};

@@ -3,6 +3,9 @@
 //!
 //! The tie-break is what matters: `first` sends everything through the lowest-numbered port at every tie;
 //! `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination host one.
+//!
+//! - Helps: as the baseline: what a network gives when nothing is balanced, in perfect order.
+//! - Hurts: wherever there is more than one path: all others to the same destination stay idle.
 
 use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
 use crate::hash::{combine, reduce};

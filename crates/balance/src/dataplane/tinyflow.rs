@@ -11,6 +11,9 @@
 //!
 //! Samples are few: a flow at line rate of 10 Gb/s has about four in 500 us, one at 1 Gb/s less than one. Bursts of mice
 //! are sometimes taken for elephants. Every piece reorders, so receivers resequence.
+//!
+//! - Helps: for short flows that share paths with a few large ones.
+//! - Hurts: where paths differ, since pieces go to random ones; every piece of a large flow reorders.
 
 use net::Time;
 

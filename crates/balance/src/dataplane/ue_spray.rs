@@ -18,6 +18,9 @@
 //!
 //! Pitfalls: flows that stay in order pin paths and make a lasting asymmetry the oblivious picker cannot see; a skip
 //! is forgotten by walking, so a busy flow forgives sooner than a slow one.
+//!
+//! - Helps: with transports that take packets in any order; pickers with memory avoid slow paths.
+//! - Hurts: under lasting asymmetry with the oblivious picker, which remembers nothing.
 
 use crate::dataplane::parts::flows::FlowTable;
 use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};

@@ -14,6 +14,11 @@
 //!
 //! In direct networks paths are twice as long, so no pattern gets more than half of what uniform traffic could, but every
 //! pattern gets that. Per flow, elephants still collide.
+//!
+//! - Helps: with patterns that are bad for shortest paths, above all in direct networks such as flattened butterflies
+//!   and tori.
+//! - Hurts: with uniform traffic in direct networks, where paths are twice as long for nothing; per flow, large flows
+//!   still collide.
 
 use net::routes::ClassIx;
 use net::{NodeIx, NodeKind, Routes, Topology};

@@ -1,5 +1,9 @@
 //! Weighted ECMP: hash regions in proportion to the capacity behind each next hop (mechanisms.md P02
 //! `weighted`; WCMP, Zhou et al., EuroSys 2014).
+//!
+//! - Helps: where next hops lead to unequal capacity that routing knows of: cut rates, failed links beyond the next
+//!   hop.
+//! - Hurts: like ECMP with few large flows; nothing is measured, so load and silent failures go unseen.
 
 use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, ecmp};
 use crate::hash::{mix, reduce};

@@ -3,6 +3,9 @@
 //!
 //! The weight of a path is the rate of its slowest link, as routing knows it. Data and acknowledgements have turns of
 //! their own, for the reason given in `parts/wrr.rs`. It counts flows, not bytes, and sees no load.
+//!
+//! - Helps: where flows are alike and path rates differ in a way that routing knows.
+//! - Hurts: where sizes differ; it sees no load, so a busy path is used like an idle one.
 
 use crate::dataplane::parts::paths::PathIndex;
 use crate::dataplane::parts::wrr::{START, Turns};

@@ -8,6 +8,10 @@
 //! F4's speed of the link.
 //!
 //! Pitfall: a member that joins late gets everything until it has caught up (`bytes`, `inflight`).
+//!
+//! - Helps: with answers whose sizes differ.
+//! - Hurts: with `bytes`: all who come before the next refresh of counters go to the same member, and a member that
+//!   joins late gets everything until it has caught up.
 
 use std::collections::BTreeMap;
 

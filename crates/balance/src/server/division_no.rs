@@ -1,6 +1,9 @@
 //! Traffic division without any: every connection goes to the first member (mechanisms.md S03, No; F4).
 //!
 //! It is what F4 compares with. The next one takes over while the first may get nothing or cannot be reached.
+//!
+//! - Helps: as the baseline: one member serves alone, the next takes over when it fails.
+//! - Hurts: wherever one member is not enough.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

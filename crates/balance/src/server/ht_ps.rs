@@ -5,6 +5,10 @@
 //!
 //! Pitfall: with `htp=available` and counters that are refreshed rarely, all who come between two refreshes take the same
 //! path.
+//!
+//! - Helps: large answers over paths whose widths differ.
+//! - Hurts: where counters are refreshed rarely: with `htp=available` all who come in between take the same path;
+//!   busy processors are not seen.
 
 use std::cmp::Reverse;
 

@@ -11,6 +11,9 @@
 //! download, so `direction` is `reply`. `choose=disjoint` takes the server of least wait, then the path of least cost to it.
 //!
 //! Pitfall: with `htp=capacity` there are no counters, and only the ends of connections make room on a path again.
+//!
+//! - Helps: where both server and path matter: latency, transfer and waiting are one sum.
+//! - Hurts: where sizes of answers differ much from `size`; with `htp=capacity`, which sees no load of paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

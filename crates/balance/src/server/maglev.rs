@@ -8,6 +8,10 @@
 //! Readings: with weights, a member takes a turn in `weight / greatest weight` of the rounds. `size` is raised to the next
 //! prime. A slot whose member this client cannot reach is passed over to the next. That a connection stays with its member
 //! while the pool changes is the caller's affair: it keeps a table of connections.
+//!
+//! - Helps: where the same client and port must reach the same member without memory, and where rules stand
+//!   beforehand.
+//! - Hurts: with few or unequal requests: it knows nothing of load.
 
 use crate::dataplane::NO_NEEDS;
 use crate::hash;

@@ -10,6 +10,9 @@
 //! is meant. The table is the one of the document: HTTP by SL-PS, FTP by HT-PS, the CPU-bound service by least CPU.
 //!
 //! Pitfall: an algorithm that joins later starts with what was reported, and does not know earlier connections.
+//!
+//! - Helps: with services of different kinds at the same servers: an algorithm for each port.
+//! - Hurts: where one port carries requests of different kinds.
 
 use std::collections::BTreeMap;
 

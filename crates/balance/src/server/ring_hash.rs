@@ -5,6 +5,9 @@
 //! the others', so when one goes only its requests move. A member this client cannot reach is passed over.
 //!
 //! Shares differ by about 1/sqrt(points): Maglev's are even.
+//!
+//! - Helps: where members come and go: only requests of the one that went move.
+//! - Hurts: with few points, where shares are uneven; it knows nothing of load.
 
 use crate::dataplane::NO_NEEDS;
 use crate::hash;

@@ -8,6 +8,9 @@
 //!
 //! Fallback: a member that has reported nothing, or not for too long, counts as the mean of those of whom something is
 //! known, and rises from there with what it gets. Where nobody reports, requests are dealt out evenly.
+//!
+//! - Helps: with requests that cost processor time, and agents that report it.
+//! - Hurts: where the network is what is short; without agents requests are just dealt out evenly.
 
 use std::collections::BTreeMap;
 

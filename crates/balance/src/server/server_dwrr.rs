@@ -3,6 +3,9 @@
 //!
 //! Readings: the given weight is divided by the load. A load below `floor` of the greatest counts as that much, so that an
 //! idle member is not sent everything for a period. A member of which nothing is known has the mean load of the others.
+//!
+//! - Helps: with servers of unknown strength whose agents report load.
+//! - Hurts: where load changes faster than the period.
 
 use crate::dataplane::NO_NEEDS;
 use crate::params::{Param, ParamKind};

@@ -5,6 +5,9 @@
 //! weights that is plain LC. Ties: lowest number, as in F1.
 //!
 //! Pitfall: connections differ in what they cost.
+//!
+//! - Helps: with connections that last, and differ in how long.
+//! - Hurts: where connections that look alike cost differently.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

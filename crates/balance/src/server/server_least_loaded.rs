@@ -5,6 +5,9 @@
 //! four cores takes four times the work of one with one. `by=time`: that many times the reported response time of one
 //! request, as nginx's least_time has it: `response x (connections + 1) / weight`; a member that reported none counts as
 //! the fastest that did, so that it is tried.
+//!
+//! - Helps: with servers of unequal size whose cores (or response times) are known.
+//! - Hurts: where cores say little of what a request takes, as with large files.
 
 use crate::dataplane::NO_NEEDS;
 use crate::params::{Param, ParamKind, Params};

@@ -1,5 +1,8 @@
 //! Random: every request goes to a member drawn anew, in proportion to weights (mechanisms.md S04). It is what Floodlight
 //! calls WRR.
+//!
+//! - Helps: with many requests; needs no memory, so several controllers need not agree.
+//! - Hurts: with few requests: draws leave some servers with more than others for a while.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

@@ -5,6 +5,9 @@
 //! some come or go. Weights count only in that 0 gets nothing; with weights it is `server-wrr`.
 //!
 //! Pitfall: it counts connections, not what they cost.
+//!
+//! - Helps: with equal servers and requests of equal cost.
+//! - Hurts: with unequal servers or requests: it counts connections, not what they cost.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

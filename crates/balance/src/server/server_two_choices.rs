@@ -3,6 +3,9 @@
 //!
 //! The two are drawn alike whatever their weights; then fewest `(connections + 1) / weight` wins, and the first drawn of
 //! equals.
+//!
+//! - Helps: nearly as even as least connections, looking at two members only.
+//! - Hurts: where connections differ much in cost.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

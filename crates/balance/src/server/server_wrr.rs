@@ -2,6 +2,9 @@
 //! (mechanisms.md S04, WRR (smooth)).
 //!
 //! Floodlight's method of this name is a weighted random draw; that is `server-random`.
+//!
+//! - Helps: with servers of known, unequal strength.
+//! - Hurts: where strengths are unknown or change, or requests differ in cost.
 
 use crate::dataplane::NO_NEEDS;
 use crate::registry::{Build, Entry, Granularity, Reorders, World};

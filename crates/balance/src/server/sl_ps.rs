@@ -2,6 +2,9 @@
 //! all members, the one with the least latency of all.
 //!
 //! Ties: fewer hops, then the lower number. On F1's main topology it picks what HT-PS picks.
+//!
+//! - Helps: short answers over paths whose latencies differ.
+//! - Hurts: where the nearest server is busy: it looks at paths alone.
 
 use net::Time;
 use net::paths::{self, Metric};

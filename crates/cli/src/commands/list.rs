@@ -31,7 +31,10 @@ enum What {
     Collectives,
     Transports,
     Experiments,
+    /// Keys of experiment files
     Keys,
+    /// Keys of configuration files of `anabranch serve`
+    Settings,
 }
 
 /// One thing in a list.
@@ -42,12 +45,16 @@ struct Item {
     summary: String,
     source: String,
     parameters: Vec<Parameter>,
+    /// What else programs can read of it, by name.
+    more: Vec<(&'static str, Value)>,
 }
 
 struct Parameter {
     name: String,
     default: String,
     doc: String,
+    /// Which values it takes, where that is known in words.
+    takes: Option<String>,
 }
 
 /// Runs the command.
@@ -62,6 +69,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         What::Transports => transports(),
         What::Experiments => experiments(&args.folder)?,
         What::Keys => keys(),
+        What::Settings => settings(),
     };
     let text = if args.json { to_json(&items) } else { to_text(&items) };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
@@ -75,7 +83,7 @@ fn to_text(items: &[Item]) -> String {
         if !item.source.is_empty() {
             out += &format!("    from {}\n", item.source);
         }
-        for Parameter { name, default, doc } in &item.parameters {
+        for Parameter { name, default, doc, .. } in &item.parameters {
             out += &format!("    {name} [{default}]: {doc}\n");
         }
     }
@@ -83,7 +91,13 @@ fn to_text(items: &[Item]) -> String {
 }
 
 fn to_json(items: &[Item]) -> String {
-    let parameter = |p: &Parameter| json!({ "name": p.name, "default": p.default, "doc": p.doc });
+    let parameter = |p: &Parameter| {
+        let mut value = json!({ "name": p.name, "default": p.default, "doc": p.doc });
+        if let Some(takes) = &p.takes {
+            value["takes"] = json!(takes);
+        }
+        value
+    };
     let items: Vec<Value> = items
         .iter()
         .map(|item| {
@@ -93,6 +107,9 @@ fn to_json(items: &[Item]) -> String {
             if let Some(kind) = item.kind {
                 value["kind"] = json!(kind);
             }
+            for (name, fact) in &item.more {
+                value[*name] = fact.clone();
+            }
             value
         })
         .collect();
@@ -100,19 +117,40 @@ fn to_json(items: &[Item]) -> String {
 }
 
 fn item(name: &str, summary: &str, source: &str, parameters: Vec<Parameter>) -> Item {
-    Item { name: name.to_owned(), kind: None, summary: summary.to_owned(), source: source.to_owned(), parameters }
+    Item {
+        name: name.to_owned(),
+        kind: None,
+        summary: summary.to_owned(),
+        source: source.to_owned(),
+        parameters,
+        more: Vec::new(),
+    }
 }
 
 fn parameter(name: &str, default: &str, unit: &str, doc: &str) -> Parameter {
     let default =
         if unit.is_empty() || default.contains(unit) { default.to_owned() } else { format!("{default} {unit}") };
-    Parameter { name: name.to_owned(), default, doc: doc.to_owned() }
+    Parameter { name: name.to_owned(), default, doc: doc.to_owned(), takes: None }
 }
 
 fn balancers() -> Vec<Item> {
     let of = |entry: &balance::Entry| {
-        let parameters = entry.params.iter().map(|p| parameter(p.name, p.default, p.unit, p.doc)).collect();
-        Item { kind: Some(entry.kind()), ..item(entry.name, entry.summary, entry.source, parameters) }
+        let of = |p: &balance::Param| Parameter {
+            takes: Some(p.kind.takes()),
+            ..parameter(p.name, p.default, p.unit, p.doc)
+        };
+        let parameters = entry.params.iter().map(of).collect();
+        let worlds: Vec<&str> = entry.worlds.iter().map(|world| world.words()).collect();
+        let more = vec![
+            ("title", json!(entry.title)),
+            ("decides", json!(entry.decides())),
+            ("unit", json!(entry.granularity.words())),
+            ("reorders", json!(entry.reorders.words())),
+            ("senses", json!(entry.senses)),
+            ("worlds", json!(worlds)),
+            ("example", json!(entry.example)),
+        ];
+        Item { kind: Some(entry.kind()), more, ..item(entry.name, entry.summary, entry.source, parameters) }
     };
     balance::registry::all().map(of).collect()
 }
@@ -191,11 +229,29 @@ fn transports() -> Vec<Item> {
 
 fn keys() -> Vec<Item> {
     let of = |key: &experiment::file::Key| {
-        let dot = if key.section.is_empty() { "" } else { "." };
-        let summary = format!("{} ({}) [{}]", key.doc, key.takes, key.default);
-        item(&format!("{}{dot}{}", key.section, key.name), &summary, "", Vec::new())
+        key_item([key.section, key.name, key.takes, key.default, key.doc], key.is_repeated())
     };
     experiment::file::KEYS.iter().map(of).collect()
+}
+
+fn settings() -> Vec<Item> {
+    let of = |key: &daemon::config::Key| {
+        key_item([key.section, key.name, key.takes, key.default, key.doc], key.is_repeated())
+    };
+    daemon::config::KEYS.iter().map(of).collect()
+}
+
+/// A key of a file.
+fn key_item([section, name, takes, default, doc]: [&str; 5], is_repeated: bool) -> Item {
+    let dot = if section.is_empty() { "" } else { "." };
+    let more = vec![
+        ("takes", json!(takes)),
+        ("default", json!(default)),
+        ("doc", json!(doc)),
+        ("is_repeated", json!(is_repeated)),
+    ];
+    let summary = format!("{doc} ({takes}) [{default}]");
+    Item { more, ..item(&format!("{section}{dot}{name}"), &summary, "", Vec::new()) }
 }
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {

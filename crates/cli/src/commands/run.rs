@@ -21,11 +21,20 @@ pub struct Args {
     /// Set a key of the file, such as traffic.load=0.3
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Where to run
-    #[arg(long, value_parser = ["sim"], default_value = "sim")]
+    /// Where to run: `sim`; for real switches see `anabranch testbed run`
+    #[arg(long, value_parser = world, default_value = "sim")]
     world: String,
     #[command(flatten)]
     run: RunArgs,
+}
+
+/// `--world`: there is one here.
+fn world(text: &str) -> Result<String, String> {
+    match text {
+        "sim" => Ok(text.to_owned()),
+        "testbed" => Err("real switches are another command: anabranch testbed run FILE.toml".to_owned()),
+        _ => Err("there is only `sim` here".to_owned()),
+    }
 }
 
 /// Runs the command.

@@ -58,7 +58,7 @@ pub fn read(network: &str) -> Result<Topology, Failure> {
         return net::spec::parse(network).map_err(|error| {
             Failure::new(format!("{network}: no such topology"))
                 .caused_by(error)
-                .with_hint("`anabranch list topologies` shows all families with their parameters")
+                .with_hint("`anabranch list topologies` shows all families with their parameters; files end with .graphml, .topo or .json")
         });
     }
     let text = std::fs::read_to_string(network)

@@ -46,7 +46,14 @@ where
     let why = tokio::select! {
         biased;
         why = &mut writing => return why,
-        why = reading.run() => why,
+        why = reading.run() => {
+            if why == Closing::ByPeer {
+                // Who has said all may still listen.
+                let patience = duration(hub.limits.write_timeout);
+                let _ = timeout(patience, reading.until_heard()).await;
+            }
+            why
+        }
         () = handshake_time(hub, peer) => Closing::HandshakeTimeout,
     };
     // Last words, such as why its bytes were refused, are for the writer to bring out.
@@ -109,6 +116,13 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         self.hub.spoke(self.peer);
         self.peer.put_batch(&mut self.batch);
         self.hub.ready(self.peer);
+    }
+
+    /// Waits until the engine has answered all that was read. Only at the end: nobody is woken for it.
+    async fn until_heard(&self) {
+        while !self.peer.is_heard() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// A switch that does not read the answers is not heard either.

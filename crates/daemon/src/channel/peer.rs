@@ -49,6 +49,8 @@ pub(crate) struct Peer {
     phase: Mutex<Phase>,
     /// The batch that waits for the engine; empty when it has been taken.
     inbox: Mutex<Vec<Envelope>>,
+    /// Whether the engine has said all it has to say about the batches that were left.
+    is_heard: AtomicBool,
     /// The engine has taken the batch, or bytes have been sent.
     pub(crate) progress: Notify,
     /// Bytes to be sent.
@@ -79,6 +81,7 @@ impl Peer {
             address,
             phase: Mutex::new(Phase::Silent),
             inbox: Mutex::default(),
+            is_heard: AtomicBool::new(true),
             progress: Notify::new(),
             out: Mutex::default(),
             out_ready: Notify::new(),
@@ -102,6 +105,18 @@ impl Peer {
         let mut inbox = lock(&self.inbox);
         debug_assert!(inbox.is_empty(), "a batch is left when the one before has been taken");
         std::mem::swap(&mut *inbox, batch);
+        self.is_heard.store(false, Ordering::Release);
+    }
+    /// Whether the engine has said all it has to say about the batches so far.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard.load(Ordering::Acquire)
+    }
+    /// The engine has said all it has to say about the batch it took. (One that was left meanwhile is another round's.)
+    pub(crate) fn heard(&self) {
+        let inbox = lock(&self.inbox);
+        if inbox.is_empty() {
+            self.is_heard.store(true, Ordering::Release);
+        }
     }
     /// Whether the engine has taken the batch.
     pub(crate) fn is_inbox_empty(&self) -> bool {

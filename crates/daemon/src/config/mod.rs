@@ -1,5 +1,6 @@
 //! Configuration files.
 
+mod keys;
 mod services;
 
 use std::fs;
@@ -17,60 +18,20 @@ use crate::access::Tokens;
 use crate::balancer;
 use crate::settings::{HttpTls, LogFormat, Settings, Tls};
 
-const TOP: &[&str] = &[
-    "listen", "balancer", "seed", "owner", "state", "tls", "http", "log", "control", "limits", "links", "link", "host",
-    "services", "pools", "api",
-];
-const TLS: &[&str] = &["certificate", "key", "ca"];
-const HTTP: &[&str] = &["listen"];
-const API: &[&str] = &["tokens", "tls"];
+pub use self::keys::{KEYS, Key};
+
+/// Keys of `tls` in `[api]`.
 const API_TLS: &[&str] = &["certificate", "key"];
-const LOG: &[&str] = &["format", "filter"];
-const CONTROL: &[&str] = &[
-    "echo_interval",
-    "echo_timeout",
-    "discovery_interval",
-    "link_timeout",
-    "poll_interval",
-    "flow_idle_timeout",
-    "spread",
-];
-const LIMITS: &[&str] = &[
-    "connections",
-    "handshaking",
-    "handshake_timeout",
-    "messages_per_s",
-    "accepts_per_s",
-    "flows",
-    "service_connections",
-    "hosts",
-    "hosts_per_port",
-    "output_bytes",
-    "write_timeout",
-];
-const LINKS: &[&str] = &["capacity"];
-const LINK: &[&str] = &["switch", "port", "capacity"];
-const HOST: &[&str] = &["mac", "ipv4", "switch", "port"];
 
 static LAYOUT: Layout = Layout { keys: known, flat: &[] };
 
 fn known(section: &str) -> Option<Vec<&'static str>> {
-    let keys = match section {
-        "" => TOP,
-        "tls" => TLS,
-        "http" => HTTP,
-        "api" => API,
-        "control" => CONTROL,
-        "limits" => LIMITS,
-        "links" => LINKS,
-        "link" => LINK,
-        "host" => HOST,
-        "log" => LOG,
+    match section {
+        "" => Some(keys::names("").into_iter().chain(keys::sections()).collect()),
         // Names users choose.
-        "services" | "pools" => return None,
-        _ => &[],
-    };
-    Some(keys.to_vec())
+        "services" | "pools" => None,
+        _ => Some(keys::names(section)),
+    }
 }
 
 /// Reads a file; files it names are found from its folder.

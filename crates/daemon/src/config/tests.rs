@@ -85,6 +85,22 @@ fn an_empty_file_is_the_default() {
     assert_eq!(read("[http]\nlisten = \"off\"").unwrap().http, None);
 }
 
+/// What is printed as a default is one: a file that says so in so many words changes nothing.
+#[test]
+fn printed_defaults_are_the_defaults() {
+    let default = format!("{:?}", read("").unwrap());
+    let mut count = 0;
+    for key in KEYS.iter().filter(|key| key.default.starts_with(|c: char| c == '"' || c.is_ascii_digit())) {
+        let section = if key.section.is_empty() { String::new() } else { format!("[{}]\n", key.section) };
+        let text = format!("{section}{} = {}", key.name, key.default);
+        let settings = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(format!("{settings:?}"), default, "{text}");
+        count += 1;
+    }
+    assert!(count > 20, "only {count} defaults were read");
+    assert!(KEYS.iter().all(|key| !key.takes.is_empty() && !key.doc.is_empty()));
+}
+
 #[test]
 fn mistakes_name_line_and_key_and_what_would_do() {
     for (text, message, hint) in [

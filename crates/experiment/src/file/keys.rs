@@ -17,6 +17,13 @@ pub struct Key {
     pub doc: &'static str,
 }
 
+impl Key {
+    /// Whether its section may come several times (`[[failure]]`).
+    pub fn is_repeated(&self) -> bool {
+        ["server", "service", "requests", "failure", "expect"].contains(&self.section)
+    }
+}
+
 const fn key(
     section: &'static str,
     name: &'static str,

@@ -177,7 +177,8 @@ impl Experiment {
     fn load_as(path: &Path, overrides: &[Override], extent: Extent) -> Result<Experiment, FileError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
-            FileError::new(Place::File(name.clone()), "", "cannot read the experiment file").with_cause(error)
+            let failure = FileError::new(Place::File(name.clone()), "", "cannot read the experiment file");
+            failure.with_cause(error).with_hint("`anabranch list experiments --folder DIR` shows the files of a folder")
         })?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
         let base = path.parent().unwrap_or(Path::new(""));

@@ -123,9 +123,11 @@ fn loads(section: &Section<'_>) -> Result<Vec<f64>, FileError> {
     let mut loads: Vec<f64> = Vec::new();
     for value in section.list("load") {
         let at = |message: String| section.document.error(&value.at, "traffic.load", message);
-        let load = number(value).ok_or_else(|| at(format!("must be a number, not {}", value.kind())))?;
+        let hint = "0.6 is 60 % of what load_reference can carry";
+        let no_number = || at(format!("must be a number, not {}", value.kind())).with_hint(hint);
+        let load = number(value).ok_or_else(no_number)?;
         if !(load > 0.0 && load <= 1000.0) {
-            return Err(at(format!("{load} is not a load")).with_hint("0.6 is 60 % of what load_reference can carry"));
+            return Err(at(format!("{load} is not a load")).with_hint(hint));
         }
         if loads.contains(&load) {
             return Err(at(format!("{load} is there twice")));

@@ -16,6 +16,9 @@
 //! Pitfalls: a starved flow measures below the threshold and is not seen. Nothing shorter than a period is reacted to. With
 //! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began; with `ties=random` at least
 //! over all that were equally empty.
+//!
+//! - Helps: with long flows that collide under ECMP, in patterns that leave room elsewhere.
+//! - Hurts: with flows shorter than a period; with starved flows, whose counters stay below the threshold.
 
 mod anneal;
 mod worst_fit;

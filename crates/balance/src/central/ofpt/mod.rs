@@ -21,6 +21,10 @@
 //! - Background traffic is what counters show beyond the placed flows.
 //!
 //! Pitfall: the number of paths considered matters as much as the algorithm. F2 says 8 of a tree with 16.
+//!
+//! - Helps: with long flows that hosts announce: each is placed as it comes, where there is most room.
+//! - Hurts: with mostly short flows; where hosts have no agents and sizes are unknown; with too few paths considered
+//!   (`k`).
 
 mod book;
 mod candidates;

@@ -1,0 +1,91 @@
+"""Preprocessor of mdBook: makes the pages that come from the code, and takes documents of the repository in.
+
+mdBook gives a book as JSON on standard input and takes it back on standard output. In chapters this replaces
+
+    {{generated NAME}}      by what a generator below makes, such as `keys`
+    {{document PATH}}       by a document of the repository, without its title, its links made to fit
+
+and adds a chapter for each balancer below the chapter `balancers.md`. Lines `<!-- check: … -->` are for scripts/check-book and are
+left out. What is generated comes from the binary (`ANABRANCH`, or target/release/anabranch) and from headers of source files.
+"""
+
+import json
+import re
+import sys
+
+import api
+import balancers
+import documents
+import reference
+import schema
+from sources import Mistake
+
+GENERATORS = {
+    "keys": reference.keys,
+    "topologies": lambda: reference.listing("topologies"),
+    "workloads": lambda: reference.listing("workloads"),
+    "patterns": lambda: reference.listing("patterns"),
+    "arrivals": lambda: reference.listing("arrivals"),
+    "collectives": lambda: reference.listing("collectives"),
+    "transports": lambda: reference.listing("transports"),
+    "settings": reference.settings,
+    "commands": reference.commands,
+    "balancers": balancers.overview,
+    "summary": schema.tables,
+    "api": api.tables,
+    "api-types": api.types,
+}
+MARKER = re.compile(r"^\{\{(generated|document) ([^}]+)\}\}$", re.MULTILINE)
+CHECK = re.compile(r"^<!-- check:.*?-->\n", re.MULTILINE | re.DOTALL)
+
+
+def expand(chapter):
+    """What a chapter reads like with everything put in."""
+
+    def replacement(found):
+        kind, name = found.groups()
+        if kind == "document":
+            return documents.included(name, chapter["path"])
+        if name not in GENERATORS:
+            raise Mistake(f"{chapter['path']}: there is nothing to generate of the name `{name}`; there are: {', '.join(GENERATORS)}")
+        return GENERATORS[name]()
+
+    return without_checks(MARKER.sub(replacement, chapter["content"]))
+
+
+def without_checks(text):
+    """Text without the lines that are for scripts/check-book."""
+    return CHECK.sub("", text)
+
+
+def walk(items):
+    """Expands all chapters, and adds those of the balancers."""
+    for item in items:
+        chapter = item.get("Chapter") if isinstance(item, dict) else None
+        if chapter is None:
+            continue
+        chapter["content"] = expand(chapter)
+        if chapter["path"] == "balancers.md":
+            made = balancers.chapters(chapter)
+            for family in made:
+                for page in family["Chapter"]["sub_items"]:
+                    page["Chapter"]["content"] = without_checks(page["Chapter"]["content"])
+            chapter["sub_items"] += made
+        else:
+            walk(chapter["sub_items"])
+
+
+def main():
+    """Does it."""
+    if sys.argv[1:2] == ["supports"]:
+        return
+    _, book = json.load(sys.stdin)
+    try:
+        walk(book["items"])
+    except Mistake as mistake:
+        sys.exit(f"error: {mistake}")
+    json.dump(book, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

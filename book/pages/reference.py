@@ -1,0 +1,71 @@
+"""Reference pages out of the program's own lists and help texts."""
+
+import re
+
+from sources import cell, listed, said, table
+
+COMMANDS = [
+    "compare", "run", "check", "matrix", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "storm",
+    "testbed", "testbed run", "testbed agree", "testbed up", "testbed down", "serve", "agent", "completions",
+]  # fmt: skip
+
+
+def by_section(items):
+    """Keys in groups: (section, [key]) in the order of the list."""
+    groups = {}
+    for item in items:
+        section, dot, name = item["name"].rpartition(".")
+        groups.setdefault(section if dot else "", []).append({**item, "name": name if dot else item["name"]})
+    return groups
+
+
+def key_tables(items, repeated):
+    """A table for each section."""
+    out = []
+    for section, found in by_section(items).items():
+        if section == "":
+            head = "At the top of the file, above all sections"
+        else:
+            head = f"`[[{section}]]`, once or several times" if section in repeated else f"`[{section}]`"
+        rows = [[f"`{key['name']}`", cell(key["takes"]), cell(key["default"]), cell(key["doc"])] for key in found]
+        out.append(f"## {head}\n\n" + table(["key", "takes", "default", "meaning"], rows))
+    return "\n".join(out)
+
+
+def keys():
+    """Every key of an experiment file."""
+    items = listed("keys")
+    return key_tables(items, {item["name"].rpartition(".")[0] for item in items if item["is_repeated"]})
+
+
+def settings():
+    """Every key of the configuration of `anabranch serve`."""
+    items = listed("settings")
+    return key_tables(items, {item["name"].rpartition(".")[0] for item in items if item["is_repeated"]})
+
+
+def listing(what):
+    """What there is of a kind, with parameters."""
+    out = []
+    for item in listed(what):
+        source = f" *From {cell(item['source'])}.*" if item["source"] else ""
+        summary = cell(item["summary"])
+        out.append(f"### `{item['name']}`\n\n{summary[:1].upper()}{summary[1:].rstrip('.')}.{source}\n")
+        if item["parameters"]:
+            rows = [[f"`{p['name']}`", cell(p["default"]) or "–", cell(p["doc"])] for p in item["parameters"]]
+            out.append(table(["parameter", "default", "meaning"], rows))
+    return "\n".join(out)
+
+
+def commands():
+    """The help of every command, as it prints it."""
+    out = []
+    top = said("help")
+    for name in COMMANDS:
+        text = said(*name.split(), "--help").rstrip()
+        out.append(f"## anabranch {name}\n\n```text\n{text}\n```\n")
+    known = {name.split()[0] for name in COMMANDS}
+    found = set(re.findall(r"^  ([a-z]+) ", top, re.MULTILINE)) - {"help"}
+    if found != known:
+        raise SystemExit(f"error: the book's list of commands is not the program's: {sorted(found ^ known)}")
+    return f"```text\n{top.rstrip()}\n```\n\n" + "\n".join(out)

@@ -1,0 +1,79 @@
+"""The results schema, out of the documented structures that are written."""
+
+import re
+
+from sources import Mistake, cell, prose, read, table
+
+FILES = [
+    "crates/experiment/src/summary.rs",
+    "crates/experiment/src/summary/requests.rs",
+    "crates/experiment/src/claims.rs",
+]
+# Structures of `summary.json`, from the outermost on; others are found by the types of their fields.
+ROOT = "Summary"
+ITEM = re.compile(
+    r"((?:^///[^\n]*\n)+)(?:^#\[[^\n]*\n)*^pub (struct|enum) (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL
+)
+MEMBER = re.compile(r"((?:^ {4}///.*\n)+)((?: {4}#\[.*\n)*)^ {4}(?:pub )?(\w+)(?:: (.+?))?,$", re.MULTILINE)
+WORDS = {"u8": "count", "u32": "count", "u64": "count", "i64": "integer", "f64": "number", "String": "text", "bool": "true or false"}
+
+
+def words(kind, known):
+    """A type in words, with links to the tables of structures."""
+    kind = kind.replace("std::collections::", "").strip()
+    for outer, text in (("Option", "{} or null"), ("Vec", "list of {}")):
+        found = re.fullmatch(outer + r"<(.+)>", kind)
+        if found:
+            return text.format(words(found.group(1), known))
+    found = re.fullmatch(r"BTreeMap<String, (.+)>", kind)
+    if found:
+        return f"object: {words(found.group(1), known)} by name"
+    found = re.fullmatch(r"\[(.+); (\d+)\]", kind)
+    if found:
+        return f"list of {found.group(2)}: {words(found.group(1), known)}"
+    found = re.fullmatch(r"\((.+)\)", kind)
+    if found:
+        return "[" + ", ".join(words(part, known) for part in found.group(1).split(", ")) + "]"
+    if kind in WORDS:
+        return WORDS[kind]
+    if kind in known:
+        return f"[{kind}](#{kind.lower()})"
+    raise Mistake(f"the results schema has a field of the type `{kind}`, which none of {', '.join(FILES)} defines")
+
+
+def comment(text):
+    """The words of documentation comments."""
+    return prose("\n".join(line.strip()[3:].strip() for line in text.strip().splitlines()))
+
+
+def structures():
+    """All structures by name: (what kind, words, members)."""
+    found = {}
+    for file in FILES:
+        for docs, kind, name, body in ITEM.findall(read(file)):
+            members = [(member, type_, comment(text), attributes) for text, attributes, member, type_ in MEMBER.findall(body)]
+            found[name] = (kind, comment(docs), members)
+    return found
+
+
+def tables():
+    """A table for each structure, in the order in which they come up."""
+    known = structures()
+    out, waiting, seen = [], [ROOT], {ROOT}
+    while waiting:
+        name = waiting.pop(0)
+        kind, text, members = known[name]
+        out.append(f"## {name}\n\n{text}\n")
+        if kind == "enum":
+            out.append(table(["value", "meaning"], [[f"`{m.lower()}`", cell(doc)] for m, _, doc, _ in members]))
+            continue
+        rows = []
+        for member, type_, doc, attributes in members:
+            can_miss = " *Left out if empty.*" if "skip_serializing_if" in attributes else ""
+            rows.append([f"`{member}`", words(type_, known), cell(doc) + can_miss])
+            for other in re.findall(r"\w+", type_):
+                if other in known and other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        out.append(table(["field", "type", "meaning"], rows))
+    return "\n".join(out)

@@ -1,0 +1,44 @@
+"""Links of a built book: each that stays inside must lead to a file, and to a place in it that is there."""
+
+import html.parser
+import pathlib
+import urllib.parse
+
+
+class Page(html.parser.HTMLParser):
+    """Links of a page, and what in it can be linked to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.places = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if value and (name == "id" or (name == "name" and tag == "a")):
+                self.places.add(value)
+            if value and name in ("href", "src"):
+                self.links.append(value)
+
+
+def check(folder):
+    """Looks at all pages of a built book; prints dead links and gives their number."""
+    # The page for what is not found is for servers, and print.html is all pages in one.
+    files = [file for file in sorted(pathlib.Path(folder).rglob("*.html")) if file.name not in ("404.html", "print.html")]
+    pages = {file.resolve(): Page(file.read_text(encoding="utf-8")) for file in files}
+    wrong = count = 0
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            count += 1
+            target = (file.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else file
+            place = urllib.parse.unquote(parts.fragment)
+            if not target.is_file() or (place and target in pages and place not in pages[target].places):
+                print(f"{file.name}: the link `{link}` leads nowhere")
+                wrong += 1
+    print(f"{count} links in {len(pages)} pages, {wrong} dead")
+    if not pages:
+        print(f"there is no page in {folder}")
+    return wrong + (not pages)
