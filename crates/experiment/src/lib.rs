@@ -31,6 +31,7 @@ pub mod plan;
 mod points_out;
 pub mod quantiles;
 pub mod report;
+pub mod reproduction;
 pub mod responses;
 pub mod rows;
 pub mod statistics;
