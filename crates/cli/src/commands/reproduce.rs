@@ -237,6 +237,10 @@ fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(headings.to_vec());
+    // Reasons are sentences: into a file or pipe they are broken as on a wide terminal.
+    if table.width().is_none() {
+        table.set_width(160);
+    }
     table
 }
 
@@ -308,4 +312,43 @@ fn worlds(result: &WorldsResult) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "name = \"two\"\nbalancers = [\"spt\", \"ecmp\"]\n[topology]\n\
+        spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"\n[traffic]\nworkload = \"fixed:size=10KB\"\n\
+        load = [0.1]\nflows = 20\n[agree]\nmetrics = [\"fct_mean_us\"]\n";
+    const INDEX: &str = "document = \"D1\"\ntitle = \"t\"\nsource = \"s\"\n[[experiment]]\nid = \"E1\"\nquestion = \"q\"\n\
+        section = \"1\"\n[[run]]\nfile = \"two.toml\"\n[[testbed]]\nfile = \"two.toml\"\nids = [\"E1\"]\nseeds = 1\n\
+        [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
+
+    /// The simulator stands in for the testbed: whatever runs there, both sides are run, stored apart and compared.
+    #[test]
+    fn two_worlds_are_run_into_folders_of_their_own_and_compared() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("two.toml"), FILE).expect("it can be written");
+        std::fs::write(folder.path().join("reproduce.toml"), INDEX).expect("it can be written");
+        let index = Index::load(&folder.path().join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
+        let args = Args {
+            what: "all".to_owned(),
+            world: Where::Testbed,
+            out: folder.path().join("out"),
+            list: false,
+            folder: folder.path().to_owned(),
+            jobs: Some(1),
+            quiet: true,
+        };
+        let asked = [Asked { ids: index.ids_of("all"), index }];
+        let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
+        let rows = both_worlds(&args, &asked, &Simulator, &is_asked).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(rows[0].verdict, WorldsVerdict::Reproduced);
+        assert_eq!(rows[0].agreement.rows.len(), 2, "one figure of each balancer, from the seed both have");
+        assert!(rows[0].agreement.rows.iter().all(|row| row.seeds == 1 && row.difference == 0.0));
+        for world in ["sim", "testbed"] {
+            assert!(args.out.join("d1/two").join(world).join("summary.json").is_file(), "{world}");
+        }
+    }
 }

@@ -282,9 +282,11 @@ pub(super) fn reason(number: &Number, verdict: Option<Verdict>, places: &[Place]
         return None;
     }
     let (reason, (low, high)) = (number.claim.reason.as_ref()?, number.found?);
-    let is_off = |place: &&Place| place.outcome != Some(PointOutcome::Holds);
-    let mut off = places.iter().filter(is_off).filter_map(|place| place.measured.as_ref());
-    if off.all(|ours| (low..=high).contains(&ours.mean)) {
+    let is_off = |place: &&Place| {
+        number.check == Check::Beside || place.outcome.is_some_and(|outcome| outcome != PointOutcome::Holds)
+    };
+    let is_known = |place: &Place| place.measured.is_some_and(|ours| (low..=high).contains(&ours.mean));
+    if places.iter().filter(is_off).all(is_known) {
         return Some(reason.clone());
     }
     Some(format!("not explained: the reason that is known was written for {low} to {high}, and this is something else"))

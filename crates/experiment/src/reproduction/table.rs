@@ -18,7 +18,8 @@ fn spread_words(number: &Number, ours: &Measured) -> String {
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
     let (size, unit) = if is_ratio { (1.0, " ×") } else { unit(number.claim.metric, ours.mean) };
     let mean = significant(ours.mean / size, 4);
-    if ours.ci95 > 0.0 {
+    // What differs in the last bits of a sum does not differ.
+    if ours.ci95 > 1e-6 * ours.mean.abs() {
         format!("{mean} ± {}{unit}", significant(ours.ci95 / size, 2))
     } else {
         format!("{mean}{unit}")
@@ -36,7 +37,8 @@ pub(super) fn ours_words(number: &Number, places: &[Place]) -> String {
             let (low, high) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), ours| {
                 (low.min(ours.mean), high.max(ours.mean))
             });
-            let range = format!("{} to {}", value_words(number, low, 3), value_words(number, high, 3));
+            let (low, high) = (value_words(number, low, 3), value_words(number, high, 3));
+            let range = if low == high { low } else { format!("{low} to {high}") };
             let judged = places.iter().filter(|place| place.outcome.is_some()).count();
             let count = |outcome| places.iter().filter(|place| place.outcome == Some(outcome)).count();
             let (noise, fails) = (count(PointOutcome::WithinNoise), count(PointOutcome::Fails));
@@ -61,17 +63,21 @@ pub(super) fn ours_words(number: &Number, places: &[Place]) -> String {
 
 /// The band: `0.95 to 1`, `at least 1.3 ×`.
 pub(super) fn band_words(number: &Number) -> String {
-    let value = |value: f64| value_words(number, value, 4);
+    let value = |value: f64| value_words(number, value, 5);
     let against = number.other.as_ref().map(|other| {
         let variant = other.variant.as_ref().map(|variant| format!(" at {variant}")).unwrap_or_default();
-        format!(" of {}{variant}", other.balancer)
+        let than = if other.is_difference { " from" } else { "" };
+        format!("{than} {}{variant}", other.balancer)
     });
     let against = against.unwrap_or_default();
     match number.check {
         Check::Beside => number.equals.map(|closed| format!("exactly {}", value(closed))).unwrap_or_default(),
         Check::Band(low, high) if high.is_infinite() => format!("at least {}{against}", value(low)),
         Check::Band(low, high) if low.is_infinite() => format!("at most {}{against}", value(high)),
+        Check::Band(low, high) if low == high => format!("{}{against}", value(low)),
         Check::Band(low, high) => format!("{} to {}{against}", value(low), value(high)),
+        Check::AtMost if number.claim.times == 1.0 => format!("at most{against}"),
+        Check::AtLeast if number.claim.times == 1.0 => format!("at least{against}"),
         Check::AtMost => format!("at most {}{against}", value(number.claim.times)),
         Check::AtLeast => format!("at least {}{against}", value(number.claim.times)),
         Check::Rises => "rises with load".to_owned(),
