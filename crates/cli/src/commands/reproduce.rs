@@ -199,14 +199,14 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
 
 /// The experiments, each with the first of its numbers.
 fn entries(reproduction: &Reproduction) -> Table {
-    let mut table = table(&["id", "question", "printed", "ours", "bound", "verdict", "why"]);
+    let mut table = table(&["id", "question: number that decides", "printed", "ours", "bound", "verdict", "why"]);
     for entry in reproduction.entries() {
         // The number that decides, or else the first.
         let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
         let Some(number) = deciding.or(entry.numbers.first()) else { continue };
         table.add_row([
             Cell::new(&entry.id).add_attribute(Attribute::Bold),
-            Cell::new(&entry.question),
+            Cell::new(format!("{}\n{}", entry.question, number.what)),
             Cell::new(&number.printed),
             Cell::new(&number.ours),
             Cell::new(&number.bound),

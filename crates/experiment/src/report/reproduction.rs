@@ -45,7 +45,7 @@ fn head(out: &mut String, reproduction: &Reproduction) {
 fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
     put!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"claims\">\n",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"claims sums\">\n",
         esc(label)
     );
     out.push_str("<thead><tr>");
@@ -75,7 +75,7 @@ fn cell(out: &mut String, heading: &str, text: &str) {
 
 /// A number stays with its sign at the end of a line.
 fn text_of(text: &str) -> String {
-    esc(&text.replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}"))
+    esc(&text.replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}").replace(" ×", "\u{a0}×"))
 }
 
 fn summary(out: &mut String, reproduction: &Reproduction) {
@@ -97,7 +97,8 @@ fn entry_row(out: &mut String, entry: &EntryResult) {
     let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
     let Some(number) = deciding.or(entry.numbers.first()) else { return };
     put!(out, "<tr><th scope=\"row\"><a href=\"#{0}\">{0}</a></th>", esc(&entry.id));
-    cell(out, "Question", &entry.question);
+    let (question, what) = (text_of(&entry.question), text_of(&number.what));
+    put!(out, "<td data-head=\"Question\">{question}<p class=\"reason\">{what}</p></td>");
     cell(out, "Printed", &number.printed);
     cell(out, "Here", &number.ours);
     cell(out, "Bound", &number.bound);
