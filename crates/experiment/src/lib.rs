@@ -15,6 +15,7 @@
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
 //!
 //! [`matrix`] puts the results of many experiments side by side.
+//! [`reproduction`] holds them against what documents printed.
 
 pub mod about;
 pub mod agreement;

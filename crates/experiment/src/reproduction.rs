@@ -27,7 +27,10 @@ use crate::file::Experiment;
 
 pub use judge::{Verdict, judge};
 pub use read::{INDEX_KEYS, is_index};
-pub use result::{Curve, DocumentResult, EntryResult, Measured, NumberResult, Place, Reproduction, RunResult, Series};
+pub use result::{
+    Curve, DocumentResult, EntryResult, Measured, NumberResult, Place, REPRODUCTION_SCHEMA_VERSION, Reproduction,
+    RunResult, Series,
+};
 pub use table::{csv, markdown};
 pub use worlds::{WorldsResult, WorldsRow, WorldsVerdict};
 

@@ -14,7 +14,7 @@ use crate::summary::{ClaimOutcome, Summary};
 /// What two worlds say of the experiments of documents.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct WorldsResult {
-    /// [`super::result::REPRODUCTION_SCHEMA_VERSION`].
+    /// [`super::REPRODUCTION_SCHEMA_VERSION`].
     pub schema: u32,
     /// Version of anabranch.
     pub anabranch: String,
@@ -60,7 +60,7 @@ impl WorldsResult {
     /// Of this program.
     pub fn new(rows: Vec<WorldsRow>) -> WorldsResult {
         let anabranch = env!("CARGO_PKG_VERSION").to_owned();
-        WorldsResult { schema: super::result::REPRODUCTION_SCHEMA_VERSION, anabranch, rows }
+        WorldsResult { schema: super::REPRODUCTION_SCHEMA_VERSION, anabranch, rows }
     }
 
     /// Writes `worlds.json`; answers its path.
