@@ -187,8 +187,17 @@ pub struct CurvePlan {
     pub over_time: bool,
     /// Added to our times to get the document's, seconds.
     pub shift_s: f64,
-    /// The document's points, by the name of the series.
-    pub printed: Vec<(String, Vec<(f64, f64)>)>,
+    /// The document's points.
+    pub printed: Vec<PrintedSeries>,
+}
+
+/// Points of a figure of the document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrintedSeries {
+    /// Its name.
+    pub name: String,
+    /// x and y, in the units of the figure.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Something the document got wrong.

@@ -52,7 +52,7 @@ pub enum Metric {
     CoreBbRx,
     /// The same of links out of it.
     CoreBbTx,
-    /// Mean response time of requests, us; of one class with [`Claim::class`].
+    /// Mean response time of requests, us; of one class with [`class`](super::Claim::class).
     ResponseMean,
     /// 10th percentile.
     ResponseP10,
@@ -64,7 +64,7 @@ pub enum Metric {
     ResponseP99,
     /// Mean over requests of the bytes downloaded per second of response time.
     DownloadRate,
-    /// Share of pages that [`Claim::server`] served.
+    /// Share of pages that [`server`](super::Claim::server) served.
     ServerShare,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::result::{Curve, DocumentResult, EntryResult, Measured, NumberResult, Place, RunResult, Series};
 use super::table::{band_words, bound_words, ours_words};
-use super::{BoundOf, Check, CurvePlan, Entry, Index, Number};
+use super::{BoundOf, Check, CurvePlan, Entry, Index, Number, PrintedSeries};
 use crate::claims::{self, Selection, Window};
 use crate::statistics::stat;
 use crate::summary::{PointOutcome, RunSummary, Stat, Summary};
@@ -312,9 +312,9 @@ fn curve(plan: &CurvePlan, summary: &Summary) -> Curve {
         let points = if plan.over_time { over_time(plan, &runs) } else { over_load(plan, &runs) };
         Series { name: balancer.clone(), points }
     };
-    let printed = |(name, points): &(String, Vec<(f64, f64)>)| Series {
-        name: name.clone(),
-        points: points.iter().map(|(x, y)| [*x, *y, *y, *y]).collect(),
+    let printed = |series: &PrintedSeries| Series {
+        name: series.name.clone(),
+        points: series.points.iter().map(|(x, y)| [*x, *y, *y, *y]).collect(),
     };
     Curve {
         figure: plan.figure.clone(),

@@ -8,7 +8,7 @@ use net::words::hint;
 use super::{check_id, ids, run_at, text_at, texts};
 use crate::claims::{Comparison, Metric};
 use crate::file::{Experiment, expect};
-use crate::reproduction::{BoundOf, Check, CurvePlan, Index, Number, Other};
+use crate::reproduction::{BoundOf, Check, CurvePlan, Index, Number, Other, PrintedSeries};
 
 fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
     match section.get(key) {
@@ -168,7 +168,7 @@ pub(super) fn curve(section: &Section<'_>, index: &Index) -> Result<CurvePlan, F
 }
 
 /// `printed = [[[x, y], …], …]`, one list of points for each of `printed_name`.
-fn printed(section: &Section<'_>) -> Result<Vec<(String, Vec<(f64, f64)>)>, FileError> {
+fn printed(section: &Section<'_>) -> Result<Vec<PrintedSeries>, FileError> {
     let names = texts(section, "printed_name")?;
     let series = section.list("printed");
     let wrong = || {
@@ -189,5 +189,5 @@ fn printed(section: &Section<'_>) -> Result<Vec<(String, Vec<(f64, f64)>)>, File
         Data::List(points) => points.iter().map(point).collect::<Result<Vec<_>, _>>(),
         _ => Err(wrong()),
     };
-    names.into_iter().zip(series).map(|(name, value)| Ok((name, points(value)?))).collect()
+    names.into_iter().zip(series).map(|(name, value)| Ok(PrintedSeries { name, points: points(value)? })).collect()
 }
