@@ -13,11 +13,19 @@ fn value_words(number: &Number, value: f64, digits: usize) -> String {
     }
 }
 
+/// Digits enough to see that a value is outside its band.
+fn digits(number: &Number, value: f64) -> usize {
+    let Check::Band(low, high) = number.check else { return 4 };
+    let is_apart =
+        |digits: &usize| [low, high].iter().all(|end| significant(value, *digits) != significant(*end, *digits));
+    if (low..=high).contains(&value) { 4 } else { (4..9).find(is_apart).unwrap_or(9) }
+}
+
 /// `0.97 ± 0.001`.
 fn spread_words(number: &Number, ours: &Measured) -> String {
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
     let (size, unit) = if is_ratio { (1.0, " ×") } else { unit(number.claim.metric, ours.mean) };
-    let mean = significant(ours.mean / size, 4);
+    let mean = significant(ours.mean / size, digits(number, ours.mean));
     // What differs in the last bits of a sum does not differ.
     if ours.ci95 > 1e-6 * ours.mean.abs() {
         format!("{mean} ± {}{unit}", significant(ours.ci95 / size, 2))

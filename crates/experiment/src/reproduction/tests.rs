@@ -81,6 +81,14 @@ fn a_band_has_its_ends() {
 }
 
 #[test]
+fn a_value_outside_its_band_never_looks_as_if_inside() {
+    let band = number(Check::Band(0.45, 0.5));
+    let words = |mean: f64| super::table::ours_words(&band, &[at(&band, mean, 0.0)]);
+    assert_eq!((words(0.44996).as_str(), words(0.46).as_str()), ("0.44996", "0.46"));
+    assert_eq!(super::table::band_words(&band), "0.45 to 0.5");
+}
+
+#[test]
 fn direction_is_what_the_index_gives_or_the_same_side_of_one() {
     let banded = Number { direction: Some((1.0, 3.9)), ..number(Check::Band(1.0, 2.0)) };
     assert_eq!(of(&banded, 2.2, 0.1), Some(Verdict::DirectionOnly));
