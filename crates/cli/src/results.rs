@@ -55,7 +55,8 @@ pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Su
     execute_in(&Simulator, experiment, out, args)
 }
 
-fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
+/// The same in any world.
+pub fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
     if !args.quiet {
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());

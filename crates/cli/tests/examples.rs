@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use experiment::Experiment;
+use experiment::reproduction::is_index;
 
 fn experiments() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -10,7 +11,8 @@ fn experiments() -> PathBuf {
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    let is_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml") && !is_index(path);
+    let mut files: Vec<PathBuf> = entries.filter(is_file).collect();
     files.sort();
     files
 }

@@ -3,10 +3,13 @@
 //! Balancers are compared as verdicts are: by differences paired over seeds. A difference of the wrong sign is noise
 //! where its 95 % interval contains 0 and counts against the claim where it does not.
 
-mod words;
+mod metric;
+pub(crate) mod words;
 
-use crate::statistics::{cannot_be_told_above, small_fct_mean_us, stat};
-use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, ClassSummary, CoreBin, PointOutcome, RunSummary, Stat};
+use crate::statistics::{cannot_be_told_above, stat};
+use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome, RunSummary, Stat};
+
+pub use metric::Metric;
 
 /// A claim of a document about an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +49,7 @@ pub struct Window {
 
 impl Claim {
     /// What it is about, of a run.
-    fn value(&self, run: &RunSummary) -> Option<f64> {
+    pub(crate) fn value(&self, run: &RunSummary) -> Option<f64> {
         let class = self.class.as_deref();
         if let (Metric::ServerShare, Some(server)) = (self.metric, &self.server) {
             return run.requests.as_ref()?.share_of(class, server);
@@ -81,224 +84,6 @@ pub enum Comparison {
     Within(f64, f64),
     /// Grows with load, or stays.
     RisesWithLoad,
-}
-
-/// What a claim is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Mean completion time.
-    FctMean,
-    /// Median completion time.
-    FctP50,
-    /// 95th percentile of completion times.
-    FctP95,
-    /// 99th percentile of completion times.
-    FctP99,
-    /// Mean completion time of flows up to 100 KB.
-    SmallFctMean,
-    /// Mean slowdown.
-    SlowdownMean,
-    /// Least slowdown of any flow, and of any run where several are put together.
-    SlowdownMin,
-    /// Mean completion time of groups of flows, such as collectives.
-    GroupMean,
-    /// Longest completion time of any group.
-    GroupMax,
-    /// Flows completed / flows started.
-    CompletedShare,
-    /// Mean slowdown of all flows, where an unfinished one counts with what it had reached.
-    SlowdownBoundMean,
-    /// Delivered bytes / what host links could have carried.
-    ThroughputShare,
-    /// Least of the flows' shares of their ideal rate.
-    FlowShareMin,
-    /// Mean of them.
-    FlowShareMean,
-    /// Part of the flows that get at least half of their ideal rate.
-    FlowShareHalf,
-    /// Packets dropped, whatever for.
-    DroppedPackets,
-    /// Most loaded / mean load of links into the top tier (CLLBL).
-    CoreCllblRx,
-    /// The same of links out of it.
-    CoreCllblTx,
-    /// Mean utilisation of links into the top tier (bisection value).
-    CoreBbRx,
-    /// The same of links out of it.
-    CoreBbTx,
-    /// Mean response time of requests, us; of one class with [`Claim::class`].
-    ResponseMean,
-    /// 10th percentile.
-    ResponseP10,
-    /// Median.
-    ResponseMedian,
-    /// 90th percentile.
-    ResponseP90,
-    /// 99th percentile.
-    ResponseP99,
-    /// Mean over requests of the bytes downloaded per second of response time.
-    DownloadRate,
-    /// Share of pages that [`Claim::server`] served.
-    ServerShare,
-}
-
-impl Metric {
-    /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 27] = [
-        Metric::FctMean,
-        Metric::FctP50,
-        Metric::FctP95,
-        Metric::FctP99,
-        Metric::SmallFctMean,
-        Metric::SlowdownMean,
-        Metric::SlowdownMin,
-        Metric::GroupMean,
-        Metric::GroupMax,
-        Metric::CompletedShare,
-        Metric::SlowdownBoundMean,
-        Metric::ThroughputShare,
-        Metric::FlowShareMin,
-        Metric::FlowShareMean,
-        Metric::FlowShareHalf,
-        Metric::DroppedPackets,
-        Metric::CoreCllblRx,
-        Metric::CoreCllblTx,
-        Metric::CoreBbRx,
-        Metric::CoreBbTx,
-        Metric::ResponseMean,
-        Metric::ResponseP10,
-        Metric::ResponseMedian,
-        Metric::ResponseP90,
-        Metric::ResponseP99,
-        Metric::DownloadRate,
-        Metric::ServerShare,
-    ];
-    /// Their names in experiment files.
-    pub const NAMES: [&str; 27] = [
-        "fct_mean_us",
-        "fct_p50_us",
-        "fct_p95_us",
-        "fct_p99_us",
-        "small_fct_mean_us",
-        "slowdown_mean",
-        "slowdown_min",
-        "group_mean_us",
-        "group_max_us",
-        "completed_share",
-        "slowdown_bound_mean",
-        "throughput_share",
-        "flow_share_min",
-        "flow_share_mean",
-        "flow_share_half",
-        "dropped_packets",
-        "core_cllbl_rx",
-        "core_cllbl_tx",
-        "core_bb_rx",
-        "core_bb_tx",
-        "response_mean",
-        "response_p10",
-        "response_median",
-        "response_p90",
-        "response_p99",
-        "download_rate",
-        "server_share",
-    ];
-
-    /// The metric of a name of [`Metric::NAMES`].
-    pub fn named(name: &str) -> Option<Metric> {
-        Metric::NAMES.iter().position(|known| *known == name).map(|at| Metric::ALL[at])
-    }
-
-    /// Its name in experiment files.
-    pub fn name(self) -> &'static str {
-        let position = Metric::ALL.iter().position(|metric| *metric == self);
-        position.map_or("", |at| Metric::NAMES[at])
-    }
-
-    /// Whether it can be taken from a part of the time.
-    pub fn is_of_core(self) -> bool {
-        matches!(self, Metric::CoreCllblRx | Metric::CoreCllblTx | Metric::CoreBbRx | Metric::CoreBbTx)
-    }
-
-    /// Whether it is about requests, of which there may be several classes.
-    pub fn is_of_requests(self) -> bool {
-        self.of_class(&ClassSummary::default()).is_some() || self == Metric::ServerShare
-    }
-
-    /// Its value for a class of requests; `None` for metrics that are about something else.
-    fn of_class(self, class: &ClassSummary) -> Option<f64> {
-        let times = &class.response_us;
-        match self {
-            Metric::ResponseMean => Some(times.mean),
-            Metric::ResponseP10 => Some(times.p10),
-            Metric::ResponseMedian => Some(times.p50),
-            Metric::ResponseP90 => Some(times.p90),
-            Metric::ResponseP99 => Some(times.p99),
-            Metric::DownloadRate => Some(class.download_rate),
-            _ => None,
-        }
-    }
-
-    /// Its mean over the time bins that end in a part of the time; `None` where there are none.
-    pub(crate) fn of_window(self, run: &RunSummary, window: Window) -> Option<f64> {
-        // A millionth of a bin's width is left for rounding.
-        let is_inside = |bin: &&CoreBin| bin.until_s > window.from_s + 1e-6 && bin.until_s <= window.until_s + 1e-6;
-        let value = |bin: &CoreBin| match self {
-            Metric::CoreCllblRx => bin.cllbl_rx,
-            Metric::CoreCllblTx => bin.cllbl_tx,
-            Metric::CoreBbRx => bin.bb_rx,
-            _ => bin.bb_tx,
-        };
-        let values: Vec<f64> = run.core.bins.iter().filter(is_inside).map(value).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    /// Its value in a run; `None` where no flow completed that it could be taken from.
-    pub fn of(self, run: &RunSummary) -> Option<f64> {
-        let completed = |value: f64| (run.fct_us.count > 0).then_some(value);
-        let grouped = |value: f64| (run.groups.time_us.count > 0).then_some(value);
-        match self {
-            Metric::FctMean => completed(run.fct_us.mean),
-            Metric::FctP50 => completed(run.fct_us.p50),
-            Metric::FctP95 => completed(run.fct_us.p95),
-            Metric::FctP99 => completed(run.fct_us.p99),
-            Metric::SmallFctMean => small_fct_mean_us(run),
-            Metric::SlowdownMean => completed(run.slowdown.mean),
-            Metric::SlowdownMin => completed(run.slowdown_min),
-            Metric::GroupMean => grouped(run.groups.time_us.mean),
-            Metric::GroupMax => grouped(run.groups.time_us.max),
-            Metric::SlowdownBoundMean => (run.flows.started > 0).then_some(run.slowdown_bound_mean),
-            Metric::ThroughputShare => (run.flows.started > 0).then_some(run.throughput_share),
-            Metric::FlowShareMin => (run.flows.started > 0).then_some(run.fairness.min),
-            Metric::FlowShareMean => (run.flows.started > 0).then_some(run.fairness.mean),
-            Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
-            Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
-            Metric::CoreCllblRx => Some(run.core.cllbl_rx),
-            Metric::CoreCllblTx => Some(run.core.cllbl_tx),
-            Metric::CoreBbRx => Some(run.core.bb_rx),
-            Metric::CoreBbTx => Some(run.core.bb_tx),
-            Metric::ServerShare => None,
-            Metric::ResponseMean
-            | Metric::ResponseP10
-            | Metric::ResponseMedian
-            | Metric::ResponseP90
-            | Metric::ResponseP99
-            | Metric::DownloadRate => self.of_answered(run.requests.as_ref()?.class(None)?),
-            Metric::CompletedShare => {
-                (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
-            }
-        }
-    }
-
-    /// As [`Metric::of`], for a class in which some requests completed.
-    fn of_answered(self, class: &ClassSummary) -> Option<f64> {
-        self.of_class(class).filter(|_| class.response_us.count > 0)
-    }
-
-    /// Its value over seeds.
-    fn over(self, stat: &Stat) -> f64 {
-        if self == Metric::SlowdownMin { stat.min } else { stat.mean }
-    }
 }
 
 /// What became of each claim.
@@ -358,7 +143,7 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
 const TIE: f64 = 1e-3;
 
 /// One balancer against another on the seeds both have; a difference of sign `wrong` speaks against the claim.
-fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
+pub(crate) fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
     let metric = claim.metric;
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
@@ -388,7 +173,7 @@ fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64)
     }
 }
 
-fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
+pub(crate) fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
     let value = over_seeds(claim, runs).map(|stat| claim.metric.over(&stat));
     let holds = value.is_some_and(|value| low <= value && value <= high);
     ClaimPoint {
@@ -400,7 +185,7 @@ fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint
 }
 
 /// From one load to the next: a drop is noise where the intervals of the two overlap.
-fn rise(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
+pub(crate) fn rise(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
     let metric = claim.metric;
     let (before, after) = (over_seeds(claim, lower), over_seeds(claim, upper));
     let outcome = match (&before, &after) {
@@ -425,7 +210,7 @@ fn rise(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoi
     }
 }
 
-fn over_seeds(claim: &Claim, runs: &[&RunSummary]) -> Option<Stat> {
+pub(crate) fn over_seeds(claim: &Claim, runs: &[&RunSummary]) -> Option<Stat> {
     let values: Vec<f64> = runs.iter().filter_map(|run| claim.value(run)).collect();
     (!values.is_empty()).then(|| stat(&values))
 }

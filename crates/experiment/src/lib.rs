@@ -15,6 +15,7 @@
 //! | `experiment.toml`, `inputs/` | the experiment, to run again |
 //!
 //! [`matrix`] puts the results of many experiments side by side.
+//! [`reproduction`] holds them against what documents printed.
 
 pub mod about;
 pub mod agreement;
@@ -31,6 +32,7 @@ pub mod plan;
 mod points_out;
 pub mod quantiles;
 pub mod report;
+pub mod reproduction;
 pub mod responses;
 pub mod rows;
 pub mod statistics;

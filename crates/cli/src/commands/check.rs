@@ -1,9 +1,10 @@
-//! `anabranch check`: reads an experiment file with everything it refers to, and runs nothing.
+//! `anabranch check`: reads an experiment file, or the index of a reproduction, with everything it refers to, and runs nothing.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use experiment::Experiment;
+use experiment::reproduction::{self, Index};
 
 use crate::failure::Failure;
 use crate::results;
@@ -27,6 +28,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let overrides = super::run::overrides(&args.set)?;
     let mut out = std::io::stdout().lock();
     for file in &args.files {
+        if reproduction::is_index(file) {
+            let index = Index::load(file)?;
+            let (name, document) = (file.display(), &index.document);
+            let numbers = index.numbers.len();
+            writeln!(out, "{name}: {document}, {} experiments, {numbers} numbers", index.entries.len())?;
+            continue;
+        }
         let experiment = Experiment::load(file, &overrides)?;
         results::warn(&experiment);
         if args.print_config {

@@ -272,13 +272,15 @@ pub fn experiment_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// All `.toml` files below a folder.
+/// All `.toml` files below a folder, but for the indexes of reproductions.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
+        } else if path.extension().is_some_and(|extension| extension == "toml")
+            && !experiment::reproduction::is_index(&path)
+        {
             files.push(path);
         }
     }

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod list;
 pub mod matrix;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod serve;
 pub mod storm;

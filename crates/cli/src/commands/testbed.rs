@@ -150,7 +150,8 @@ fn jobs(args: &Jobs) -> Result<(), Failure> {
     server.serve().map_err(|cause| Failure::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
 }
 
-fn testbed() -> Result<Testbed, Failure> {
+/// An emulated network whose controller is this program.
+pub fn testbed() -> Result<Testbed, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
         Failure::new("cannot find the program itself, which is the controller too").caused_by(cause)
     })?;

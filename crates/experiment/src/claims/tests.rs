@@ -1,5 +1,6 @@
 use super::*;
 use crate::statistics::tests::run;
+use crate::summary::CoreBin;
 
 /// Runs of one load: per balancer the mean FCT with each seed.
 fn runs(load: f64, rivals: &[(&str, &[f64])]) -> Vec<RunSummary> {

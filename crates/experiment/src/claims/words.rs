@@ -132,27 +132,36 @@ fn apart(metric: Metric, a: f64, b: f64) -> (String, String) {
     (3..9).map(pair).find(|(first, second)| first != second || a == b).unwrap_or_else(|| pair(9))
 }
 
-fn text(metric: Metric, value: f64, digits: usize) -> String {
+/// A value with its unit, to so many significant digits.
+pub(crate) fn text(metric: Metric, value: f64, digits: usize) -> String {
+    let (size, unit) = unit(metric, value);
+    format!("{}{unit}", significant(value / size, digits))
+}
+
+/// The unit in which a value is best read: its size, and what is written after a number of them.
+pub(crate) fn unit(metric: Metric, value: f64) -> (f64, &'static str) {
     match metric {
         Metric::SlowdownMean
         | Metric::SlowdownMin
         | Metric::SlowdownBoundMean
         | Metric::DroppedPackets
+        | Metric::ReorderExtent
+        | Metric::Moves
         | Metric::CoreCllblRx
         | Metric::CoreCllblTx
         | Metric::CoreBbRx
-        | Metric::CoreBbTx => significant(value, digits),
+        | Metric::CoreBbTx => (1.0, ""),
         Metric::CompletedShare
         | Metric::ThroughputShare
         | Metric::FlowShareMin
         | Metric::FlowShareMean
         | Metric::ServerShare
-        | Metric::FlowShareHalf => share(value, digits),
-        Metric::DownloadRate => format!("{} kB/s", significant(value / 1e3, digits)),
-        _ => match value {
-            us if us >= 999_500.0 => format!("{} s", significant(us / 1e6, digits)),
-            us if us >= 999.5 => format!("{} ms", significant(us / 1e3, digits)),
-            us => format!("{} µs", significant(us, digits)),
+        | Metric::FlowShareHalf => (0.01, " %"),
+        Metric::DownloadRate => (1e3, " kB/s"),
+        _ => match value.abs() {
+            us if us >= 999_500.0 => (1e6, " s"),
+            us if us >= 999.5 => (1e3, " ms"),
+            _ => (1.0, " µs"),
         },
     }
 }
@@ -162,7 +171,7 @@ fn share(value: f64, digits: usize) -> String {
 }
 
 /// So many significant digits, without trailing zeros.
-fn significant(value: f64, digits: usize) -> String {
+pub(crate) fn significant(value: f64, digits: usize) -> String {
     let before = if value == 0.0 { 1 } else { value.abs().log10().floor() as i64 + 1 };
     let decimals = usize::try_from(digits as i64 - before).unwrap_or(0).min(12);
     let text = format!("{value:.decimals$}");

@@ -11,6 +11,15 @@ use net::section::{Section, number};
 
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
 
+impl Unfit {
+    /// The mistake, wherever it is one.
+    fn error(self) -> FileError {
+        match self {
+            Unfit::To(_, error) | Unfit::Wrong(error) => error,
+        }
+    }
+}
+
 /// What the tables say.
 pub(crate) struct Expected {
     pub claims: Vec<Claim>,
@@ -33,8 +42,6 @@ impl From<FileError> for Unfit {
     }
 }
 
-/// Reads all tables, for an experiment whose balancers and variants are known. One that `is_reduced` to what represents it
-/// may have left the loads of some claims behind.
 /// Keys of a claim that may be lists, which make a claim of each of their values.
 const LISTS: [&str; 3] = ["balancer", "at_most", "at_least"];
 
@@ -68,6 +75,8 @@ fn spread(item: Value, key: &str) -> Vec<Value> {
     values.iter().map(with).collect()
 }
 
+/// Reads all tables, for an experiment whose balancers and variants are known. One that `is_reduced` to what represents it
+/// may have left the loads of some claims behind.
 pub(crate) fn read(top: &Section<'_>, experiment: &Experiment, is_reduced: bool) -> Result<Expected, FileError> {
     let mut expected = Expected { claims: Vec::new(), left_out: Vec::new(), kept: Vec::new() };
     for section in top.sections("expect")? {
@@ -101,6 +110,34 @@ fn is_given_as_argument(top: &Section<'_>, key: &str) -> bool {
 }
 
 fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit> {
+    let comparison = comparison(section, experiment)?;
+    let claim = about(section, experiment, comparison)?;
+    if let Comparison::AtMost(other) | Comparison::AtLeast(other) = &claim.comparison
+        && *other == claim.balancer
+    {
+        return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
+    }
+    Ok(claim)
+}
+
+/// A number of a reproduction's index, which has the keys of a claim: what it is compared with may be of another experiment, and
+/// nothing at all is a number that is only looked at.
+pub(crate) fn number_of_index(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    other: &Experiment,
+) -> Result<Claim, FileError> {
+    let is_compared = COMPARISONS.into_iter().any(|key| section.has(key));
+    let read = || -> Result<Claim, Unfit> {
+        let anything = Comparison::Within(f64::NEG_INFINITY, f64::INFINITY);
+        let comparison = if is_compared { comparison(section, other)? } else { anything };
+        about(section, experiment, comparison)
+    };
+    read().map_err(Unfit::error)
+}
+
+/// Everything but the comparison.
+fn about(section: &Section<'_>, experiment: &Experiment, comparison: Comparison) -> Result<Claim, Unfit> {
     let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
     let metric = required("metric")?;
     let metric = Metric::named(metric).ok_or_else(|| {
@@ -108,14 +145,8 @@ fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, Unfit>
     })?;
     let (id, words) = (required("id")?.to_owned(), required("claim")?.to_owned());
     let reason = section.text("reason")?.map(str::to_owned);
-    let comparison = comparison(section, experiment)?;
     let at = selections(section, experiment, &comparison)?;
     let balancer = balancer(section, experiment)?;
-    if let Comparison::AtMost(other) | Comparison::AtLeast(other) = &comparison
-        && *other == balancer
-    {
-        return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
-    }
     let times = times(section, &comparison)?;
     let window = window(section, experiment, metric)?;
     let (class, server) = requests(section, experiment, metric)?;
@@ -190,6 +221,26 @@ fn times(section: &Section<'_>, comparison: &Comparison) -> Result<f64, FileErro
     }
 }
 
+/// The label at a key of an index, if it is one of the experiment.
+pub(crate) fn label_of_index(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    key: &str,
+) -> Result<Option<String>, FileError> {
+    label(section, experiment, key).map_err(Unfit::error)
+}
+
+/// Two numbers at a key of an index, the low one first.
+pub(crate) fn range_of_index(section: &Section<'_>, key: &'static str) -> Result<Option<(f64, f64)>, FileError> {
+    if !section.has(key) {
+        return Ok(None);
+    }
+    match range_at(section, key)? {
+        Comparison::Within(low, high) => Ok(Some((low, high))),
+        _ => Ok(None),
+    }
+}
+
 /// The label at a key, if it is one of the experiment.
 fn label(section: &Section<'_>, experiment: &Experiment, key: &str) -> Result<Option<String>, Unfit> {
     let Some(text) = section.text(key)? else { return Ok(None) };
@@ -244,13 +295,17 @@ fn comparison(section: &Section<'_>, experiment: &Experiment) -> Result<Comparis
 }
 
 fn range(section: &Section<'_>) -> Result<Comparison, FileError> {
-    let ends: Vec<Option<f64>> = section.list("within").into_iter().map(number).collect();
+    range_at(section, "within")
+}
+
+fn range_at(section: &Section<'_>, key: &str) -> Result<Comparison, FileError> {
+    let ends: Vec<Option<f64>> = section.list(key).into_iter().map(number).collect();
     let [Some(low), Some(high)] = ends[..] else {
-        return Err(section.error("within", "must be two numbers").with_hint("write within = [low, high]"));
+        return Err(section.error(key, "must be two numbers").with_hint(format!("write {key} = [low, high]")));
     };
     if low > high {
-        let error = section.error("within", format!("the low end {low} is above the high end {high}"));
-        return Err(error.with_hint(format!("write within = [{high}, {low}]")));
+        let error = section.error(key, format!("the low end {low} is above the high end {high}"));
+        return Err(error.with_hint(format!("write {key} = [{high}, {low}]")));
     }
     Ok(Comparison::Within(low, high))
 }

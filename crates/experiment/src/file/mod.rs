@@ -25,7 +25,7 @@
 mod agree;
 mod control;
 mod describe;
-mod expect;
+pub(crate) mod expect;
 mod failure_text;
 mod failures;
 mod headline;

@@ -10,6 +10,7 @@ mod claims;
 mod figures;
 mod matrix;
 mod plot;
+mod reproduction;
 mod requests;
 mod stats;
 mod switches;
@@ -20,6 +21,7 @@ mod view;
 
 use crate::summary::{Measure, RunRecord, Summary};
 pub use matrix::matrix_html;
+pub use reproduction::reproduction_html;
 use text::{esc, join, plural, put};
 use view::{Panel, View};
 

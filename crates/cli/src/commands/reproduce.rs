@@ -1,0 +1,354 @@
+//! `anabranch reproduce`: what the founding documents printed, beside what comes out here.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
+use experiment::Experiment;
+use experiment::reproduction::{
+    self, EntryResult, Index, Reproduction, Verdict, WorldsResult, WorldsRow, WorldsVerdict,
+};
+use experiment::summary::Summary;
+use experiment::world::{Simulator, World};
+
+use crate::failure::Failure;
+use crate::results::{self, RunArgs};
+
+/// Repeat what the founding documents did, and say which of their numbers come out
+///
+/// Every experiment of a document is answered by experiment files; which figure stands beside which printed number, and in which band it
+/// must lie, is said by the index in the document's folder (reproduce.toml). Every verdict is backed by a results folder. Runs that
+/// are there already are not done again, so an interrupted reproduction goes on where it was.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  anabranch reproduce e3.1\n  anabranch reproduce f4\n  anabranch reproduce all --out results/reproduce"
+)]
+pub struct Args {
+    /// An experiment (e2.1), a document (f2), or all
+    #[arg(value_name = "ID|DOCUMENT|all", default_value = "all")]
+    what: String,
+    /// Where to run; on the testbed, what real switches give is compared with the simulator
+    #[arg(long, value_enum, default_value = "sim")]
+    world: Where,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results/reproduce")]
+    out: PathBuf,
+    /// List the experiments, their numbers and what is run for them, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Folder with the folders of the documents
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    folder: PathBuf,
+    /// Runs at a time [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Print the table only
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Where {
+    /// The packet simulator.
+    Sim,
+    /// Mininet and Open vSwitch; needs root.
+    Testbed,
+}
+
+/// A document with those of its experiments that are asked for.
+struct Asked {
+    index: Index,
+    ids: Vec<String>,
+}
+
+/// Runs the command.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let asked = asked(args)?;
+    match (args.list, args.world) {
+        (true, _) => list(&asked),
+        (false, Where::Sim) => simulate(args, &asked),
+        (false, Where::Testbed) => emulate(args, &asked),
+    }
+}
+
+/// All indexes are read and checked before anything runs.
+fn asked(args: &Args) -> Result<Vec<Asked>, Failure> {
+    let files = index_files(&args.folder)?;
+    let indexes: Vec<Index> = files.iter().map(|file| Index::load(file)).collect::<Result<_, _>>()?;
+    let known: Vec<String> = indexes
+        .iter()
+        .flat_map(|index| {
+            [index.document.clone()].into_iter().chain(index.entries.iter().map(|entry| entry.id.clone()))
+        })
+        .chain(["all".to_owned()])
+        .map(|name| name.to_lowercase())
+        .collect();
+    let of = |index: Index| Asked { ids: index.ids_of(&args.what), index };
+    let asked: Vec<Asked> = indexes.into_iter().map(of).filter(|asked| !asked.ids.is_empty()).collect();
+    if asked.is_empty() {
+        let failure = Failure::new(format!("there is no document or experiment `{}`", args.what));
+        let hint = net::words::hint(&args.what.to_lowercase(), known.iter().map(String::as_str));
+        return Err(failure.with_hint(hint));
+    }
+    Ok(asked)
+}
+
+/// `reproduce.toml` of every folder, in the order of their names.
+fn index_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unread = |cause: io::Error| {
+        let failure = Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
+        failure.with_hint("give the folder of the documents' experiments with --folder")
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        let file = entry.map_err(unread)?.path().join("reproduce.toml");
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let failure = Failure::new(format!("no folder in {} has a reproduce.toml", folder.display()));
+        return Err(failure.with_hint("give the folder of the documents' experiments with --folder"));
+    }
+    Ok(files)
+}
+
+fn list(asked: &[Asked]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    for Asked { index, ids } in asked {
+        writeln!(out, "{}: {} ({})", index.document, index.title, index.source)?;
+        for entry in index.entries.iter().filter(|entry| ids.contains(&entry.id)) {
+            let numbers = index.numbers.iter().filter(|number| number.claim.id == entry.id).count();
+            let own = [entry.id.clone()];
+            let runs = index.runs_of(&own);
+            let files: Vec<String> = runs.iter().map(|run| described(&index.runs[*run])).collect();
+            let real = index.testbed.iter().filter(|run| run.ids.contains(&entry.id));
+            let real: Vec<&str> = real.map(|run| run.file.as_str()).collect();
+            writeln!(out, "  {} {} ({})", entry.id, entry.question, entry.section)?;
+            writeln!(out, "      {numbers} numbers from {}", files.join(", "))?;
+            if !real.is_empty() {
+                writeln!(out, "      on the testbed: {}", real.join(", "))?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// `e3.1.toml (100 runs, 5 of 10 seeds)`.
+fn described(run: &reproduction::Run) -> String {
+    let seeds = run.experiment.seeds.len();
+    let few =
+        if seeds < run.seeds_of_file { format!(", {seeds} of {} seeds", run.seeds_of_file) } else { String::new() };
+    format!("{} ({} runs{few})", run.file, run.experiment.run_count())
+}
+
+fn run_args(args: &Args) -> RunArgs {
+    RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: true, write_flow_lists: false }
+}
+
+/// The folder of a run.
+fn folder(args: &Args, index: &Index, name: &str) -> PathBuf {
+    args.out.join(index.document.to_lowercase()).join(name)
+}
+
+fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
+    let began = Instant::now();
+    let total: usize = asked.iter().map(|asked| asked.index.runs_of(&asked.ids).len()).sum();
+    let mut done = 0;
+    let mut documents = Vec::new();
+    for Asked { index, ids } in asked {
+        let mut summaries: BTreeMap<usize, Summary> = BTreeMap::new();
+        for run in index.runs_of(ids) {
+            let plan = &index.runs[run];
+            done += 1;
+            if !args.quiet {
+                eprintln!("[{done} of {total}, {:.0} s] {}", began.elapsed().as_secs_f64(), described(plan));
+            }
+            let out = folder(args, index, &plan.name);
+            let summary =
+                results::execute_in(&Simulator, &plan.experiment, &out, &RunArgs { quiet: true, ..run_args(args) })?;
+            summaries.insert(run, summary);
+        }
+        documents.push(reproduction::judge(index, ids, &summaries));
+    }
+    let reproduction = Reproduction::new(documents);
+    let report = reproduction.write(&args.out)?;
+    let mut stdout = io::stdout().lock();
+    // One document's numbers fit a screen; those of all are in the report.
+    if asked.len() == 1 {
+        for entry in reproduction.entries() {
+            writeln!(stdout, "{} {}", entry.id, entry.question)?;
+            writeln!(stdout, "{}", numbers(entry))?;
+        }
+    }
+    writeln!(stdout, "{}", entries(&reproduction))?;
+    if !args.quiet {
+        let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict.words()));
+        let counts: Vec<String> =
+            counts.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+        writeln!(stdout, "{} experiments: {}", reproduction.entries().count(), counts.join(", "))?;
+        writeln!(stdout, "report: {}", report.display())?;
+    }
+    Ok(stdout.flush()?)
+}
+
+/// The experiments, each with the first of its numbers.
+fn entries(reproduction: &Reproduction) -> Table {
+    let mut table = table(&["id", "question: number that decides", "printed", "ours", "bound", "verdict", "why"]);
+    for entry in reproduction.entries() {
+        // The number that decides, or else the first.
+        let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
+        let Some(number) = deciding.or(entry.numbers.first()) else { continue };
+        table.add_row([
+            Cell::new(&entry.id).add_attribute(Attribute::Bold),
+            Cell::new(format!("{}\n{}", entry.question, number.what)),
+            Cell::new(&number.printed),
+            Cell::new(&number.ours),
+            Cell::new(&number.bound),
+            verdict(entry.verdict),
+            Cell::new(&entry.reason),
+        ]);
+    }
+    table
+}
+
+/// All numbers of an experiment.
+fn numbers(entry: &EntryResult) -> Table {
+    let mut table = table(&["number", "printed", "ours", "asked", "bound", "verdict"]);
+    for number in &entry.numbers {
+        table.add_row([
+            Cell::new(&number.what),
+            Cell::new(&number.printed),
+            Cell::new(&number.ours),
+            Cell::new(&number.band),
+            Cell::new(&number.bound),
+            number.verdict.map_or_else(|| Cell::new("–"), verdict),
+        ]);
+    }
+    table
+}
+
+fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(headings.to_vec());
+    // Reasons are sentences: into a file or pipe they are broken as on a wide terminal.
+    if table.width().is_none() {
+        table.set_width(160);
+    }
+    table
+}
+
+fn verdict(verdict: Verdict) -> Cell {
+    let cell = Cell::new(verdict.words());
+    match verdict {
+        Verdict::Exact | Verdict::Reproduced => cell.fg(Color::Green),
+        Verdict::DocumentInconsistent | Verdict::DirectionOnly => cell.fg(Color::Yellow),
+        Verdict::NotReproduced => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+    }
+}
+
+/// Both worlds, one file after the other: real switches need the machine for themselves.
+fn emulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
+    let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
+    let count: usize =
+        asked.iter().map(|asked| asked.index.testbed.iter().filter(|run| is_asked(&asked.ids, run)).count()).sum();
+    if count == 0 {
+        let failure = Failure::new(format!("nothing of `{}` runs on the testbed", args.what));
+        return Err(failure.with_hint("`anabranch reproduce all --list` says what does"));
+    }
+    let testbed = super::testbed::testbed()?;
+    let done = both_worlds(args, asked, &testbed, &is_asked);
+    // The network goes before anything is said of the results: whoever reads of a failure finds a clean machine.
+    let closed = testbed.close().map_err(|error| Failure::of(&error));
+    let rows = done.and_then(|rows| closed.map(|()| rows))?;
+    let result = WorldsResult::new(rows);
+    result.write(&args.out)?;
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", worlds(&result))?;
+    Ok(stdout.flush()?)
+}
+
+fn both_worlds(
+    args: &Args,
+    asked: &[Asked],
+    testbed: &dyn World,
+    is_asked: &dyn Fn(&[String], &reproduction::TestbedRun) -> bool,
+) -> Result<Vec<WorldsRow>, Failure> {
+    let run_args = run_args(args);
+    let mut rows = Vec::new();
+    for Asked { index, ids } in asked {
+        for run in index.testbed.iter().filter(|run| is_asked(ids, run)) {
+            let at = |world: &str| folder(args, index, &run.name).join(world);
+            let both = |world: &dyn World, experiment: &Experiment, name: &str| {
+                results::execute_in(world, experiment, &at(name), &run_args)
+            };
+            let simulated = both(&Simulator, &run.simulated, "sim")?;
+            let emulated = both(testbed, &run.emulated, "testbed")?;
+            rows.push(WorldsRow::of(&index.document, run, &simulated, &emulated));
+        }
+    }
+    Ok(rows)
+}
+
+fn worlds(result: &WorldsResult) -> Table {
+    let mut table = table(&["ids", "file", "verdict", "why"]);
+    for row in &result.rows {
+        let verdict = Cell::new(row.verdict.words());
+        table.add_row([
+            Cell::new(row.ids.join(", ")).add_attribute(Attribute::Bold),
+            Cell::new(&row.file),
+            match row.verdict {
+                WorldsVerdict::Reproduced => verdict.fg(Color::Green),
+                WorldsVerdict::ClaimsBroken => verdict.fg(Color::Yellow),
+                WorldsVerdict::Differ | WorldsVerdict::Nothing => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+            },
+            Cell::new(&row.reason),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "name = \"two\"\nbalancers = [\"spt\", \"ecmp\"]\n[topology]\n\
+        spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"\n[traffic]\nworkload = \"fixed:size=10KB\"\n\
+        load = [0.1]\nflows = 20\n[agree]\nmetrics = [\"fct_mean_us\"]\n";
+    const INDEX: &str = "document = \"D1\"\ntitle = \"t\"\nsource = \"s\"\n[[experiment]]\nid = \"E1\"\nquestion = \"q\"\n\
+        section = \"1\"\n[[run]]\nfile = \"two.toml\"\n[[testbed]]\nfile = \"two.toml\"\nids = [\"E1\"]\nseeds = 1\n\
+        [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
+
+    /// The simulator stands in for the testbed: whatever runs there, both sides are run, stored apart and compared.
+    #[test]
+    fn two_worlds_are_run_into_folders_of_their_own_and_compared() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("two.toml"), FILE).expect("it can be written");
+        std::fs::write(folder.path().join("reproduce.toml"), INDEX).expect("it can be written");
+        let index = Index::load(&folder.path().join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
+        let args = Args {
+            what: "all".to_owned(),
+            world: Where::Testbed,
+            out: folder.path().join("out"),
+            list: false,
+            folder: folder.path().to_owned(),
+            jobs: Some(1),
+            quiet: true,
+        };
+        let asked = [Asked { ids: index.ids_of("all"), index }];
+        let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
+        let rows = both_worlds(&args, &asked, &Simulator, &is_asked).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(rows[0].verdict, WorldsVerdict::Reproduced);
+        assert_eq!(rows[0].agreement.rows.len(), 2, "one figure of each balancer, from the seed both have");
+        assert!(rows[0].agreement.rows.iter().all(|row| row.seeds == 1 && row.difference == 0.0));
+        for world in ["sim", "testbed"] {
+            assert!(args.out.join("d1/two").join(world).join("summary.json").is_file(), "{world}");
+        }
+    }
+}

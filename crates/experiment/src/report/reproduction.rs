@@ -1,0 +1,329 @@
+//! The report of a reproduction: what documents printed beside what came out, their figures drawn again, and what they got wrong.
+
+use super::figures::{figure, legend};
+use super::plot::{self, Axes, Curve as Line, Group, Scale, Shape, Stroke, Unit, Value};
+use super::text::{esc, plural, put};
+use super::{document_end, document_head};
+use crate::claims::Metric;
+use crate::reproduction::{
+    Curve, DocumentResult, EntryResult, NumberResult, Place, Reproduction, RunResult, Series, Verdict, Wrong,
+};
+
+/// The report page of a reproduction: one file that loads nothing; the reports of runs are linked in the folders beside it.
+pub fn reproduction_html(reproduction: &Reproduction) -> String {
+    let mut out = String::with_capacity(1 << 18);
+    document_head(&mut out, "Reproduction of the founding documents");
+    head(&mut out, reproduction);
+    out.push_str("<main>\n");
+    summary(&mut out, reproduction);
+    wrongs(&mut out, reproduction);
+    reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
+    out.push_str(RULES);
+    document_end(&mut out, &reproduction.anabranch, "reproduction.json");
+    out
+}
+
+fn head(out: &mut String, reproduction: &Reproduction) {
+    out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
+    out.push_str("<h1>What the founding documents printed, and what comes out here</h1>\n<ul class=\"meta\">");
+    let numbers: usize = reproduction.entries().map(|entry| entry.numbers.len()).sum();
+    let runs: usize = reproduction.documents.iter().flat_map(|document| &document.runs).map(|run| run.runs).sum();
+    for (count, noun) in [
+        (reproduction.documents.len(), "document"),
+        (reproduction.entries().count(), "experiment"),
+        (numbers, "number"),
+        (runs, "run"),
+    ] {
+        let words = plural(count as u64, noun);
+        let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
+        put!(out, "<li><b>{number}</b> {noun}</li>");
+    }
+    put!(out, "<li>anabranch <b>{}</b>, simulated</li></ul>\n</header>\n", esc(&reproduction.anabranch));
+}
+
+/// A table that becomes blocks on narrow screens.
+fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
+    put!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"claims sums\">\n",
+        esc(label)
+    );
+    out.push_str("<thead><tr>");
+    headings.iter().for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
+    out.push_str("</tr></thead>\n<tbody>\n");
+    rows(out);
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn badge(verdict: Verdict) -> String {
+    let class = match verdict {
+        Verdict::Exact | Verdict::Reproduced => "win",
+        Verdict::DocumentInconsistent | Verdict::DirectionOnly => "tie",
+        Verdict::NotReproduced => "lost",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", verdict.words())
+}
+
+/// A cell with its heading for narrow screens; nothing where it is empty.
+fn cell(out: &mut String, heading: &str, text: &str) {
+    if text.is_empty() {
+        out.push_str("<td class=\"empty\">–</td>");
+    } else {
+        put!(out, "<td data-head=\"{heading}\">{}</td>", text_of(text));
+    }
+}
+
+/// A number stays with its sign at the end of a line.
+fn text_of(text: &str) -> String {
+    esc(&text.replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}").replace(" ×", "\u{a0}×"))
+}
+
+fn summary(out: &mut String, reproduction: &Reproduction) {
+    out.push_str("<section class=\"verdicts\"><h2>The answer</h2>\n<article class=\"verdict\"><p class=\"sentence\">");
+    let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict));
+    let counts: Vec<String> =
+        counts.filter(|(count, _)| *count > 0).map(|(count, verdict)| format!("{count} {}", verdict.words())).collect();
+    let all = plural(reproduction.entries().count() as u64, "experiment");
+    put!(out, "Of {all}: {}.", esc(&counts.join(", ")));
+    out.push_str("</p><p class=\"rest\">An experiment is as good as its worst number; the number shown is the one that decides.</p>");
+    out.push_str("</article>\n");
+    table(out, "Experiments", &["Id", "Question", "Printed", "Here", "Bound", "Verdict", "Why"], |out| {
+        reproduction.entries().for_each(|entry| entry_row(out, entry));
+    });
+    out.push_str("</section>\n");
+}
+
+fn entry_row(out: &mut String, entry: &EntryResult) {
+    let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
+    let Some(number) = deciding.or(entry.numbers.first()) else { return };
+    put!(out, "<tr><th scope=\"row\"><a href=\"#{0}\">{0}</a></th>", esc(&entry.id));
+    let (question, what) = (text_of(&entry.question), text_of(&number.what));
+    put!(out, "<td data-head=\"Question\">{question}<p class=\"reason\">{what}</p></td>");
+    cell(out, "Printed", &number.printed);
+    cell(out, "Here", &number.ours);
+    cell(out, "Bound", &number.bound);
+    put!(out, "<td data-head=\"Verdict\">{}</td>", badge(entry.verdict));
+    cell(out, "Why", &entry.reason);
+    out.push_str("</tr>\n");
+}
+
+fn wrongs(out: &mut String, reproduction: &Reproduction) {
+    let all: Vec<(&DocumentResult, &Wrong)> = reproduction
+        .documents
+        .iter()
+        .flat_map(|document| document.wrong.iter().map(move |wrong| (document, wrong)))
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"wrong\"><h2>What the documents got wrong</h2>\n");
+    table(out, "What the documents got wrong", &["Where", "It says", "Arithmetic", "What holds"], |out| {
+        for (document, wrong) in all {
+            let of = if wrong.id == document.document { String::new() } else { format!(" ({})", document.document) };
+            put!(out, "<tr><th scope=\"row\">{}{}</th>", esc(&wrong.id), esc(&of));
+            cell(out, "It says", &wrong.says);
+            cell(out, "Arithmetic", &wrong.arithmetic);
+            cell(out, "What holds", &wrong.instead);
+            out.push_str("</tr>\n");
+        }
+    });
+    out.push_str("</section>\n");
+}
+
+fn document(out: &mut String, document: &DocumentResult) {
+    put!(
+        out,
+        "<section class=\"panel\" id=\"{0}\">\n<h2>{0}: {1}</h2>\n",
+        esc(&document.document),
+        esc(&document.title)
+    );
+    put!(out, "<p>{}</p>\n", esc(&document.source));
+    let figures: String = dots(document) + &document.curves.iter().map(curve).collect::<String>();
+    if !figures.is_empty() {
+        put!(out, "<h3>Its figures, drawn from our runs</h3>\n<div class=\"figs\">\n{figures}</div>\n");
+    }
+    for entry in &document.entries {
+        put!(out, "<h3 id=\"{0}\">{0}: {1} {2}</h3>\n", esc(&entry.id), esc(&entry.question), badge(entry.verdict));
+        put!(out, "<p>{} · runs: {}</p>\n", esc(&entry.section), esc(&entry.runs.join(", ")));
+        table(out, &entry.id, &["Number", "Printed", "Here", "Asked", "Bound", "Verdict"], |out| {
+            entry.numbers.iter().for_each(|number| number_row(out, number));
+        });
+    }
+    runs(out, document);
+    out.push_str("</section>\n");
+}
+
+fn number_row(out: &mut String, number: &NumberResult) {
+    put!(out, "<tr><th scope=\"row\">{}</th>", text_of(&number.what));
+    cell(out, "Printed", &number.printed);
+    cell(out, "Here", &number.ours);
+    cell(out, "Asked", &number.band);
+    cell(out, "Bound", &number.bound);
+    match number.verdict {
+        None => out.push_str("<td data-head=\"Verdict\" class=\"zero\">not judged</td>"),
+        Some(verdict) => {
+            put!(out, "<td data-head=\"Verdict\">{}", badge(verdict));
+            if let Some(reason) = &number.reason {
+                put!(out, "<p class=\"reason\">{}</p>", text_of(reason));
+            }
+            out.push_str("</td>");
+        }
+    }
+    out.push_str("</tr>\n");
+}
+
+fn runs(out: &mut String, document: &DocumentResult) {
+    put!(out, "<details><summary>What was run for {}</summary>\n", esc(&document.document));
+    table(out, "Runs", &["Results", "File", "Seeds", "Runs", "Flows completed"], |out| {
+        for RunResult { name, file, seeds, seeds_of_file, reason, runs, flows_started, flows_completed } in
+            &document.runs
+        {
+            let (folder, name) = (esc(&document.document.to_lowercase()), esc(name));
+            put!(out, "<tr><th scope=\"row\"><a href=\"{folder}/{name}/report.html\">{name}</a></th>");
+            cell(out, "File", file);
+            let few = if seeds < seeds_of_file { format!("{seeds} of {seeds_of_file}") } else { seeds.to_string() };
+            let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            cell(out, "Seeds", &format!("{few}{why}"));
+            cell(out, "Runs", &runs.to_string());
+            cell(out, "Flows completed", &format!("{flows_completed} of {flows_started}"));
+            out.push_str("</tr>\n");
+        }
+    });
+    out.push_str("</details>\n");
+}
+
+/// How a metric is drawn: its unit, and what a value is divided by.
+fn drawn(metric: &str, kind: &str) -> (Unit, f64) {
+    match Metric::named(metric) {
+        _ if kind == "ratio" => (Unit::Plain, 1.0),
+        Some(Metric::DownloadRate) => (Unit::Plain, 1e3),
+        Some(metric) => match crate::claims::words::unit(metric, 1.0) {
+            (_, " %") => (Unit::Share, 1.0),
+            (_, "") => (Unit::Plain, 1.0),
+            _ => (Unit::Micros, 1.0),
+        },
+        None => (Unit::Plain, 1.0),
+    }
+}
+
+/// Figures whose dots are numbers: ours with whiskers beside the document's.
+fn dots(document: &DocumentResult) -> String {
+    let numbers: Vec<&NumberResult> = document.entries.iter().flat_map(|entry| &entry.numbers).collect();
+    let mut titles: Vec<&str> = Vec::new();
+    for (title, _) in numbers.iter().filter_map(|number| number.figure.as_ref()) {
+        if !titles.contains(&title.as_str()) {
+            titles.push(title);
+        }
+    }
+    titles.into_iter().map(|title| dot_figure(title, &numbers)).collect()
+}
+
+fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
+    let own: Vec<(&NumberResult, &str)> = numbers
+        .iter()
+        .filter_map(|number| number.figure.as_ref().map(|figure| (*number, figure)))
+        .filter(|(_, (figure, _))| figure == title)
+        .map(|(number, (_, label))| (number, label.as_str()))
+        .collect();
+    let Some((first, _)) = own.first() else { return String::new() };
+    let (unit, size) = drawn(&first.metric, &first.kind);
+    let ours = |number: &NumberResult| match number.places.as_slice() {
+        [Place { measured: Some(ours), .. }] => Some(Value {
+            value: ours.mean / size,
+            whiskers: ((ours.mean - ours.ci95) / size, (ours.mean + ours.ci95) / size),
+            hint: format!("here: {}", number.ours),
+        }),
+        _ => None,
+    };
+    let printed = |number: &NumberResult| {
+        let value = number.value? / size;
+        Some(Value { value, whiskers: (value, value), hint: format!("printed: {}", number.printed) })
+    };
+    let groups = [
+        Group { colour: 0, values: own.iter().map(|(number, _)| ours(number)).collect() },
+        Group { colour: 1, values: own.iter().map(|(number, _)| printed(number)).collect() },
+    ];
+    let all = groups.iter().flat_map(|group| &group.values).flatten().map(|value| value.value);
+    let y = Scale::fit(all, 0.0, 50.0, unit);
+    let axes = Axes { label: title.to_owned(), x_title: "", y_title: axis_title(&first.metric, &first.kind), y };
+    let labels: Vec<String> = own.iter().map(|(_, label)| (*label).to_owned()).collect();
+    let picture = plot::grouped(&axes, &labels, &groups, Shape::Dot);
+    figure(&picture, &legend([(0, "here, with 95 % interval"), (1, "printed")]), &esc(title))
+}
+
+fn axis_title(metric: &str, kind: &str) -> &'static str {
+    match Metric::named(metric) {
+        _ if kind == "ratio" => "ratio",
+        Some(Metric::CoreCllblRx | Metric::CoreCllblTx) => "CLLBL (greatest / mean load)",
+        Some(Metric::CoreBbRx | Metric::CoreBbTx) => "BB (mean utilisation)",
+        Some(Metric::DownloadRate) => "kB/s",
+        Some(Metric::FlowShareMean | Metric::ThroughputShare) => "throughput",
+        Some(Metric::ResponseMedian) => "median response time",
+        Some(Metric::FctP95) => "95th percentile of FCT",
+        Some(Metric::FctP99) => "99th percentile of FCT",
+        Some(Metric::FctMean | Metric::SmallFctMean) => "mean FCT",
+        _ => "",
+    }
+}
+
+/// Our curves with bands, and the document's points.
+fn curve(curve: &Curve) -> String {
+    let (unit, size) = drawn(&curve.metric, "value");
+    let scaled = |series: &Series| -> Vec<[f64; 4]> {
+        series.points.iter().map(|[x, mean, low, high]| [*x, mean / size, low / size, high / size]).collect()
+    };
+    let mut lines = Vec::new();
+    for (colour, series) in curve.ours.iter().enumerate() {
+        let points = scaled(series);
+        lines.push(Line {
+            band: points.iter().map(|[_, _, low, high]| (*low, *high)).collect(),
+            hints: points
+                .iter()
+                .map(|[x, mean, ..]| format!("{}: {} at {x}", series.name, unit.label(*mean)))
+                .collect(),
+            ..Line::new(colour, &series.name, points.iter().map(|[x, mean, ..]| (*x, *mean)).collect())
+        });
+    }
+    for (at, series) in curve.printed.iter().enumerate() {
+        let points = scaled(series);
+        lines.push(Line {
+            stroke: Stroke::Thin,
+            hints: points.iter().map(|[x, y, ..]| format!("{}: {} at {x}", series.name, unit.label(*y))).collect(),
+            ..Line::new(curve.ours.len() + at, &series.name, points.iter().map(|[x, y, ..]| (*x, *y)).collect())
+        });
+    }
+    let values = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let y = Scale::fit(values, 0.0, 20.0, unit);
+    let mut xs: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let (Some(first), Some(last)) = (xs.first().copied(), xs.last().copied()) else { return String::new() };
+    let (x, x_title) = match curve.over_time {
+        true => (Scale::exact(first, last, Unit::Plain), "time of the document (s)"),
+        false => (Scale::through(&xs, Unit::Share), "load"),
+    };
+    let axes = Axes { label: curve.figure.clone(), x_title, y_title: axis_title(&curve.metric, "value"), y };
+    let picture = plot::curves(&axes, &x, &lines);
+    let printed = |at: usize| curve.printed.get(at).map(|series| format!("{} (printed)", series.name));
+    let names: Vec<(usize, String)> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| {
+            let name = at.checked_sub(curve.ours.len()).and_then(printed).unwrap_or_else(|| line.name.clone());
+            (line.colour, name)
+        })
+        .collect();
+    figure(&picture, &legend(names.iter().map(|(colour, name)| (*colour, name.as_str()))), &esc(&curve.figure))
+}
+
+const RULES: &str = "<details><summary>How verdicts come about</summary><dl>
+<dt>exact</dt><dd>Equal to the closed form, in every seed.</dd>
+<dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant the number is about; of an order: it holds at more than half of them and fails at none.</dd>
+<dt>document inconsistent</dt><dd>The document contradicts itself about the number; the arithmetic is given. What comes out here is shown all the same.</dd>
+<dt>direction only</dt><dd>Outside the band, but on the right side of it: in the range that the index gives, or a ratio on the same side of 1 as its band with all of its 95 % interval.</dd>
+<dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown where ours is what it was when the reason was written.</dd>
+<dt>not judged</dt><dd>Printed, but no band was fixed for it.</dd>
+<dt>Bound</dt><dd>What the figure can be at best: a closed form, or the fluid optimum of the same flows.</dd>
+<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t); of ratios and differences, taken seed by seed. With one seed there is none.</dd>
+</dl></details>
+";

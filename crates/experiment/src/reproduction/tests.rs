@@ -1,0 +1,258 @@
+//! Verdict rules, one by one, and indexes with mistakes.
+
+use std::path::{Path, PathBuf};
+
+use super::judge::{reason, verdict, verdict_of};
+use super::*;
+use crate::claims::{Claim, Comparison, Metric, Selection};
+use crate::summary::PointOutcome;
+
+fn number(check: Check) -> Number {
+    Number {
+        claim: Claim {
+            id: "E1".to_owned(),
+            claim: "what".to_owned(),
+            metric: Metric::CoreCllblRx,
+            balancer: "ecmp".to_owned(),
+            comparison: Comparison::Within(f64::NEG_INFINITY, f64::INFINITY),
+            times: 1.0,
+            window: None,
+            class: None,
+            server: None,
+            at: vec![Selection { variant: String::new(), loads: vec![None] }],
+            reason: None,
+        },
+        printed: "4".to_owned(),
+        value: Some(4.0),
+        run: 0,
+        check,
+        other: None,
+        equals: None,
+        tolerance: 1e-9,
+        direction: None,
+        bound: None,
+        inconsistent: None,
+        found: None,
+        figure: None,
+    }
+}
+
+fn ratio(check: Check, times: f64) -> Number {
+    let other = Other { run: 0, balancer: "spt".to_owned(), variant: None, is_difference: false };
+    let mut number = Number { other: Some(other), ..number(check) };
+    number.claim.times = times;
+    number
+}
+
+/// One place; whether it holds is worked out for bands.
+fn at(number: &Number, mean: f64, ci95: f64) -> Place {
+    let outcome = match number.check {
+        Check::Band(low, high) if (low..=high).contains(&mean) => Some(PointOutcome::Holds),
+        Check::Beside => None,
+        _ => Some(PointOutcome::Fails),
+    };
+    let measured = Some(Measured { mean, ci95, min: mean - ci95, max: mean + ci95 });
+    Place { variant: String::new(), load: None, measured, outcome }
+}
+
+fn of(number: &Number, mean: f64, ci95: f64) -> Option<Verdict> {
+    verdict(number, &[at(number, mean, ci95)])
+}
+
+#[test]
+fn exact_is_equal_to_the_closed_form_in_every_seed() {
+    let closed = Number { equals: Some(4.0), tolerance: 1e-3, ..number(Check::Band(3.9, 4.1)) };
+    assert_eq!(of(&closed, 4.001, 0.001), Some(Verdict::Exact));
+    assert_eq!(of(&closed, 4.001, 0.02), Some(Verdict::Reproduced), "one seed is off");
+    assert_eq!(of(&closed, 4.05, 0.0), Some(Verdict::Reproduced));
+    assert_eq!(of(&closed, 4.2, 0.0), Some(Verdict::NotReproduced));
+    // With nothing but a closed form there is exact or nothing.
+    let only = Number { equals: Some(0.0), ..number(Check::Beside) };
+    assert_eq!((of(&only, 0.0, 0.0), of(&only, 1e-12, 0.0)), (Some(Verdict::Exact), Some(Verdict::NotReproduced)));
+}
+
+#[test]
+fn a_band_has_its_ends() {
+    let band = number(Check::Band(1.8, 2.8));
+    for (ours, expected) in [(1.8, Verdict::Reproduced), (2.8, Verdict::Reproduced), (2.81, Verdict::NotReproduced)] {
+        assert_eq!(of(&band, ours, 0.0), Some(expected), "{ours}");
+    }
+    assert_eq!(of(&number(Check::Beside), 1.0, 0.0), None, "without a band nothing is judged");
+}
+
+#[test]
+fn a_value_outside_its_band_never_looks_as_if_inside() {
+    let band = number(Check::Band(0.45, 0.5));
+    let words = |mean: f64| super::table::ours_words(&band, &[at(&band, mean, 0.0)]);
+    assert_eq!((words(0.44996).as_str(), words(0.46).as_str()), ("0.44996", "0.46"));
+    assert_eq!(super::table::band_words(&band), "0.45 to 0.5");
+}
+
+#[test]
+fn direction_is_what_the_index_gives_or_the_same_side_of_one() {
+    let banded = Number { direction: Some((1.0, 3.9)), ..number(Check::Band(1.0, 2.0)) };
+    assert_eq!(of(&banded, 2.2, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&banded, 3.95, 0.1), Some(Verdict::NotReproduced));
+    let above = ratio(Check::Band(1.3, f64::INFINITY), 1.0);
+    assert_eq!(of(&above, 1.2, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&above, 1.2, 0.3), Some(Verdict::NotReproduced), "1 is inside the interval");
+    assert_eq!(of(&above, 0.9, 0.0), Some(Verdict::NotReproduced));
+    let below = ratio(Check::AtMost, 0.6);
+    assert_eq!(of(&below, 0.8, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&ratio(Check::AtMost, 1.0), 0.8, 0.1), Some(Verdict::NotReproduced), "an order is its own direction");
+}
+
+#[test]
+fn a_document_that_contradicts_itself_is_said_to() {
+    let wrong = Number { inconsistent: Some("1 + 1 is 2".to_owned()), ..number(Check::Beside) };
+    let places = [at(&wrong, 5.0, 0.0)];
+    let verdict = verdict(&wrong, &places);
+    assert_eq!(verdict, Some(Verdict::DocumentInconsistent));
+    assert_eq!(reason(&wrong, verdict, &places), Some("1 + 1 is 2".to_owned()));
+}
+
+#[test]
+fn several_places_hold_where_none_fails_and_most_hold() {
+    let order = ratio(Check::AtMost, 1.0);
+    let place = |outcome| Place { outcome: Some(outcome), ..at(&order, 1.0, 0.0) };
+    use PointOutcome::{Fails, Holds, WithinNoise};
+    for (outcomes, expected) in [
+        (vec![Holds, Holds, WithinNoise], Verdict::Reproduced),
+        (vec![Holds, WithinNoise], Verdict::NotReproduced),
+        (vec![Holds, Holds, Holds, Fails], Verdict::NotReproduced),
+        (vec![], Verdict::NotReproduced),
+    ] {
+        let places: Vec<Place> = outcomes.iter().map(|outcome| place(*outcome)).collect();
+        assert_eq!(verdict(&order, &places), Some(expected), "{outcomes:?}");
+    }
+    let missing = Place { measured: None, ..place(Holds) };
+    assert_eq!(verdict(&order, &[missing]), Some(Verdict::NotReproduced), "nothing was measured");
+}
+
+#[test]
+fn a_reason_explains_only_what_it_was_written_for() {
+    let mut number = Number { found: Some((2.1, 2.4)), ..number(Check::Band(1.0, 2.0)) };
+    number.claim.reason = Some("one round".to_owned());
+    let said = |ours: f64| {
+        let places = [at(&number, ours, 0.0)];
+        reason(&number, verdict(&number, &places), &places)
+    };
+    assert_eq!(said(2.2).as_deref(), Some("one round"));
+    assert_eq!(said(1.5), None, "what is reproduced needs no reason");
+    assert!(said(3.0).expect("it is said that there is none").starts_with("not explained"));
+}
+
+#[test]
+fn an_experiment_is_as_good_as_its_worst_number() {
+    let result = |verdict| NumberResult {
+        what: "a number".to_owned(),
+        printed: String::new(),
+        value: None,
+        metric: String::new(),
+        kind: "value".to_owned(),
+        places: Vec::new(),
+        ours: "2".to_owned(),
+        band: "1".to_owned(),
+        bound: String::new(),
+        verdict,
+        reason: None,
+        figure: None,
+        run: String::new(),
+    };
+    // Every verdict is worse than all before it.
+    for (at, worst) in Verdict::ALL.into_iter().enumerate() {
+        let numbers: Vec<NumberResult> = Verdict::ALL[..=at].iter().map(|verdict| result(Some(*verdict))).collect();
+        assert_eq!(verdict_of(&numbers).0, worst);
+    }
+    let (verdict, why) =
+        verdict_of(&[result(Some(Verdict::Reproduced)), result(None), result(Some(Verdict::NotReproduced))]);
+    assert_eq!(verdict, Verdict::NotReproduced);
+    assert_eq!(why, "1 of 2 hold; a number: ours 2, asked 1; not explained");
+    assert_eq!(verdict_of(&[result(None)]).0, Verdict::NotReproduced, "nothing judged is nothing reproduced");
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+#[test]
+fn every_experiment_of_the_documents_has_an_entry() {
+    let ids = [
+        "E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E1.4", "E2.0", "E2.1", "E2.2", "E2.3", "E2.4", "E2.5",
+        "E2.6", "E3.1", "E3.2", "E3.3", "E4.1", "E4.2", "E4.3",
+    ];
+    let mut found = Vec::new();
+    for name in ["f0-macedonia", "f1-lisbon", "f2-ofpt", "f3-ucsc", "f4-ufmg"] {
+        let index = Index::load(&folder().join(name).join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
+        for entry in &index.entries {
+            let own = index.numbers.iter().filter(|number| number.claim.id == entry.id);
+            let is_judged = |number: &Number| number.check != Check::Beside || number.equals.is_some();
+            assert!(own.clone().any(is_judged), "{} has no number that could fail", entry.id);
+            assert!(!index.runs_of(std::slice::from_ref(&entry.id)).is_empty(), "{} runs nothing", entry.id);
+            found.push(entry.id.clone());
+        }
+        let is_testbed = |id: &str| index.testbed.iter().any(|run| run.ids.iter().any(|other| other == id));
+        for id in ["E0.1", "E0.2", "E0.3", "E0.4", "E1.2", "E2.6", "E4.3"] {
+            assert!(index.entries.iter().all(|entry| entry.id != id) || is_testbed(id), "{id} is not on the testbed");
+        }
+    }
+    assert_eq!(found, ids);
+}
+
+/// An index beside a small experiment file.
+fn load(index: &str) -> Result<Index, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("small.toml"), crate::testing::SMALL).expect("it can be written");
+    let path = folder.path().join("reproduce.toml");
+    std::fs::write(&path, index).expect("it can be written");
+    Index::load(&path).map_err(|error| format!("{}\n{:?}", error.headline(), error.hint))
+}
+
+const GOOD: &str = r#"document = "D"
+title = "t"
+source = "s"
+[[experiment]]
+id = "E9"
+question = "q"
+section = "1"
+[[run]]
+file = "small.toml"
+[[number]]
+id = "E9"
+claim = "c"
+printed = "2"
+metric = "slowdown_mean"
+balancer = "spray"
+ratio_to = "ecmp"
+below = 1
+"#;
+
+#[test]
+fn mistakes_are_shown_where_they_are() {
+    let index = load(GOOD).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((index.numbers.len(), index.runs[0].name.as_str()), (1, "small"));
+    for (from, to, expected) in [
+        ("metric = \"slowdown_mean\"", "metric = \"slowness\"", "there is no metric `slowness`"),
+        ("balancer = \"spray\"", "balancer = \"sprai\"", "`sprai` is not among the balancers"),
+        ("ratio_to = \"ecmp\"", "ratio_to = \"hedera\"", "number.0.ratio_to"),
+        ("below = 1", "below = 1\nwithin = [0, 1]", "cannot go with `below`"),
+        ("below = 1", "below = 1\nreason = \"r\"", "number.0.found: is missing"),
+        ("below = 1", "below = 1\nlabel = \"l\"", "number.0.figure: is missing"),
+        ("below = 1", "belov = 1", "there is no such key"),
+        ("id = \"E9\"\nclaim", "id = \"E8\"\nclaim", "there is no experiment `E8`"),
+        ("file = \"small.toml\"", "file = \"small.toml\"\nseeds = 1", "run.0.reason: is missing"),
+        ("file = \"small.toml\"", "file = \"none.toml\"", "cannot read the experiment file"),
+        ("below = 1", "below = 1\nother_variant = \"v\"", "there is no variant `v`"),
+        (
+            "section = \"1\"",
+            "section = \"1\"\n[[experiment]]\nid = \"E7\"\nquestion = \"q\"\nsection = \"2\"",
+            "no number is of experiment E7",
+        ),
+        ("printed = \"2\"\n", "", "number.0.printed: is missing"),
+    ] {
+        let text = GOOD.replace(from, to);
+        assert_ne!(text, GOOD, "{from}");
+        let error = load(&text).expect_err(to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
