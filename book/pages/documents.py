@@ -13,6 +13,7 @@ CHAPTERS = {
     "docs/openapi.json": "reference/api.md",
     "docs/storms.md": "storms.md",
     "docs/canon.md": "canon.md",
+    "docs/reproduction.md": "reproduction.md",
     "testbed/README.md": "testbed.md",
     "experiments/balancers/README.md": "balancers.md",
 }

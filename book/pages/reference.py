@@ -5,7 +5,7 @@ import re
 from sources import cell, listed, said, table
 
 COMMANDS = [
-    "compare", "run", "check", "matrix", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "storm",
+    "compare", "run", "check", "matrix", "reproduce", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "storm",
     "testbed", "testbed run", "testbed agree", "testbed up", "testbed down", "serve", "agent", "completions",
 ]  # fmt: skip
 
