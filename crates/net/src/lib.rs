@@ -8,6 +8,7 @@ pub mod document;
 pub mod export;
 pub mod families;
 pub mod import;
+pub mod keys;
 pub mod mistake;
 pub mod paths;
 pub mod random;

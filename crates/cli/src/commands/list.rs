@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use net::keys::Key;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -228,30 +229,27 @@ fn transports() -> Vec<Item> {
 }
 
 fn keys() -> Vec<Item> {
-    let of = |key: &experiment::file::Key| {
-        key_item([key.section, key.name, key.takes, key.default, key.doc], key.is_repeated())
-    };
-    experiment::file::KEYS.iter().map(of).collect()
+    key_items(experiment::file::KEYS, experiment::file::REPEATED)
 }
 
 fn settings() -> Vec<Item> {
-    let of = |key: &daemon::config::Key| {
-        key_item([key.section, key.name, key.takes, key.default, key.doc], key.is_repeated())
-    };
-    daemon::config::KEYS.iter().map(of).collect()
+    key_items(daemon::config::KEYS, daemon::config::REPEATED)
 }
 
-/// A key of a file.
-fn key_item([section, name, takes, default, doc]: [&str; 5], is_repeated: bool) -> Item {
-    let dot = if section.is_empty() { "" } else { "." };
-    let more = vec![
-        ("takes", json!(takes)),
-        ("default", json!(default)),
-        ("doc", json!(doc)),
-        ("is_repeated", json!(is_repeated)),
-    ];
-    let summary = format!("{doc} ({takes}) [{default}]");
-    Item { more, ..item(&format!("{section}{dot}{name}"), &summary, "", Vec::new()) }
+/// Keys of a file, with its sections that may come several times.
+fn key_items(keys: &[Key], repeated: &[&str]) -> Vec<Item> {
+    let of = |key: &Key| {
+        let dot = if key.section.is_empty() { "" } else { "." };
+        let more = vec![
+            ("takes", json!(key.takes)),
+            ("default", json!(key.default)),
+            ("doc", json!(key.doc)),
+            ("is_repeated", json!(repeated.contains(&key.section))),
+        ];
+        let summary = format!("{} ({}) [{}]", key.doc, key.takes, key.default);
+        Item { more, ..item(&format!("{}{dot}{}", key.section, key.name), &summary, "", Vec::new()) }
+    };
+    keys.iter().map(of).collect()
 }
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {

@@ -1,38 +1,11 @@
 //! Every key a configuration file can have, with its meaning: checked against, suggested from, and printed.
 
-/// One key of the file.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Section, such as `limits`; empty for the top of the file.
-    pub section: &'static str,
-    /// Name in it.
-    pub name: &'static str,
-    /// What it takes.
-    pub takes: &'static str,
-    /// What holds when it is left out.
-    pub default: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-}
+use net::keys::{Key, key};
 
-impl Key {
-    /// Whether its section may come several times (`[[link]]`).
-    pub fn is_repeated(&self) -> bool {
-        ["link", "host"].contains(&self.section)
-    }
-}
+/// Sections that may come several times (`[[link]]`).
+pub const REPEATED: &[&str] = &["link", "host"];
 
-const fn key(
-    section: &'static str,
-    name: &'static str,
-    takes: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> Key {
-    Key { section, name, takes, default, doc }
-}
-
-/// All keys, in the order of the chapters of a file. Defaults in quotes and plain numbers are written as a file would have them.
+/// All keys, in the order of the chapters of a file.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key("", "listen", "address and port", "\"0.0.0.0:6653\"", "where switches connect to"),
@@ -78,15 +51,3 @@ pub const KEYS: &[Key] = &[
     key("services", "NAME", "table", "none", "`[services.NAME]`: a virtual service; its fields are those of `ServiceSpec` in the HTTP API"),
     key("pools", "NAME", "table", "none", "`[pools.NAME]`: a pool; its fields are those of `PoolSpec` in the HTTP API"),
 ];
-
-/// Names of the keys of a section.
-pub(super) fn names(section: &str) -> Vec<&'static str> {
-    KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect()
-}
-
-/// Sections in the order of [`KEYS`].
-pub(super) fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = KEYS.iter().map(|key| key.section).filter(|section| !section.is_empty()).collect();
-    sections.dedup();
-    sections
-}

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use control::Spread;
 use net::document::{Data, Document, Layout};
+use net::keys::{names, sections};
 use net::mistake::{FileError, Place};
 use net::section::Section;
 use net::{Bandwidth, Bytes, Time};
@@ -18,7 +19,7 @@ use crate::access::Tokens;
 use crate::balancer;
 use crate::settings::{HttpTls, LogFormat, Settings, Tls};
 
-pub use self::keys::{KEYS, Key};
+pub use self::keys::{KEYS, REPEATED};
 
 /// Keys of `tls` in `[api]`.
 const API_TLS: &[&str] = &["certificate", "key"];
@@ -27,10 +28,10 @@ static LAYOUT: Layout = Layout { keys: known, flat: &[] };
 
 fn known(section: &str) -> Option<Vec<&'static str>> {
     match section {
-        "" => Some(keys::names("").into_iter().chain(keys::sections()).collect()),
+        "" => Some(names(KEYS, "").into_iter().chain(sections(KEYS)).collect()),
         // Names users choose.
         "services" | "pools" => None,
-        _ => Some(keys::names(section)),
+        _ => Some(names(KEYS, section)),
     }
 }
 

@@ -1,38 +1,10 @@
 //! Every key an experiment file can have, with its meaning: checked against, suggested from, and printed.
 
 use net::document::Layout;
+use net::keys::{Key, key, names, sections};
 
-/// One key of the file.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Section, such as `traffic`; empty for the top of the file.
-    pub section: &'static str,
-    /// Name in it.
-    pub name: &'static str,
-    /// What it takes.
-    pub takes: &'static str,
-    /// What happens when it is left out.
-    pub default: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// Whether its section may come several times (`[[failure]]`).
-    pub fn is_repeated(&self) -> bool {
-        ["server", "service", "requests", "failure", "expect"].contains(&self.section)
-    }
-}
-
-const fn key(
-    section: &'static str,
-    name: &'static str,
-    takes: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> Key {
-    Key { section, name, takes, default, doc }
-}
+/// Sections that may come several times (`[[server]]`).
+pub const REPEATED: &[&str] = &["server", "service", "requests", "failure", "expect"];
 
 /// All keys, in the order a file is written.
 #[rustfmt::skip]
@@ -247,22 +219,10 @@ pub(crate) static LAYOUT: Layout = Layout { keys: known, flat: &["sweep", "table
 
 fn known(section: &str) -> Option<Vec<&'static str>> {
     match section {
-        "" => Some(names("").into_iter().chain(sections()).collect()),
+        "" => Some(names(KEYS, "").into_iter().chain(sections(KEYS)).collect()),
         "sweep" => None,
-        _ => Some(names(section)),
+        _ => Some(names(KEYS, section)),
     }
-}
-
-/// Names of the keys of a section.
-fn names(section: &str) -> Vec<&'static str> {
-    KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect()
-}
-
-/// Sections in the order a file is written.
-pub(crate) fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = KEYS.iter().map(|key| key.section).filter(|section| !section.is_empty()).collect();
-    sections.dedup();
-    sections
 }
 
 /// Where a key stands in a written file.
@@ -282,7 +242,7 @@ mod tests {
             assert!(!key.doc.is_empty() && !key.takes.is_empty());
             assert!(KEYS[..ix].iter().all(|other| (other.section, other.name) != (key.section, key.name)), "{key:?}");
         }
-        assert_eq!(sections()[..2], ["topology", "traffic"]);
+        assert_eq!(sections(KEYS)[..2], ["topology", "traffic"]);
         assert!(order("", "name") < order("", "balancers") && order("", "topology") < order("", "sweep"));
     }
 }

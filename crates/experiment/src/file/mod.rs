@@ -50,7 +50,7 @@ use sim::SimConfig;
 
 pub use headline::Headline;
 pub use inputs::Input;
-pub use keys::{KEYS, Key};
+pub use keys::{KEYS, REPEATED};
 pub use net::mistake::{FileError, Mistake, Place};
 pub use testbed::{Asking, Datapath, KnownHosts, RuleSource, TestbedConfig, TrafficSource, Turns};
 pub use traffic_plan::{TrafficPlan, bisection};
