@@ -125,6 +125,10 @@ impl ControlPlane for Stopwatch {
         self.timed(|controller| controller.handle_timeout(now));
     }
 
+    fn is_settled(&self) -> bool {
+        self.controller.is_settled()
+    }
+
     fn tally(&self) -> PlaneTally {
         let tally = self.controller.tally();
         PlaneTally { decisions: tally.decisions, moves: tally.moves, stale_samples: tally.stale_samples }

@@ -116,6 +116,23 @@ fn the_shortest_path_under_stride_loads_one_core_of_four() {
     assert_eq!(plane.to_switches["flow_mod"].messages, 0, "nothing has changed: discovery must not think so");
 }
 
+/// A controller that pauses between the stages of a change until packets under way have arrived, half a second where links are
+/// slow, has ended all of that before the first flow begins: E2.1's trees changed in the first two seconds under its flows.
+#[test]
+fn a_network_that_was_up_has_its_rules_when_the_first_flow_begins() {
+    let slow = "fat-tree:k=8,host_rate=1Mbps,fabric_rate=2Mbps,host_delay=5ms,fabric_delay=1ms";
+    let spec = format!("topology.spec=\"{slow}\"");
+    let (key, value) = spec.split_once('=').expect("a key and its value");
+    let balancers = r#"["sdn-spt:tie=dst_tor", "sdn-spt:tie=first", "sdn-ecmp"]"#;
+    let more = [(key, value), ("traffic.pattern", "stride:step=64"), ("balancers", balancers), ("stop.until", "5s")];
+    for run in &results(F0, &more).runs {
+        let plane = run.control.plane.clone().expect("there is a controller");
+        let changes = plane.to_switches["flow_mod"].messages + plane.to_switches["group_mod"].messages;
+        assert_eq!(changes, 0, "{}: switches were changed after time 0: {plane:?}", run.balancer);
+        assert_eq!(run.packets.dropped["no_route"] + run.packets.dropped["loop"], 0, "{}", run.balancer);
+    }
+}
+
 /// One UDP flow in each direction of every pair; a cable of the core is cut for good.
 const CUT: &str = r#"
 name = "cut"

@@ -20,6 +20,8 @@ pub trait ControlPlane {
     fn poll_timeout(&self) -> Option<Time>;
     /// Does what is due.
     fn handle_timeout(&mut self, now: Time);
+    /// Whether switches have everything that is wanted of them: nothing is left to send, to confirm, or to change after a pause.
+    fn is_settled(&self) -> bool;
     /// Figures for the outcome.
     fn tally(&self) -> PlaneTally;
 }

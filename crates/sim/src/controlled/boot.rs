@@ -7,8 +7,11 @@ use super::agenda::Item;
 use crate::engine::Engine;
 use crate::scenario::Boot;
 
-/// A controller may wait this long for more news before it acts; what it wants to do later is left to the run.
+/// A controller may wait this long for more news before it acts; what a settled one wants to do later is left to the run.
 const PATIENCE: Time = Time::from_ms(100);
+/// One that is not settled, as it pauses between the stages of a change while packets could be under way, is given this long. A
+/// controller that never settles begins the run as it is.
+const PATIENCE_MAX: Time = Time::from_s(10);
 
 impl Controlled<'_> {
     /// Brings the network up. Messages and frames take no time; where the controller waits, its clock goes on alone.
@@ -26,7 +29,11 @@ impl Controlled<'_> {
             return;
         }
         let mut clock = 0;
-        while let Some(at) = self.agenda.next().filter(|at| *at <= PATIENCE.as_ps()) {
+        while let Some(at) = self.agenda.next() {
+            let patience = if self.plane.is_settled() { PATIENCE } else { PATIENCE_MAX };
+            if at > patience.as_ps() {
+                break;
+            }
             clock = at;
             while self.step(clock, is_pacing_possible) {
                 self.deliver_at_once(clock);

@@ -227,6 +227,9 @@ impl ControlPlane for StaticPlane<'_> {
         None
     }
     fn handle_timeout(&mut self, _: Time) {}
+    fn is_settled(&self) -> bool {
+        self.outputs.is_empty()
+    }
     fn tally(&self) -> PlaneTally {
         self.tally
     }
