@@ -342,7 +342,7 @@ fn mistakes_are_shown_where_they_are() {
         ("below = 1", "below = 1\nper = \"slowness\"", "there is no metric `slowness`"),
         ("below = 1", "below = 1\nper = \"core_bb_rx\"", "is about something else"),
         ("below = 1", "every_seed = true", "number.0.every_seed: needs a band"),
-        ("below = 1", "below = 1\nties_with = \"ecmp\"", "cannot go with `below`"),
+        ("below = 1", "below = 1\nties_with = \"ecmp\"", "is compared in two ways"),
         ("below = 1", "below = 1\nother_from = \"1s\"", "this metric is about the whole run"),
         ("id = \"E9\"\nclaim", "id = \"E8\"\nclaim", "there is no experiment `E8`"),
         ("file = \"small.toml\"", "file = \"small.toml\"\nseeds = 1", "run.0.reason: is missing"),
