@@ -117,7 +117,7 @@ def example(name):
     text = read(path)
     return (
         "## Try it\n\n"
-        f'<!-- check: by "an example of every balancer" -->\n```sh\nanabranch run {path}\n```\n\n'
+        f"```sh\nanabranch run {path}\n```\n\n"
         f"The file:\n\n<!-- check: file {name}.toml\ncp experiments/balancers/*.json . -->\n```toml\n{text.strip()}\n```\n"
     )
 

@@ -65,7 +65,8 @@ def commands():
         text = said(*name.split(), "--help").rstrip()
         out.append(f"## anabranch {name}\n\n```text\n{text}\n```\n")
     known = {name.split()[0] for name in COMMANDS}
-    found = set(re.findall(r"^  ([a-z]+) ", top, re.MULTILINE)) - {"help"}
+    section = top.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    found = set(re.findall(r"^  ([a-z]+) ", section, re.MULTILINE)) - {"help"}
     if found != known:
         raise SystemExit(f"error: the book's list of commands is not the program's: {sorted(found ^ known)}")
     return f"```text\n{top.rstrip()}\n```\n\n" + "\n".join(out)

@@ -308,7 +308,10 @@ pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
     let mut known = all().chain(EXERCISES.iter().copied());
     known.find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
         name: name.to_owned(),
-        hint: words::hint(name, all().map(|entry| entry.name)),
+        hint: match name.contains(char::is_whitespace) {
+            true => "balancers are separated by commas, such as `ecmp,spray`".to_owned(),
+            false => words::hint(name, all().map(|entry| entry.name)),
+        },
     })
 }
 
@@ -415,6 +418,7 @@ mod tests {
         assert_eq!(message("spray:x=1"), "balancer `spray` has no parameter `x`; there are none");
         assert!(message("ecmp:seeds=maybe").contains("it is one of per-switch, none"));
         assert!(message("ecmp:seeds").contains("write `name`"));
+        assert!(message("ecmp spray").ends_with("separated by commas, such as `ecmp,spray`"));
     }
 
     #[test]

@@ -12,12 +12,13 @@ use clap::{Parser, Subcommand};
 
 use failure::Failure;
 
-/// Compare load balancers in a packet simulator.
+/// Which load balancer should your network run? Compares them in a packet simulator and on Open vSwitch, and controls OpenFlow switches
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "anabranch", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
-    after_help = "Start with: anabranch compare\nExit codes: 0 done, 1 a check failed, 2 usage, configuration or \
-                        environment."
+    after_help = "Start with:\n  anabranch compare           three balancers on a small fat-tree, in seconds\n  \
+                        anabranch list balancers    what can be compared\n\
+                        Exit codes: 0 done, 1 a check failed, 2 usage, configuration or environment."
 )]
 struct Cli {
     #[command(subcommand)]

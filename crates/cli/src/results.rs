@@ -16,7 +16,7 @@ use crate::{interrupt, progress};
 /// Options of every command that runs something.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Folder for the results [default: results/NAME]
+    /// Folder for the results, in place of earlier ones of the same name [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Runs at a time [default: one per core]
@@ -57,6 +57,7 @@ pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Su
 
 /// The same in any world.
 pub fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
+    refuse_others_results(experiment, out)?;
     if !args.quiet {
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
@@ -71,6 +72,18 @@ pub fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: 
     let summary = experiment::run_in(world, experiment, &options, &bar, interrupt::listen());
     bar.finish();
     Ok(summary?)
+}
+
+/// Results of another experiment are not written over: they may have taken hours.
+fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), Failure> {
+    match experiment::store::Store::open(out).summary() {
+        Ok(summary) if summary.experiment != experiment.name => {
+            let (folder, other) = (out.display(), summary.experiment);
+            let failure = Failure::new(format!("{folder} holds the results of another experiment, `{other}`"));
+            Err(failure.with_hint("name another folder with --out, or move that one away"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Warnings of the experiment, and claims it is not held against.
@@ -289,7 +302,11 @@ fn flows_done(point: &Point) -> String {
 }
 
 fn share(stat: &Stat) -> String {
-    if stat.mean == 0.0 { "0".to_owned() } else { format!("{} %", digits(stat.mean * 100.0)) }
+    match stat.mean * 100.0 {
+        0.0 => "0".to_owned(),
+        percent if percent < 0.01 => "< 0.01 %".to_owned(),
+        percent => format!("{} %", digits(percent)),
+    }
 }
 
 fn versus(point: &Point, best: bool) -> String {
@@ -315,6 +332,6 @@ mod tests {
         assert_eq!(spread(&stat(2.345, 0.1)), "2.35 ± 0.10");
         assert_eq!(time(&stat(51.84, 0.0)), "51.8 us");
         assert_eq!(time(&stat(12_345.0, 0.0)), "12.3 ms");
-        assert_eq!(share(&stat(0.000_01, 0.0)), "1.0e-3 %");
+        assert_eq!(share(&stat(0.000_01, 0.0)), "< 0.01 %");
     }
 }

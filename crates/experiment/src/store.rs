@@ -60,6 +60,10 @@ impl Store {
     /// It cannot.
     pub fn create(folder: &Path) -> Result<Store, StoreError> {
         let store = Store { folder: folder.to_owned() };
+        if folder.is_file() {
+            let cause = io::Error::new(io::ErrorKind::NotADirectory, "it is a file, not a folder");
+            return Err(store.cannot_write(folder)(cause));
+        }
         fs::create_dir_all(folder).map_err(store.cannot_write(folder))?;
         let probe = folder.join(".probe");
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(store.cannot_write(folder))?;

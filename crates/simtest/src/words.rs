@@ -119,7 +119,8 @@ pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<S
         let member = |member: &control::vip::Member| {
             let (id, port, weight) = (member.id.0, member.port, member.weight);
             let drains = if member.is_enabled { "" } else { " drains" };
-            format!("{id}={}{port:?}*{weight}{drains}", member.address)
+            let port = port.map_or(String::new(), |port| format!(":{port}"));
+            format!("{id}={}{port}*{weight}{drains}", member.address)
         };
         let members: Vec<String> = pool.members.iter().map(member).collect();
         let check = pool.monitor.as_ref().map(|monitor| &monitor.check);

@@ -21,7 +21,7 @@ pub enum CdfProblem {
     #[error("there are no points; write lines of `size_bytes cumulative_probability`")]
     NoPoints,
     /// Not two columns.
-    #[error("expected `size_bytes cumulative_probability`, found {0} columns")]
+    #[error("expected `size_bytes cumulative_probability`, separated by a space; this line has {0} columns")]
     Columns(usize),
     /// A column that is no number.
     #[error("`{0}` is not a number")]

@@ -105,7 +105,9 @@ fn text(agreement: &Agreement, window: Option<Window>) -> String {
     agreement.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
     let count = |closeness| agreement.count(closeness);
     let (agrees, noise, differs) = (count(Closeness::Agrees), count(Closeness::WithinNoise), count(Closeness::Differs));
-    out + &format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", agreement.rows.len())
+    let verdict =
+        format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", agreement.rows.len());
+    out + &verdict + "what the figures are: anabranch list keys expect.metric\n"
 }
 
 fn table(agreement: &Agreement) -> Table {

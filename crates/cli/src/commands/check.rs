@@ -11,6 +11,7 @@ use crate::results;
 
 /// Check experiment files without running them
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
     /// Experiment files
     #[arg(required = true, value_name = "FILE.toml")]

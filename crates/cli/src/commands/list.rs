@@ -11,9 +11,17 @@ use crate::failure::Failure;
 
 /// List balancers, topologies, workloads, …
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+#[command(
+    after_help = "Examples:\n  anabranch list topologies\n  anabranch list balancers conga hermes    these two alone\n  \
+                        anabranch list keys traffic.load"
+)]
 pub struct Args {
     /// What to list
     what: What,
+    /// These alone; all of them if none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -72,8 +80,47 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         What::Keys => keys(),
         What::Settings => settings(),
     };
-    let text = if args.json { to_json(&items) } else { to_text(&items) };
+    let items = named(items, &args.names)?;
+    let text = if args.json { to_json(&items) } else { to_text(&items) + explanation(args.what) };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The items of these names; all if there are none.
+fn named(mut items: Vec<Item>, names: &[String]) -> Result<Vec<Item>, Failure> {
+    for name in names {
+        if !items.iter().any(|item| item.name == *name) {
+            let hint = net::words::hint(name, items.iter().map(|item| item.name.as_str()));
+            return Err(Failure::new(format!("`{name}` is not in the list")).with_hint(hint));
+        }
+    }
+    items.retain(|item| names.is_empty() || names.contains(&item.name));
+    Ok(items)
+}
+
+/// What the marks in a list mean that does not explain itself.
+fn explanation(what: What) -> &'static str {
+    match what {
+        What::Balancers => {
+            "\n`parameter [default]: meaning`; write name:parameter=value,parameter=value, such as ecmp:hash=threshold.\n\
+             Decided by: dataplane: switches and hosts; central: a controller; server: who picks servers for requests; bound: nobody, \
+             it is what could be had at best.\n\
+             `from`: P… and S… are numbers in the catalogue of mechanisms this project began with, F0 to F4 the studies it \
+             reproduces (`anabranch reproduce --list`).\n\
+             More on each: its page in the book (scripts/book), and its example, `anabranch run experiments/balancers/NAME.toml`.\n"
+        }
+        What::Topologies | What::Workloads | What::Patterns | What::Arrivals | What::Collectives => {
+            "\n`parameter [default]: meaning`; write name:parameter=value,parameter=value, such as fat-tree:k=8.\n"
+        }
+        What::Transports => "\n`key [default]: meaning`; keys are those of `[transport]` in an experiment file.\n",
+        What::Keys => {
+            "\n`section.key`, what it means (what it takes) [default]; `traffic.load` is `load` below `[traffic]` in the file, or \
+             --set traffic.load=0.3.\n"
+        }
+        What::Settings => {
+            "\n`section.key`, what it means (what it takes) [default]; `anabranch serve --config FILE.toml` reads them.\n"
+        }
+        What::Experiments => "",
+    }
 }
 
 fn to_text(items: &[Item]) -> String {
@@ -254,7 +301,11 @@ fn key_items(keys: &[Key], repeated: &[&str]) -> Vec<Item> {
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
-    for file in experiment_files(folder).map_err(|failure| failure.with_hint("name a folder of them with --folder"))? {
+    for file in experiment_files(folder).map_err(|failure| {
+        failure.with_hint(
+            "give the command in the folder of the repository, or name a folder of experiment files with --folder",
+        )
+    })? {
         let headline = experiment::file::Headline::read(&file)?;
         items.push(item(&file.display().to_string(), &headline.words, &headline.source, Vec::new()));
     }

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 
 /// Write the report of a results folder anew
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
     /// Folder with summary.json and runs.jsonl, or with matrix.json
     #[arg(value_name = "DIR")]

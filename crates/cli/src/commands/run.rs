@@ -11,6 +11,7 @@ use crate::results::{self, RunArgs};
 ///
 /// Runs that the results folder holds already are not done again, so an interrupted experiment goes on where it was.
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
     /// Experiment files
     #[arg(required = true, value_name = "FILE.toml")]

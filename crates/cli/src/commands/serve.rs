@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Where switches connect to; port 6653 of all addresses by default
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Balancer, such as ecmp, hedera or ofpt:k=4
     #[arg(long, value_name = "SPEC")]
@@ -137,11 +137,18 @@ fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
+/// `--listen`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port, such as 0.0.0.0:6653".to_owned())
+}
+
 fn start_failure(error: &daemon::StartError) -> Failure {
     let failure = Failure::of(error);
     match error {
         daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => failure
             .with_hint("something listens there already: stop it, or choose another port with --listen or --http"),
+        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => failure
+            .with_hint("ports below 1024 are root's: take another one with --listen or --http, or start it with sudo"),
         daemon::StartError::Listen { .. } => failure.with_hint("choose another address with --listen or --http"),
         _ => failure,
     }

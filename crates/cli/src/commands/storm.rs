@@ -22,7 +22,7 @@ use crate::interrupt;
                         anabranch storm --seed 17 --keep 3,7,9")]
 pub struct Args {
     /// Storms to run; 200 if neither this nor --minutes is given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     /// Seed of the first one
     #[arg(long, value_name = "SEED", default_value_t = 1)]

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 
 /// Describe or export a network
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
     /// A family with parameters (see `list topologies`), or a .graphml, .topo or .json file
     #[arg(value_name = "SPEC|FILE")]
@@ -61,8 +62,10 @@ pub fn read(network: &str) -> Result<Topology, Failure> {
                 .with_hint("`anabranch list topologies` shows all families with their parameters; files end with .graphml, .topo or .json")
         });
     }
-    let text = std::fs::read_to_string(network)
-        .map_err(|cause| Failure::new(format!("cannot read {network}")).caused_by(cause))?;
+    let text = std::fs::read_to_string(network).map_err(|cause| {
+        let failure = Failure::new(format!("cannot read {network}")).caused_by(cause);
+        failure.with_hint("name a file that is there, or a family of `anabranch list topologies`")
+    })?;
     let read = net::import::read(Path::new(network), &text, &net::import::ImportOptions::default());
     let imported = read.map_err(|error| Failure::new(format!("{network}: not a usable topology")).caused_by(error))?;
     imported.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

@@ -46,7 +46,9 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
     let is_needed = matches!(kind, 1..=3);
     for key in ["fraction", "probability"] {
         match (is_needed && key == amount, section.has(key)) {
-            (true, false) => return Err(section.missing(key).with_hint(format!("`{}` needs it", KINDS[kind]))),
+            (true, false) => {
+                return Err(section.missing(key).with_hint(format!("`{}` needs it, such as {key}=0.2", KINDS[kind])));
+            }
             (false, true) => return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
             _ => {}
         }

@@ -63,6 +63,10 @@ use inputs::Inputs;
 use net::document::{At, Data, Document, Value};
 use net::section::Section;
 
+/// Said of files that an experiment names and that cannot be read.
+const PATHS_COUNT_FROM: &str =
+    "paths count from the folder of the experiment file, and on the command line from the current folder";
+
 /// A checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -178,8 +182,16 @@ impl Experiment {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let failure = FileError::new(Place::File(name.clone()), "", "cannot read the experiment file");
-            failure.with_cause(error).with_hint("`anabranch list experiments --folder DIR` shows the files of a folder")
+            failure.with_cause(error).with_hint(match path.is_dir() {
+                true => "it is a folder: name a file in it, or compare over all of them with `anabranch matrix FOLDER`",
+                false => "`anabranch list experiments --folder DIR` shows the files of a folder",
+            })
         })?;
+        if text.trim().is_empty() {
+            let failure = FileError::new(Place::File(name), "", "the experiment file is empty");
+            return Err(failure
+                .with_hint("begin with the experiment.toml that `anabranch compare` writes into its results folder"));
+        }
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
         let base = path.parent().unwrap_or(Path::new(""));
         Experiment::parse_as(&name, &text, (stem, base), overrides, extent)

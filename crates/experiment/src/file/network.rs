@@ -25,7 +25,12 @@ pub(crate) fn read(section: &Section<'_>, inputs: &mut Inputs) -> Result<(Topolo
             Ok((built, Vec::new()))
         }
         (None, Some(file)) => {
-            let unreadable = |reason| section.error("file", format!("cannot read {file}")).with_cause(reason);
+            let unreadable = |reason| {
+                section
+                    .error("file", format!("cannot read {file}"))
+                    .with_cause(reason)
+                    .with_hint(super::PATHS_COUNT_FROM)
+            };
             let text = inputs.read(file).map_err(unreadable)?;
             let broken = |cause| section.error("file", "is not a usable topology").with_cause(cause);
             let read = import::read(Path::new(file), &text, &options(section)?).map_err(broken)?;

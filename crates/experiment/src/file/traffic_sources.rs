@@ -110,7 +110,9 @@ fn ranks(section: &Section<'_>) -> Result<RankOptions, FileError> {
 /// The text of the file a key names.
 fn file<'a>(section: &Section<'a>, key: &str, inputs: &mut Inputs) -> Result<(&'a str, String), FileError> {
     let file = section.text(key)?.unwrap_or_default();
-    let unreadable = |reason| section.error(key, format!("cannot read {file}")).with_cause(reason);
+    let unreadable = |reason| {
+        section.error(key, format!("cannot read {file}")).with_cause(reason).with_hint(super::PATHS_COUNT_FROM)
+    };
     Ok((file, inputs.read(file).map_err(unreadable)?))
 }
 

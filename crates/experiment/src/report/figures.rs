@@ -369,13 +369,13 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
             lengths,
             Unit::Bytes,
             "Queue found by arriving packets",
-            "Bytes queued before an arriving packet: 99th percentile (bar) and median (notch), mean over seeds.",
+            "Bytes queued before an arriving packet: 99th percentile (bar) and median (notch), mean over seeds; bars in the order of the legend.",
         ),
         (
             marked,
             Unit::Share,
             "Packets that found the marking threshold reached",
-            "Share of packets that found the queue at or above its marking threshold, mean over seeds.",
+            "Share of packets that found the queue at or above its marking threshold, mean over seeds; bars in the order of the legend.",
         ),
     ] {
         let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);

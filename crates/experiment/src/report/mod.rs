@@ -179,6 +179,7 @@ const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
 <dt>Control traffic</dt><dd>Packets a balancer sends on its own account, such as probes; their bytes as a share of payload bytes delivered.</dd>
 <dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
 <dt>Response time</dt><dd>Where flows are requests to services: first packet of the client to the last byte of the last page. A slowdown is measured against the best server over the best path of an empty network, whoever is picked.</dd>
+<dt>Source of a balancer</dt><dd>Papers and RFCs by name; P… and S… are numbers of mechanisms in the catalogue the project began with, F0 to F4 the studies it reproduces (anabranch reproduce --list).</dd>
 <dt>Completed</dt><dd>Flows completed / started. Those still running when a run ended, and those given up, are in the books below.</dd>
 <dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
 </dl></details>

@@ -14,7 +14,7 @@ pub fn reproduction_html(reproduction: &Reproduction) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, "Reproduction of the founding documents");
     head(&mut out, reproduction);
-    out.push_str("<main>\n");
+    out.push_str("<main class=\"reproduction\">\n");
     summary(&mut out, reproduction);
     wrongs(&mut out, reproduction);
     reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
@@ -38,7 +38,8 @@ fn head(out: &mut String, reproduction: &Reproduction) {
         let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
         put!(out, "<li><b>{number}</b> {noun}</li>");
     }
-    put!(out, "<li>anabranch <b>{}</b>, simulated</li></ul>\n</header>\n", esc(&reproduction.anabranch));
+    put!(out, "<li>anabranch <b>{}</b>, simulated</li></ul>\n", esc(&reproduction.anabranch));
+    put!(out, "<p>{INTRODUCTION}</p>\n</header>\n");
 }
 
 /// A table that becomes blocks on narrow screens.
@@ -49,7 +50,7 @@ fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mu
         esc(label)
     );
     out.push_str("<thead><tr>");
-    headings.iter().for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
+    headings.iter().for_each(|heading| put!(out, "<th scope=\"col\" data-head=\"{heading}\">{heading}</th>"));
     out.push_str("</tr></thead>\n<tbody>\n");
     rows(out);
     out.push_str("</tbody></table></div>\n");
@@ -146,14 +147,16 @@ fn document(out: &mut String, document: &DocumentResult) {
         put!(out, "<h3 id=\"{0}\">{0}: {1} {2}</h3>\n", esc(&entry.id), esc(&entry.question), badge(entry.verdict));
         put!(out, "<p>{} · runs: {}</p>\n", esc(&entry.section), esc(&entry.runs.join(", ")));
         table(out, &entry.id, &["Number", "Printed", "Here", "Asked", "Bound", "Verdict"], |out| {
-            entry.numbers.iter().for_each(|number| number_row(out, number));
+            let above = [None].into_iter().chain(entry.numbers.iter().map(|number| number.reason.as_deref()));
+            entry.numbers.iter().zip(above).for_each(|(number, above)| number_row(out, number, above));
         });
     }
     runs(out, document);
     out.push_str("</section>\n");
 }
 
-fn number_row(out: &mut String, number: &NumberResult) {
+/// A number; `above` is the reason in the row before, which is not said twice.
+fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
     put!(out, "<tr><th scope=\"row\">{}</th>", text_of(&number.what));
     cell(out, "Printed", &number.printed);
     cell(out, "Here", &number.ours);
@@ -164,7 +167,8 @@ fn number_row(out: &mut String, number: &NumberResult) {
         Some(verdict) => {
             put!(out, "<td data-head=\"Verdict\">{}", badge(verdict));
             if let Some(reason) = &number.reason {
-                put!(out, "<p class=\"reason\">{}</p>", text_of(reason));
+                let words = if above == Some(reason.as_str()) { "as above" } else { reason };
+                put!(out, "<p class=\"reason\">{}</p>", text_of(words));
             }
             out.push_str("</td>");
         }
@@ -316,6 +320,9 @@ fn curve(curve: &Curve) -> String {
     figure(&picture, &legend(names.iter().map(|(colour, name)| (*colour, name.as_str()))), &esc(&curve.figure))
 }
 
+const INTRODUCTION: &str = "The founding documents are published studies, called F0 to F4; their experiments are called E0.1 and so on. \
+    Each was run again. <b>Printed</b> is what the study printed, <b>Here</b> what comes out, <b>Bound</b> what could come out at best.";
+
 const RULES: &str = "<details><summary>How verdicts come about</summary><dl>
 <dt>exact</dt><dd>Equal to the closed form, in every seed.</dd>
 <dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant the number is about; of an order: it holds at more than half of them and fails at none.</dd>
@@ -323,7 +330,9 @@ const RULES: &str = "<details><summary>How verdicts come about</summary><dl>
 <dt>direction only</dt><dd>Outside the band, but with half of the printed effect at least: as far from the baseline (1 for ratios), on the side of what was printed, with all of the 95 % interval on that side.</dd>
 <dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown where ours is what it was when the reason was written.</dd>
 <dt>not judged</dt><dd>Printed, but no band was fixed for it.</dd>
+<dt>Asked</dt><dd>The band a number must be in to count as reproduced, or the order it must keep; fixed before running.</dd>
 <dt>Bound</dt><dd>What the figure can be at best: a closed form, or the fluid optimum of the same flows.</dd>
 <dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t); of ratios and differences, taken seed by seed. With one seed there is none.</dd>
+<dt>CLLBL, BB; RX, TX</dt><dd>F0's measures of the links of the core: the greatest load divided by the mean load, and the mean utilisation; RX of those into the core, TX of those out of it.</dd>
 </dl></details>
 ";

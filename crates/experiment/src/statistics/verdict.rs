@@ -57,6 +57,12 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
         "within noise (the 95 % interval of the paired difference contains 0)"
     };
     match (tied.is_empty(), lead) {
+        // Nothing tells how far apart two seeds would be.
+        (true, Some(lead)) if best.len() == 1 => {
+            format!(
+                "{name} has the {least} {quantity}, {mean} over {seeds}, {lead}; one seed cannot tell whether that is chance."
+            )
+        }
         (true, None) => format!("{name} has {quantity} {mean} over {seeds}."),
         (true, Some(lead)) => format!("{name} wins: {quantity} {mean} over {seeds}, {lead}."),
         (false, None) => {

@@ -104,7 +104,15 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         }
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    if is_silent { Err(Failure::new("the controller did not hear the last report").found_by_check()) } else { Ok(()) }
+    if is_silent {
+        Err(Failure::new("the controller did not hear the last report")
+            .with_hint(
+                "is `anabranch serve` running, and is its HTTP interface at the address given with --controller?",
+            )
+            .found_by_check())
+    } else {
+        Ok(())
+    }
 }
 
 fn above_zero(option: &str, time: Time) -> Result<Duration, Failure> {

@@ -15,6 +15,7 @@ use super::text::{esc, put};
 /// Size of every picture in its own units. The style sheet writes text at 13 of these, 17 on narrow screens.
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 350.0;
+/// Least room on the left; [`Axes::left`] makes more for longer labels.
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 22.0;
 const TOP: f64 = 34.0;
@@ -35,6 +36,32 @@ pub(super) struct Axes<'a> {
     pub y_title: &'a str,
     /// Scale of y.
     pub y: Scale,
+}
+
+impl Axes<'_> {
+    /// Where the y axis stands: to the right of its longest label, as narrow screens write it.
+    fn left(&self) -> f64 {
+        let widest = self.y.ticks().iter().map(|tick| text_width(&self.y.unit.label(*tick))).fold(0.0, f64::max);
+        (widest + LABEL_GAP + 2.0).max(LEFT)
+    }
+    fn x_at(&self, fraction: f64) -> f64 {
+        let left = self.left();
+        left + fraction * (WIDTH - left - RIGHT)
+    }
+}
+
+/// Between a label of y and its axis.
+const LABEL_GAP: f64 = 8.0;
+
+/// Width of a label in the largest text of the style sheet and the widest of its fonts (DejaVu Sans, 17).
+fn text_width(text: &str) -> f64 {
+    let share = |letter: char| match letter {
+        '.' | ',' | ' ' | '\u{a0}' => 0.32,
+        '%' | 'm' | 'M' => 0.97,
+        'A'..='Z' => 0.72,
+        _ => 0.64,
+    };
+    17.0 * text.chars().map(share).sum::<f64>()
 }
 
 /// A curve.
@@ -74,11 +101,11 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
     for tick in x.ticks() {
-        let at = x_at(x.fraction(*tick));
+        let at = axes.x_at(x.fraction(*tick));
         put!(out, r#"<path class="grid" d="M{at:.1} {TOP}V{:.1}"/>"#, HEIGHT - BOTTOM);
         put!(out, r#"<text class="tx" x="{at:.1}" y="{:.1}">{}</text>"#, HEIGHT - BOTTOM + 20.0, x.unit.label(*tick));
     }
-    let place = |(px, py): (f64, f64)| (x_at(x.fraction(px)), y_at(axes.y.fraction(py)));
+    let place = |(px, py): (f64, f64)| (axes.x_at(x.fraction(px)), y_at(axes.y.fraction(py)));
     for curve in curves.iter().filter(|curve| !curve.band.is_empty()) {
         let lower = curve.points.iter().zip(&curve.band).map(|(point, band)| place((point.0, band.0)));
         let upper = curve.points.iter().zip(&curve.band).rev().map(|(point, band)| place((point.0, band.1)));
@@ -136,11 +163,12 @@ pub(super) enum Shape {
 pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], shape: Shape) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
-    let width = (WIDTH - LEFT - RIGHT) / categories.len().max(1) as f64;
+    let start = axes.left();
+    let width = (WIDTH - start - RIGHT) / categories.len().max(1) as f64;
     // Many categories: every other label one line lower, so that neighbours do not touch.
     let stagger = if categories.len() > 5 { 17.0 } else { 0.0 };
     for (index, category) in categories.iter().enumerate() {
-        let left = LEFT + width * index as f64;
+        let left = start + width * index as f64;
         if index > 0 {
             put!(out, r#"<path class="grid" d="M{left:.1} {TOP}V{:.1}"/>"#, HEIGHT - BOTTOM);
         }
@@ -158,7 +186,7 @@ pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], 
         next += usize::from(group.colour != GREY);
         for (index, value) in group.values.iter().enumerate() {
             let Some(value) = value else { continue };
-            let x = LEFT + width * (index as f64 + 0.1) + slot * (position as f64 + 0.5);
+            let x = start + width * (index as f64 + 0.1) + slot * (position as f64 + 0.5);
             match shape {
                 Shape::Dot => dot(&mut out, axes, group.colour, x, value),
                 Shape::Bar => bar(&mut out, axes, group.colour, (x, slot), value),
@@ -244,20 +272,23 @@ fn open(label: &str, height: f64) -> String {
 
 /// Horizontal grid, labels of y and both titles.
 fn frame(out: &mut String, axes: &Axes<'_>) {
+    let left = axes.left();
     for tick in axes.y.ticks() {
         let at = y_at(axes.y.fraction(*tick));
-        put!(out, r#"<path class="grid" d="M{LEFT} {at:.1}H{:.1}"/>"#, WIDTH - RIGHT);
-        put!(out, r#"<text class="ty" x="{:.1}" y="{:.1}">{}</text>"#, LEFT - 8.0, at + 4.5, axes.y.unit.label(*tick));
+        put!(out, r#"<path class="grid" d="M{left:.1} {at:.1}H{:.1}"/>"#, WIDTH - RIGHT);
+        put!(
+            out,
+            r#"<text class="ty" x="{:.1}" y="{:.1}">{}</text>"#,
+            left - LABEL_GAP,
+            at + 4.5,
+            axes.y.unit.label(*tick)
+        );
     }
-    put!(out, r#"<path class="axis" d="M{LEFT} {TOP}V{:.1}H{:.1}"/>"#, HEIGHT - BOTTOM, WIDTH - RIGHT);
+    put!(out, r#"<path class="axis" d="M{left:.1} {TOP}V{:.1}H{:.1}"/>"#, HEIGHT - BOTTOM, WIDTH - RIGHT);
     let log = if axes.y.is_log() { " (log scale)" } else { "" };
     put!(out, r#"<text class="title" x="6" y="16">{}{log}</text>"#, esc(axes.y_title));
-    let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 9.0);
+    let (x, y) = (axes.x_at(0.5), HEIGHT - 9.0);
     put!(out, r#"<text class="title tx" x="{x:.1}" y="{y:.1}">{}</text>"#, esc(axes.x_title));
-}
-
-fn x_at(fraction: f64) -> f64 {
-    LEFT + fraction * (WIDTH - LEFT - RIGHT)
 }
 
 fn y_at(fraction: f64) -> f64 {
@@ -277,4 +308,19 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_labels_of_y_have_room_inside_the_picture() {
+        for (high, unit) in [(1.0, Unit::Share), (0.0004, Unit::Plain), (2.5e6, Unit::Bytes), (1.25e7, Unit::Micros)] {
+            let axes = Axes { label: String::new(), x_title: "", y_title: "", y: Scale::linear(0.0, high, unit) };
+            let widest = axes.y.ticks().iter().map(|tick| text_width(&unit.label(*tick))).fold(0.0, f64::max);
+            assert!(axes.left() - LABEL_GAP >= widest && axes.left() >= LEFT, "{widest} in {}", axes.left());
+            assert!((axes.x_at(1.0) - (WIDTH - RIGHT)).abs() < 1e-9, "the right edge stays");
+        }
+    }
 }
