@@ -39,6 +39,8 @@ pub enum Metric {
     FlowShareHalf,
     /// Packets dropped, whatever for.
     DroppedPackets,
+    /// Packets sent again / packets sent.
+    RetransmittedShare,
     /// Largest distance, in segments, from the highest sequence number seen to a packet that arrived below it; over runs the
     /// largest.
     ReorderExtent,
@@ -70,7 +72,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 29] = [
+    pub const ALL: [Metric; 30] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP95,
@@ -87,6 +89,7 @@ impl Metric {
         Metric::FlowShareMean,
         Metric::FlowShareHalf,
         Metric::DroppedPackets,
+        Metric::RetransmittedShare,
         Metric::ReorderExtent,
         Metric::Moves,
         Metric::CoreCllblRx,
@@ -102,7 +105,7 @@ impl Metric {
         Metric::ServerShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 29] = [
+    pub const NAMES: [&str; 30] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p95_us",
@@ -119,6 +122,7 @@ impl Metric {
         "flow_share_mean",
         "flow_share_half",
         "dropped_packets",
+        "retransmitted_share",
         "reorder_extent",
         "moves",
         "core_cllbl_rx",
@@ -203,8 +207,13 @@ impl Metric {
             Metric::FlowShareMean => (run.flows.started > 0).then_some(run.fairness.mean),
             Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
             Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
+            Metric::RetransmittedShare => (run.flows.started > 0).then_some(run.loss.retransmitted_share),
             Metric::ReorderExtent => (run.flows.started > 0).then_some(f64::from(run.reordering.max_extent)),
-            Metric::Moves => run.control.plane.as_ref().map(|plane| plane.moves as f64),
+            Metric::Moves => {
+                let of_switches = || Some(run.testbed.as_ref()?.controller.as_ref()?.moves);
+                let moves = run.control.plane.as_ref().map(|plane| plane.moves).or_else(of_switches);
+                moves.map(|moves| moves as f64)
+            }
             Metric::CoreCllblRx => Some(run.core.cllbl_rx),
             Metric::CoreCllblTx => Some(run.core.cllbl_tx),
             Metric::CoreBbRx => Some(run.core.bb_rx),

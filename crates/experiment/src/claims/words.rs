@@ -156,6 +156,7 @@ pub(crate) fn unit(metric: Metric, value: f64) -> (f64, &'static str) {
         | Metric::FlowShareMin
         | Metric::FlowShareMean
         | Metric::ServerShare
+        | Metric::RetransmittedShare
         | Metric::FlowShareHalf => (0.01, " %"),
         Metric::DownloadRate => (1e3, " kB/s"),
         _ => match value.abs() {
