@@ -224,6 +224,9 @@ class Network:
                 for other in hosts if other is not host
             ]
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
+            if law := self.plan["congestion"]:
+                # Servers and clients take what their namespace says, and that is what this machine is set to: any, not just CUBIC.
+                run(*self.inside(host["name"]), "sh", "-c", f"echo {law} > /proc/sys/net/ipv4/tcp_congestion_control")
 
     def counters(self):
         """Of every port of a switch: bytes, packets and drops received, then sent."""

@@ -71,6 +71,12 @@ pub struct Row {
     pub second: Stat,
     /// How many seeds those are.
     pub seeds: usize,
+    /// Over all seeds of the first world.
+    #[serde(default)]
+    pub first_all: Stat,
+    /// How many seeds the first world ran.
+    #[serde(default)]
+    pub first_seeds: usize,
     /// Mean of (second − first) / mean of first.
     pub difference: f64,
     /// How large that gets by draws alone in 95 of 100 such comparisons, estimated from the spread over all seeds of both worlds.
@@ -215,9 +221,10 @@ fn row(point: &Point, metric: Metric, (ours, theirs): (&Runs<'_>, &Runs<'_>), te
     let first = stat(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
     let second = stat(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
     let all = |runs: &Runs<'_>| -> Vec<f64> { runs.values().filter_map(|run| value(run)).collect() };
+    let [all_ours, all_theirs] = [all(ours), all(theirs)];
     let base = first.mean.abs().max(f64::MIN_POSITIVE);
     let difference = (second.mean - first.mean) / base;
-    let noise = noise(&[all(ours), all(theirs)], pairs.len()) / base;
+    let noise = noise(&[&all_ours, &all_theirs], pairs.len()) / base;
     let closeness = match difference.abs() {
         off if off <= terms.tolerance => Closeness::Agrees,
         off if off <= noise => Closeness::WithinNoise,
@@ -230,6 +237,8 @@ fn row(point: &Point, metric: Metric, (ours, theirs): (&Runs<'_>, &Runs<'_>), te
         balancer: point.balancer.clone(),
         metric: metric.name().to_owned(),
         seeds: pairs.len(),
+        first_all: stat(&all_ours),
+        first_seeds: all_ours.len(),
         first,
         second,
         difference,
@@ -240,7 +249,7 @@ fn row(point: &Point, metric: Metric, (ours, theirs): (&Runs<'_>, &Runs<'_>), te
 
 /// Half width of the 95 % interval of a difference of two means over `seeds` each, if nothing but draws made it. The spread is that
 /// within each world, over all its seeds: differences between the worlds do not count as noise.
-fn noise(worlds: &[Vec<f64>; 2], seeds: usize) -> f64 {
+fn noise(worlds: &[&[f64]; 2], seeds: usize) -> f64 {
     let freedom: usize = worlds.iter().map(|values| values.len().saturating_sub(1)).sum();
     if freedom == 0 {
         return 0.0;

@@ -35,7 +35,7 @@ pub use result::{
 };
 pub use table::{csv, markdown};
 pub use verdict::Verdict;
-pub use worlds::{WorldsResult, WorldsRow, WorldsVerdict};
+pub use worlds::{Explained, WorldsResult, WorldsRow, WorldsVerdict};
 
 /// The index of one document.
 #[derive(Clone, Debug)]
@@ -101,6 +101,24 @@ pub struct TestbedRun {
     pub emulated: Experiment,
     /// The file, as the index names it.
     pub file: String,
+    /// Why figures differ between the worlds.
+    pub explanations: Vec<Explanation>,
+}
+
+/// Why a figure differs between the worlds, as found out from captures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Label of the variant; `None` for all.
+    pub variant: Option<String>,
+    /// Label of the balancer.
+    pub balancer: String,
+    /// The figure.
+    pub metric: crate::claims::Metric,
+    /// Between which ends the difference (a share of the simulated value) was when the reason was written; elsewhere it explains
+    /// nothing.
+    pub found: (f64, f64),
+    /// The reason, a sentence.
+    pub reason: String,
 }
 
 /// A number that a document prints, and what answers it here.

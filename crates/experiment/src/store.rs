@@ -112,6 +112,20 @@ impl Store {
         serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
     }
 
+    /// A file of JSON; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds something else.
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        let path = self.path(name);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(StoreError::Read { path, cause }),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
+    }
+
     /// All records, in the order they were appended; none if there is no file. A last line that was cut off when the
     /// program was killed is dropped, from the file too, so that appending goes on with a whole line.
     ///

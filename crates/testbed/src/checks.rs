@@ -229,6 +229,16 @@ fn check_traffic(variant: &Variant) -> Result<(), TestbedError> {
     Ok(())
 }
 
+/// Refuses a congestion control the kernel has not.
+pub(crate) fn check_law(law: &str) -> Result<(), TestbedError> {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    if known.split_whitespace().any(|known| known == law) {
+        return Ok(());
+    }
+    let reason = format!("this kernel's TCP has {} and not {law}; set transport.kind to one of them", known.trim());
+    Err(not_here("transport.kind", reason))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

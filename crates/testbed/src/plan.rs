@@ -1,7 +1,7 @@
 //! The network as the driver is told to build it: names, addresses, ports, rates and queues.
 
 use experiment::file::{Datapath, TestbedConfig};
-use experiment::world::{QueueLimit, SimConfig};
+use experiment::world::{QueueLimit, SimConfig, TransportKind};
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Topology, address};
 use serde::Serialize;
 
@@ -25,6 +25,9 @@ pub struct NetworkPlan {
     pub datapath: &'static str,
     /// `arrival`, `senders` or `flows`: who gets the room in a full queue.
     pub turns: &'static str,
+    /// What TCP in hosts is to control congestion by; `None` where nothing is sent by it. The kernel's own choice would be whatever this
+    /// machine is set to.
+    pub congestion: Option<&'static str>,
 }
 
 /// A switch.
@@ -115,6 +118,7 @@ impl NetworkPlan {
                 Datapath::Auto | Datapath::User | Datapath::Kernel => testbed.datapath.name(),
             },
             turns: testbed.turns.name(),
+            congestion: congestion(config.transport.kind),
         }
     }
 
@@ -122,6 +126,16 @@ impl NetworkPlan {
     pub fn sender(&self, topology: &Topology, link: LinkIx) -> (String, bool) {
         let from = topology.link(link).from;
         (interface(topology, link), is_switch(topology, from))
+    }
+}
+
+/// What Linux calls a transport's congestion control; `None` for transports that are no TCP.
+pub fn congestion(kind: TransportKind) -> Option<&'static str> {
+    match kind {
+        TransportKind::NewReno => Some("reno"),
+        TransportKind::Dctcp { .. } => Some("dctcp"),
+        TransportKind::Cubic => Some("cubic"),
+        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::TestbedError;
 use crate::faults::faults;
 use crate::live::Live;
 use crate::outcome::{Material, outcome};
-use crate::plan::NetworkPlan;
+use crate::plan::{NetworkPlan, congestion};
 use crate::proof::prove;
 use crate::rules::{Choice, StaticRoutes, no_rules};
 use crate::series::Sample;
@@ -352,7 +352,10 @@ impl World for Testbed {
     }
 
     fn identity(&self, variant: &Variant) -> String {
-        format!("{:?}", variant.testbed)
+        // Servers and clients of earlier results had the congestion control this machine happened to be set to.
+        let law = variant.config.services.as_ref().and_then(|_| congestion(variant.config.transport.kind));
+        let law = law.map(|law| format!(" over {law}")).unwrap_or_default();
+        format!("{:?}{law}", variant.testbed)
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Box<dyn StdError + Send + Sync>> {

@@ -272,9 +272,12 @@ fn emulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
     let closed = testbed.close().map_err(|error| Failure::of(&error));
     let rows = done.and_then(|rows| closed.map(|()| rows))?;
     let result = WorldsResult::new(rows);
-    result.write(&args.out)?;
+    let report = result.write(&args.out)?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", worlds(&result))?;
+    if !args.quiet {
+        writeln!(stdout, "report: {}", report.display())?;
+    }
     Ok(stdout.flush()?)
 }
 
@@ -309,7 +312,7 @@ fn worlds(result: &WorldsResult) -> Table {
             Cell::new(&row.file),
             match row.verdict {
                 WorldsVerdict::Reproduced => verdict.fg(Color::Green),
-                WorldsVerdict::ClaimsBroken => verdict.fg(Color::Yellow),
+                WorldsVerdict::ClaimsBroken | WorldsVerdict::Explained => verdict.fg(Color::Yellow),
                 WorldsVerdict::Differ | WorldsVerdict::Nothing => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
             },
             Cell::new(&row.reason),
@@ -354,5 +357,18 @@ mod tests {
         for world in ["sim", "testbed"] {
             assert!(args.out.join("d1/two").join(world).join("summary.json").is_file(), "{world}");
         }
+
+        // On a page of its own, and on that of the simulator when there is one, whichever came last.
+        let page = || std::fs::read_to_string(args.out.join("report.html")).expect("a page");
+        let (title, figure) = ("What the founding documents printed", "href=\"d1/two/testbed/report.html\"");
+        WorldsResult::new(rows.clone()).write(&args.out).expect("it can be written");
+        assert!(!page().contains(title) && page().contains(figure));
+        let sim = Args { world: Where::Sim, ..args };
+        simulate(&sim, &asked).unwrap_or_else(|failure| panic!("{failure}"));
+        let page = || std::fs::read_to_string(sim.out.join("report.html")).expect("a page");
+        let both = page();
+        assert!(both.contains(title) && both.contains(figure));
+        WorldsResult::new(rows).write(&sim.out).expect("it can be written");
+        assert!(page() == both, "the same page in either order");
     }
 }

@@ -45,6 +45,8 @@ pub enum Metric {
     FlowShare80,
     /// Packets dropped, whatever for.
     DroppedPackets,
+    /// Packets sent again / packets sent.
+    RetransmittedShare,
     /// Largest distance, in segments, from the highest sequence number seen to a packet that arrived below it; over runs the
     /// largest.
     ReorderExtent,
@@ -78,7 +80,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 33] = [
+    pub const ALL: [Metric; 34] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP95,
@@ -98,6 +100,7 @@ impl Metric {
         Metric::FlowShareHalf,
         Metric::FlowShare80,
         Metric::DroppedPackets,
+        Metric::RetransmittedShare,
         Metric::ReorderExtent,
         Metric::Moves,
         Metric::CoreCllblRx,
@@ -114,7 +117,7 @@ impl Metric {
         Metric::ServerShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 33] = [
+    pub const NAMES: [&str; 34] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p95_us",
@@ -134,6 +137,7 @@ impl Metric {
         "flow_share_half",
         "flow_share_80",
         "dropped_packets",
+        "retransmitted_share",
         "reorder_extent",
         "moves",
         "core_cllbl_rx",
@@ -223,8 +227,13 @@ impl Metric {
             Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
             Metric::FlowShare80 => (run.flows.started > 0).then_some(run.fairness.at_least[2]),
             Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
+            Metric::RetransmittedShare => (run.flows.started > 0).then_some(run.loss.retransmitted_share),
             Metric::ReorderExtent => (run.flows.started > 0).then_some(f64::from(run.reordering.max_extent)),
-            Metric::Moves => run.control.plane.as_ref().map(|plane| plane.moves as f64),
+            Metric::Moves => {
+                let of_switches = || Some(run.testbed.as_ref()?.controller.as_ref()?.moves);
+                let moves = run.control.plane.as_ref().map(|plane| plane.moves).or_else(of_switches);
+                moves.map(|moves| moves as f64)
+            }
             Metric::CoreCllblRx => Some(run.core.cllbl_rx),
             Metric::CoreCllblTx => Some(run.core.cllbl_tx),
             Metric::CoreBbRx => Some(run.core.bb_rx),

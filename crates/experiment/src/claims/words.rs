@@ -156,6 +156,7 @@ pub(crate) fn unit(metric: Metric, value: f64) -> (f64, &'static str) {
         | Metric::FlowShareMin
         | Metric::FlowShareMean
         | Metric::ServerShare
+        | Metric::RetransmittedShare
         | Metric::FlowShareHalf
         | Metric::FlowShare80 => (0.01, " %"),
         Metric::DownloadRate => (1e3, " kB/s"),
@@ -173,7 +174,8 @@ fn share(value: f64, digits: usize) -> String {
 
 /// So many significant digits, without trailing zeros.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
-    let before = if value == 0.0 { 1 } else { value.abs().log10().floor() as i64 + 1 };
+    // Bands with one end have an infinite one.
+    let before = if value == 0.0 || !value.is_finite() { 1 } else { value.abs().log10().floor() as i64 + 1 };
     let decimals = usize::try_from(digits as i64 - before).unwrap_or(0).min(12);
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -190,6 +192,6 @@ mod tests {
         assert_eq!(apart(Metric::SlowdownMin, 0.9998, 1.0), ("0.9998".to_owned(), "1".to_owned()));
         assert_eq!(text(Metric::CompletedShare, 1.0, 3), "100 %");
         assert_eq!((share(0.3, 3), share(0.01, 3)), ("30 %".to_owned(), "1 %".to_owned()));
-        assert_eq!(significant(0.0, 3), "0");
+        assert_eq!((significant(0.0, 3), significant(f64::INFINITY, 3)), ("0".to_owned(), "inf".to_owned()));
     }
 }

@@ -18,6 +18,7 @@ mod tables;
 pub(crate) mod text;
 mod verdict;
 mod view;
+mod worlds;
 
 use crate::summary::{Measure, RunRecord, Summary};
 pub use matrix::matrix_html;

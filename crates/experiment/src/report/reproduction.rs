@@ -3,47 +3,74 @@
 use super::figures::{figure, legend};
 use super::plot::{self, Axes, Curve as Line, Group, Scale, Shape, Stroke, Unit, Value};
 use super::text::{esc, plural, put};
-use super::{document_end, document_head};
+use super::{document_end, document_head, worlds};
 use crate::claims::Metric;
 use crate::reproduction::{
-    Curve, DocumentResult, EntryResult, NumberResult, Place, Reproduction, RunResult, Series, Verdict, Wrong,
+    Curve, DocumentResult, EntryResult, NumberResult, Place, Reproduction, RunResult, Series, Verdict, WorldsRow, Wrong,
 };
 
-/// The report page of a reproduction: one file that loads nothing; the reports of runs are linked in the folders beside it.
-pub fn reproduction_html(reproduction: &Reproduction) -> String {
+/// The report page of a reproduction: what documents printed beside what was simulated, then the simulator beside real switches, as
+/// far as there are results of either. One file that loads nothing; the reports of runs are linked in the folders beside it.
+pub fn reproduction_html(reproduction: Option<&Reproduction>, worlds: &[&WorldsRow]) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, "Reproduction of the founding documents");
-    head(&mut out, reproduction);
+    head(&mut out, reproduction, worlds);
     out.push_str("<main class=\"reproduction\">\n");
-    summary(&mut out, reproduction);
-    wrongs(&mut out, reproduction);
-    reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
-    out.push_str(RULES);
-    document_end(&mut out, &reproduction.anabranch, "reproduction.json");
+    if let Some(reproduction) = reproduction {
+        summary(&mut out, reproduction);
+        wrongs(&mut out, reproduction);
+        reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
+    }
+    worlds::section(&mut out, worlds);
+    out.push_str(if reproduction.is_some() { RULES } else { "" });
+    out.push_str(if worlds.is_empty() { "" } else { worlds::RULES });
+    let files = match (reproduction, worlds) {
+        (Some(_), []) => "reproduction.json",
+        (None, _) => "worlds.json",
+        (Some(_), _) => "reproduction.json and worlds.json",
+    };
+    document_end(&mut out, env!("CARGO_PKG_VERSION"), files);
     out
 }
 
-fn head(out: &mut String, reproduction: &Reproduction) {
+fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&WorldsRow]) {
     out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
-    out.push_str("<h1>What the founding documents printed, and what comes out here</h1>\n<ul class=\"meta\">");
-    let numbers: usize = reproduction.entries().map(|entry| entry.numbers.len()).sum();
-    let runs: usize = reproduction.documents.iter().flat_map(|document| &document.runs).map(|run| run.runs).sum();
+    let title = match reproduction {
+        Some(_) => "What the founding documents printed, and what comes out here",
+        None => "The founding documents' experiments, simulated and on real switches",
+    };
+    put!(out, "<h1>{title}</h1>\n<ul class=\"meta\">");
+    let documents = || reproduction.iter().flat_map(|reproduction| &reproduction.documents);
+    let entries = || documents().flat_map(|document| &document.entries);
+    let figures: usize = worlds.iter().map(|row| row.agreement.rows.len()).sum();
     for (count, noun) in [
-        (reproduction.documents.len(), "document"),
-        (reproduction.entries().count(), "experiment"),
-        (numbers, "number"),
-        (runs, "run"),
+        (documents().count(), "document"),
+        (entries().count(), "experiment"),
+        (entries().map(|entry| entry.numbers.len()).sum(), "number"),
+        (documents().flat_map(|document| &document.runs).map(|run| run.runs).sum(), "run"),
+        (figures, "figure on switches, too"),
     ] {
-        let words = plural(count as u64, noun);
+        if count == 0 {
+            continue;
+        }
+        let words = match noun {
+            "figure on switches, too" if count > 1 => format!("{count} figures on switches, too"),
+            noun if noun.ends_with("too") => format!("{count} {noun}"),
+            noun => plural(count as u64, noun),
+        };
         let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
         put!(out, "<li><b>{number}</b> {noun}</li>");
     }
-    put!(out, "<li>anabranch <b>{}</b>, simulated</li></ul>\n", esc(&reproduction.anabranch));
-    put!(out, "<p>{INTRODUCTION}</p>\n</header>\n");
+    let simulated = if worlds.is_empty() { ", simulated" } else { "" };
+    put!(
+        out,
+        "<li>anabranch <b>{}</b>{simulated}</li></ul>\n<p>{INTRODUCTION}</p>\n</header>\n",
+        env!("CARGO_PKG_VERSION")
+    );
 }
 
 /// A table that becomes blocks on narrow screens.
-fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
+pub(super) fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
     put!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"claims sums\">\n",
@@ -66,7 +93,7 @@ fn badge(verdict: Verdict) -> String {
 }
 
 /// A cell with its heading for narrow screens; nothing where it is empty.
-fn cell(out: &mut String, heading: &str, text: &str) {
+pub(super) fn cell(out: &mut String, heading: &str, text: &str) {
     if text.is_empty() {
         out.push_str("<td class=\"empty\">–</td>");
     } else {
@@ -75,7 +102,7 @@ fn cell(out: &mut String, heading: &str, text: &str) {
 }
 
 /// A number stays with its sign at the end of a line.
-fn text_of(text: &str) -> String {
+pub(super) fn text_of(text: &str) -> String {
     esc(&text.replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}").replace(" ×", "\u{a0}×"))
 }
 

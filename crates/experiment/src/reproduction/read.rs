@@ -1,6 +1,7 @@
 //! Reading an index, and everything it refers to.
 
 mod numbers;
+mod worlds;
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use net::mistake::{FileError, Place};
 use net::section::Section;
 use net::words::hint;
 
-use super::{Entry, Index, Run, TestbedRun, Wrong};
+use super::{Entry, Index, Run, Wrong};
 use crate::file::{Experiment, Override};
 
 /// Keys of an index, by section; what they mean is in `docs/reproduction.md`.
@@ -17,7 +18,8 @@ pub const INDEX_KEYS: &[(&str, &[&str])] = &[
     ("", &["document", "title", "source", "experiment", "run", "testbed", "number", "curve", "wrong"]),
     ("experiment", &["id", "question", "section"]),
     ("run", &["name", "file", "seeds", "balancers", "set", "reason"]),
-    ("testbed", &["name", "file", "ids", "seeds", "simulated_seeds", "set"]),
+    ("testbed", &["name", "file", "ids", "seeds", "simulated_seeds", "set", "differs"]),
+    ("differs", &["variant", "balancer", "metric", "found", "reason"]),
     (
         "number",
         &[
@@ -118,7 +120,7 @@ impl Index {
             index.runs.push(run);
         }
         for section in top.sections("testbed")? {
-            let run = testbed(&section, folder, &index)?;
+            let run = worlds::testbed(&section, folder, &index)?;
             index.testbed.push(run);
         }
         for section in top.sections("number")? {
@@ -211,20 +213,6 @@ fn plain(section: &Section<'_>, name: &str) -> Result<(), FileError> {
         return Err(error.with_hint("use letters, digits, `-`, `_`, `+` and `.`"));
     }
     Ok(())
-}
-
-fn testbed(section: &Section<'_>, folder: &Path, index: &Index) -> Result<TestbedRun, FileError> {
-    let file = text_at(section, "file")?;
-    let path = folder.join(&file);
-    let emulated = Experiment::load(&path, &overrides(section, "seeds")?)?;
-    let simulated = Experiment::load(&path, &overrides(section, "simulated_seeds")?)?;
-    if let Some(seed) = emulated.seeds.iter().find(|seed| !simulated.seeds.contains(seed)) {
-        let error = section.error("seeds", format!("the testbed runs seed {seed}, which the simulator does not"));
-        return Err(error.with_hint("give at least as many `simulated_seeds`: runs with the same flows are compared"));
-    }
-    let name = section.text("name")?.map_or_else(|| emulated.name.clone(), str::to_owned);
-    plain(section, &name)?;
-    Ok(TestbedRun { name, ids: ids(section, index)?, simulated, emulated, file })
 }
 
 /// Experiments of the document, one at least.

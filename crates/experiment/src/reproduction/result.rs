@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Verdict, Wrong};
+use super::worlds::WORLDS;
+use super::{Verdict, WorldsResult, WorldsRow, Wrong};
 use crate::store::{Store, pretty};
 use crate::summary::{PointOutcome, Stat};
 use crate::{Error, report};
+
+/// The name of the file.
+pub(super) const REPRODUCTION: &str = "reproduction.json";
 
 /// Version of the schema of `reproduction.json`; fields are only ever added.
 pub const REPRODUCTION_SCHEMA_VERSION: u32 = 1;
@@ -178,16 +182,20 @@ impl Reproduction {
         Reproduction { schema: REPRODUCTION_SCHEMA_VERSION, anabranch, world: "sim".to_owned(), documents }
     }
 
-    /// Writes `reproduction.json`, `reproduction.csv`, `reproduction.md` and `report.html`; answers the path of the report.
+    /// Writes `reproduction.json`, `reproduction.csv`, `reproduction.md` and `report.html`; answers the path of the report. What the
+    /// folder has of real switches (`worlds.json`) about the same experiments is on the page, too.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// The folder cannot be written, or what is in it is not of this program.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, Error> {
         let store = Store::create(folder)?;
         store.write("reproduction.csv", super::csv(self).as_bytes())?;
         store.write("reproduction.md", super::markdown(self).as_bytes())?;
-        store.write("report.html", report::reproduction_html(self).as_bytes())?;
-        store.write("reproduction.json", &pretty(self))?;
+        let worlds: Option<WorldsResult> = store.json(WORLDS)?;
+        let is_of = |row: &&WorldsRow| self.entries().any(|entry| row.ids.contains(&entry.id));
+        let rows: Vec<&WorldsRow> = worlds.iter().flat_map(|worlds| &worlds.rows).filter(is_of).collect();
+        store.write("report.html", report::reproduction_html(Some(self), &rows).as_bytes())?;
+        store.write(REPRODUCTION, &pretty(self))?;
         Ok(store.path("report.html"))
     }
 

@@ -291,7 +291,7 @@ fn every_experiment_of_the_documents_has_an_entry() {
             found.push(entry.id.clone());
         }
         let is_testbed = |id: &str| index.testbed.iter().any(|run| run.ids.iter().any(|other| other == id));
-        for id in ["E0.1", "E0.2", "E0.3", "E0.4", "E1.2", "E2.6", "E4.3"] {
+        for id in ["E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E2.6", "E4.3"] {
             assert!(index.entries.iter().all(|entry| entry.id != id) || is_testbed(id), "{id} is not on the testbed");
         }
     }
@@ -358,6 +358,44 @@ fn mistakes_are_shown_where_they_are() {
         let text = GOOD.replace(from, to);
         assert_ne!(text, GOOD, "{from}");
         let error = load(&text).expect_err(to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+/// [`GOOD`] with a run on switches that differs.
+const TESTBED: &str = r#"
+[[testbed]]
+file = "small.toml"
+ids = ["E9"]
+seeds = 1
+[[testbed.differs]]
+balancer = "ecmp"
+metric = "core_bb_rx"
+found = [0.1, 0.2]
+reason = "r"
+"#;
+
+#[test]
+fn an_explanation_is_of_something_that_is_compared() {
+    let good = format!("{GOOD}{TESTBED}");
+    let index = load(&good).unwrap_or_else(|error| panic!("{error}"));
+    let run = &index.testbed[0];
+    assert_eq!((run.emulated.seeds.len(), run.simulated.seeds.len()), (1, 2));
+    assert_eq!((run.explanations.len(), run.explanations[0].found), (1, (0.1, 0.2)));
+    for (from, to, expected) in [
+        ("balancer = \"ecmp\"\nmetric = \"core", "metric = \"core", "differs.0.balancer: is missing"),
+        ("balancer = \"ecmp\"", "balancer = \"ecmq\"", "`ecmq` is not among the balancers"),
+        ("core_bb_rx", "fct_mean_us", "`fct_mean_us` is not compared"),
+        ("found = [0.1, 0.2]\n", "", "differs.0.found: is missing"),
+        ("[0.1, 0.2]", "[0.2, 0.1]", "the low end 0.2 is above the high end 0.1"),
+        ("reason = \"r\"", "", "differs.0.reason: is missing"),
+        ("reason = \"r\"", "reason = \"r\"\nvariant = \"v\"", "there is no variant `v`"),
+        ("reason = \"r\"", "raison = \"r\"", "there is no such key"),
+        ("seeds = 1", "seeds = 3", "the testbed runs seed 3, which the simulator does not"),
+    ] {
+        let text = TESTBED.replace(from, to);
+        assert_ne!(text, TESTBED, "{from}");
+        let error = load(&format!("{GOOD}{text}")).expect_err(to);
         assert!(error.contains(expected), "{to}: {error}");
     }
 }

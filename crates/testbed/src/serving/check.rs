@@ -7,6 +7,7 @@ use experiment::world::{RequestClass, ServicesConfig, TransportKind};
 use net::Time;
 
 use super::{Kind, Plan, data_ports};
+use crate::checks::check_law;
 use crate::error::{TestbedError, not_here};
 
 /// Most bytes of a request for a page: nginx reads heads of this size.
@@ -40,9 +41,10 @@ pub fn check(variant: &Variant) -> Result<(), TestbedError> {
         return Err(not_here("testbed.rules", "only a controller has virtual services; leave out \"static\""));
     }
     if !matches!(variant.config.transport.kind, TransportKind::Cubic) {
-        let reason = "servers and clients have the congestion control of the kernel, which is \"cubic\"";
+        let reason = "servers and clients control congestion by \"cubic\"";
         return Err(not_here("transport.kind", reason));
     }
+    check_law("cubic")?;
     check_names(services, "testbed.ftp", variant.testbed.ftp.as_deref().unwrap_or_default())?;
     check_names(services, "testbed.jobs", &variant.testbed.jobs)?;
     check_seats(&plan)?;

@@ -4,16 +4,17 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use experiment::world::{Scenario, TransportKind};
+use experiment::world::Scenario;
 use net::address;
 use serde_json::Value;
 
 use super::{DRAIN, Span, empty_folder, sender_rate, source_port, starts, wait_for, wait_until};
 use crate::beside::Beside;
+use crate::checks::check_law;
 use crate::driver::{Program, file_error};
 use crate::error::TestbedError;
 use crate::live::Live;
-use crate::plan::host_name;
+use crate::plan::{congestion, host_name};
 use crate::seen::{FlowSeen, Seen, failed};
 
 /// Port of the server of the first flow.
@@ -35,11 +36,7 @@ pub(super) fn send(
     let starts = starts(flows)?;
     let folder = empty_folder(live, "iperf3")?;
     live.exits.clear();
-    let law = match scenario.config.transport.kind {
-        TransportKind::NewReno => "reno",
-        TransportKind::Dctcp { .. } => "dctcp",
-        _ => "cubic",
-    };
+    let law = congestion(scenario.config.transport.kind).unwrap_or("cubic");
     check_law(law)?;
     let mut clients = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
@@ -94,16 +91,6 @@ pub(super) fn send(
 /// Whether a flow cannot be over before the end of the run, even alone on its sender's link.
 fn is_endless(scenario: &Scenario<'_>, flow: &traffic::Flow, left_s: f64) -> bool {
     sender_rate(scenario, flow).is_some_and(|rate| flow.size_bytes as f64 * 8.0 / rate.as_bps_f64() > left_s)
-}
-
-/// Refuses a congestion control the kernel has not.
-fn check_law(law: &str) -> Result<(), TestbedError> {
-    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    if known.split_whitespace().any(|known| known == law) {
-        return Ok(());
-    }
-    let reason = format!("this kernel's TCP has {} and not {law}; set transport.kind to one of them", known.trim());
-    Err(crate::error::not_here("transport.kind", reason))
 }
 
 fn read(path: &Path) -> Result<Value, TestbedError> {

@@ -1,0 +1,186 @@
+//! Reproductions in two worlds on the page: every figure simulated and on real switches.
+
+use super::reproduction::{cell, table, text_of};
+use super::text::{esc, put};
+use crate::agreement::{Agreement, Closeness, Row};
+use crate::claims::{Metric, words};
+use crate::reproduction::{WorldsRow, WorldsVerdict};
+use crate::summary::{ClaimOutcome, Stat};
+
+/// What the words mean.
+pub(super) const RULES: &str = "<details><summary>How the worlds are compared</summary><dl>
+<dt>Runs that are compared</dt><dd>Those of the same variant, balancer and seed: they had the same flows. Beside them stands the mean over all simulated seeds, with its 95 % interval.</dd>
+<dt>agrees</dt><dd>Within the tolerance, which the experiment file has had since before it ran.</dd>
+<dt>within noise</dt><dd>Beyond the tolerance, but not beyond what draws alone (hashes, ties, moments of polls) make of two such runs in 95 of 100 cases, by the spread over all seeds.</dd>
+<dt>differs, explained</dt><dd>Beyond both, and the index says why, from captures; the reason is shown where the difference is what it was when the reason was written.</dd>
+<dt>differs</dt><dd>Beyond both, and nobody knows why.</dd>
+</dl></details>
+";
+
+/// The section; nothing where there is nothing of real switches.
+pub(super) fn section(out: &mut String, rows: &[&WorldsRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("<section class=\"panel\" id=\"worlds\">\n<h2>On real switches</h2>\n");
+    put!(out, "<article class=\"verdict\"><p class=\"sentence\">{}</p></article>\n", answer(rows));
+    table(out, "Files run in two worlds", &["Experiments", "File", "Verdict", "Why"], |out| {
+        for (at, row) in rows.iter().enumerate() {
+            let ids = text_of(&row.ids.join(", "));
+            put!(out, "<tr><th scope=\"row\"><a href=\"#worlds-{at}\">{ids}</a></th>");
+            cell(out, "File", &row.file);
+            put!(out, "<td data-head=\"Verdict\">{}</td>", verdict_badge(row.verdict));
+            cell(out, "Why", &row.reason);
+            out.push_str("</tr>\n");
+        }
+    });
+    for (at, row) in rows.iter().enumerate() {
+        file(out, at, row);
+    }
+    out.push_str("</section>\n");
+}
+
+/// `28 of 30 figures agree with the simulator, 1 is within noise, 1 differs and is explained.`
+fn answer(rows: &[&WorldsRow]) -> String {
+    let count = |closeness| rows.iter().map(|row| row.agreement.count(closeness)).sum::<usize>();
+    let (agree, noise, differ) = (count(Closeness::Agrees), count(Closeness::WithinNoise), count(Closeness::Differs));
+    let explained: usize = rows.iter().map(|row| row.explained.len()).sum();
+    let all = agree + noise + differ;
+    let mut parts = vec![format!("{agree} of {all} figures agree with the simulator")];
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    if noise > 0 {
+        parts.push(format!("{noise} {} within noise", are(noise)));
+    }
+    let differs = |count: usize| if count == 1 { "differs" } else { "differ" };
+    if explained > 0 {
+        parts.push(format!("{explained} {} and {} explained", differs(explained), are(explained)));
+    }
+    if let unknown @ 1.. = differ.saturating_sub(explained) {
+        parts.push(format!("{unknown} {} for reasons unknown", differs(unknown)));
+    }
+    parts.join(", ") + "."
+}
+
+fn file(out: &mut String, at: usize, row: &WorldsRow) {
+    let WorldsRow { agreement, .. } = row;
+    put!(
+        out,
+        "<h3 id=\"worlds-{at}\">{}: {} {}</h3>\n",
+        text_of(&row.ids.join(", ")),
+        esc(&row.file),
+        verdict_badge(row.verdict)
+    );
+    let span = match (agreement.from_s, agreement.until_s) {
+        (from, Some(until)) => format!(" from {from} to {until} s"),
+        (from, None) if from > 0.0 => format!(" from {from} s on"),
+        _ => String::new(),
+    };
+    let links = [link(row, "sim", "simulated"), link(row, "testbed", "on switches")];
+    let percent = words::significant(agreement.tolerance * 100.0, 3);
+    put!(out, "<p>To agree{span} within {percent}\u{a0}%. Runs: {}.</p>\n", links.join(", "));
+    let headings = ["Figure", "Simulated", "On switches", "Difference", "Tolerance", "Verdict"];
+    table(out, &row.file, &headings, |out| {
+        agreement.rows.iter().for_each(|figure| figure_row(out, agreement, figure, row.reason_of(figure)));
+    });
+    for words in &agreement.left_out {
+        put!(out, "<p class=\"reason\">Not compared: {}</p>\n", esc(words));
+    }
+    claims(out, agreement);
+}
+
+/// The report of one world's runs, in the folder of that world.
+fn link(row: &WorldsRow, world: &str, words: &str) -> String {
+    // Results of an earlier version do not say where they are.
+    if row.name.is_empty() {
+        return words.to_owned();
+    }
+    let folder = esc(&row.document.to_lowercase());
+    format!("<a href=\"{folder}/{}/{world}/report.html\">{words}</a>", esc(&row.name))
+}
+
+fn figure_row(out: &mut String, agreement: &Agreement, row: &Row, reason: Option<&str>) {
+    let load = row.load.map(|load| format!("load {load}"));
+    let place: Vec<String> =
+        [Some(row.variant.clone()).filter(|text| !text.is_empty()), load].into_iter().flatten().collect();
+    let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(", ")) };
+    put!(
+        out,
+        "<tr><th scope=\"row\">{}<p class=\"reason\">{}{}</p></th>",
+        esc(&row.balancer),
+        esc(&row.metric),
+        esc(&place)
+    );
+    let metric = Metric::named(&row.metric);
+    let mut simulated = value(metric, &row.first, row.first.mean);
+    if row.first_seeds > row.seeds {
+        simulated += &format!(" ({} over {} seeds)", value(metric, &row.first_all, row.first.mean), row.first_seeds);
+    }
+    cell(out, "Simulated", &simulated);
+    cell(out, "On switches", &value(metric, &row.second, row.first.mean));
+    let noise = if row.noise > 0.0 { format!(" (noise ±{:.1} %)", row.noise * 100.0) } else { String::new() };
+    let difference =
+        if row.difference.abs() < 1e3 { format!("{:+.1} %", row.difference * 100.0) } else { "from 0".to_owned() };
+    cell(out, "Difference", &format!("{difference}{noise}"));
+    cell(out, "Tolerance", &format!("{} %", words::significant(agreement.tolerance * 100.0, 3)));
+    let (class, said) = match (row.closeness, reason) {
+        (Closeness::Agrees, _) => ("win", "agrees"),
+        (Closeness::WithinNoise, _) => ("tie", "within noise"),
+        (Closeness::Differs, Some(_)) => ("tie", "differs, explained"),
+        (Closeness::Differs, None) => ("lost", "differs"),
+    };
+    put!(out, "<td data-head=\"Verdict\"><span class=\"badge {class}\">{said}</span>");
+    if let Some(reason) = reason {
+        put!(out, "<p class=\"reason\">{}</p>", text_of(reason));
+    }
+    out.push_str("</td></tr>\n");
+}
+
+/// `375 ± 2 kB/s`, in the unit that suits `like`.
+fn value(metric: Option<Metric>, stat: &Stat, like: f64) -> String {
+    let (size, unit) = metric.map_or((1.0, ""), |metric| words::unit(metric, like));
+    let mean = words::significant(stat.mean / size, 4);
+    let spread = if stat.ci95 > 1e-6 * stat.mean.abs() {
+        format!(" ± {}", words::significant(stat.ci95 / size, 2))
+    } else {
+        String::new()
+    };
+    format!("{mean}{spread}{unit}")
+}
+
+fn claims(out: &mut String, agreement: &Agreement) {
+    if agreement.claims.is_empty() {
+        return;
+    }
+    let name = esc(&agreement.experiment);
+    put!(out, "<details><summary>Claims of the file in both worlds</summary>\n");
+    table(out, &format!("Claims of {name}"), &["Claim", "Simulated", "On switches", "Found"], |out| {
+        for claim in &agreement.claims {
+            put!(out, "<tr><th scope=\"row\">{}: {}</th>", esc(&claim.id), text_of(&claim.claim));
+            for (heading, outcome) in [("Simulated", claim.first), ("On switches", claim.second)] {
+                put!(out, "<td data-head=\"{heading}\">{}</td>", outcome_badge(outcome));
+            }
+            cell(out, "Found", &claim.sentence);
+            out.push_str("</tr>\n");
+        }
+    });
+    out.push_str("</details>\n");
+}
+
+fn outcome_badge(outcome: Option<ClaimOutcome>) -> String {
+    let class = match outcome {
+        Some(ClaimOutcome::Reproduced) => "win",
+        Some(ClaimOutcome::WithinNoise) => "tie",
+        Some(ClaimOutcome::NotReproduced) => "lost",
+        None => "none",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", outcome.map_or("not judged", ClaimOutcome::words))
+}
+
+fn verdict_badge(verdict: WorldsVerdict) -> String {
+    let class = match verdict {
+        WorldsVerdict::Reproduced => "win",
+        WorldsVerdict::ClaimsBroken | WorldsVerdict::Explained => "tie",
+        WorldsVerdict::Differ | WorldsVerdict::Nothing => "lost",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", verdict.words())
+}

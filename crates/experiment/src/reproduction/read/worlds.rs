@@ -1,0 +1,57 @@
+//! What an index says of real switches.
+
+use std::path::Path;
+
+use net::mistake::FileError;
+use net::section::Section;
+use net::words::hint;
+
+use super::{ids, overrides, plain, text_at};
+use crate::claims::Metric;
+use crate::file::{Experiment, expect};
+use crate::reproduction::{Explanation, Index, TestbedRun};
+
+pub(super) fn testbed(section: &Section<'_>, folder: &Path, index: &Index) -> Result<TestbedRun, FileError> {
+    let file = text_at(section, "file")?;
+    let path = folder.join(&file);
+    let emulated = Experiment::load(&path, &overrides(section, "seeds")?)?;
+    let simulated = Experiment::load(&path, &overrides(section, "simulated_seeds")?)?;
+    if let Some(seed) = emulated.seeds.iter().find(|seed| !simulated.seeds.contains(seed)) {
+        let error = section.error("seeds", format!("the testbed runs seed {seed}, which the simulator does not"));
+        return Err(error.with_hint("give at least as many `simulated_seeds`: runs with the same flows are compared"));
+    }
+    let name = section.text("name")?.map_or_else(|| emulated.name.clone(), str::to_owned);
+    plain(section, &name)?;
+    let differs = section.sections("differs")?;
+    let explanations = differs.iter().map(|section| explanation(section, &emulated)).collect::<Result<_, _>>()?;
+    Ok(TestbedRun { name, ids: ids(section, index)?, simulated, emulated, file, explanations })
+}
+
+/// `[[testbed.differs]]`: of a figure that is compared at all, or nobody would ever see the reason.
+fn explanation(section: &Section<'_>, experiment: &Experiment) -> Result<Explanation, FileError> {
+    let balancer = expect::label_of_index(section, experiment, "balancer")?;
+    let name = text_at(section, "metric")?;
+    let compared = &experiment.agree.metrics;
+    let metric = Metric::named(&name).filter(|metric| compared.contains(metric)).ok_or_else(|| {
+        let error = section.error("metric", format!("`{name}` is not compared by the `[agree]` section of the file"));
+        error.with_hint(hint(&name, compared.iter().map(|metric| metric.name())))
+    })?;
+    let variant = section.text("variant")?;
+    let variants: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
+    if let Some(variant) = variant.filter(|variant| !variants.contains(variant)) {
+        let error = section.error("variant", format!("there is no variant `{variant}`"));
+        return Err(error.with_hint(hint(variant, variants)));
+    }
+    let found = expect::range_of_index(section, "found")?.ok_or_else(|| {
+        section.missing("found").with_hint(
+            "between which ends the difference was that the reason explains, as shares of the simulated value: [0.1, 0.2]",
+        )
+    })?;
+    Ok(Explanation {
+        variant: variant.map(str::to_owned),
+        balancer: balancer.ok_or_else(|| section.missing("balancer"))?,
+        metric,
+        found,
+        reason: text_at(section, "reason")?,
+    })
+}
