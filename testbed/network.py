@@ -215,6 +215,10 @@ class Network:
     def configure_hosts(self):
         """Addresses and, as in F0, neighbours known beforehand."""
         hosts = self.plan["hosts"]
+        law = self.plan["congestion"]
+        if law:
+            # Namespaces may choose among those allowed, which need not be all that the kernel has.
+            self.journal.permit("net.ipv4.tcp_allowed_congestion_control", law)
         for host in hosts:
             name = host["interface"]
             lines = ["link set lo up", f"link set {name} address {host['mac']}", f"addr add {host['ip']}/8 dev {name}"]
@@ -224,9 +228,10 @@ class Network:
                 for other in hosts if other is not host
             ]
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
-            if law := self.plan["congestion"]:
+            if law:
                 # Servers and clients take what their namespace says, and that is what this machine is set to: any, not just CUBIC.
                 run(*self.inside(host["name"]), "sh", "-c", f"echo {law} > /proc/sys/net/ipv4/tcp_congestion_control")
+        self.journal.restore_sysctls()
 
     def counters(self):
         """Of every port of a switch: bytes, packets and drops received, then sent."""
