@@ -50,16 +50,21 @@ pub struct Window {
 impl Claim {
     /// What it is about, of a run.
     pub(crate) fn value(&self, run: &RunSummary) -> Option<f64> {
+        self.value_of(self.metric, self.window, run)
+    }
+
+    /// The same for another metric or part of the time.
+    pub(crate) fn value_of(&self, metric: Metric, window: Option<Window>, run: &RunSummary) -> Option<f64> {
         let class = self.class.as_deref();
-        if let (Metric::ServerShare, Some(server)) = (self.metric, &self.server) {
+        if let (Metric::ServerShare, Some(server)) = (metric, &self.server) {
             return run.requests.as_ref()?.share_of(class, server);
         }
         if class.is_some() {
-            return self.metric.of_answered(run.requests.as_ref()?.class(class)?);
+            return metric.of_answered(run.requests.as_ref()?.class(class)?);
         }
-        match self.window {
-            Some(window) => self.metric.of_window(run, window),
-            None => self.metric.of(run),
+        match window {
+            Some(window) => metric.of_window(run, window),
+            None => metric.of(run),
         }
     }
 }
@@ -140,7 +145,7 @@ fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<Clai
 }
 
 /// Balancers whose means differ by less than this share of the mean have tied.
-const TIE: f64 = 1e-3;
+pub(crate) const TIE: f64 = 1e-3;
 
 /// One balancer against another on the seeds both have; a difference of sign `wrong` speaks against the claim.
 pub(crate) fn rivals(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {

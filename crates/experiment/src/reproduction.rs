@@ -9,7 +9,7 @@
 //! | exact | equal to the closed form (`equals`, within `tolerance`) |
 //! | reproduced | in its band, or ordered as printed |
 //! | document inconsistent | the document contradicts itself about it (`inconsistent` has the arithmetic) |
-//! | direction only | outside its band, but on the right side |
+//! | direction only | outside its band, but with half of the printed effect at least, on the same side of the baseline |
 //! | not reproduced | anything else |
 //!
 //! Numbers without a band are looked at and not judged. An experiment is as good as its worst number, in this order.
@@ -18,20 +18,23 @@ mod judge;
 mod read;
 mod result;
 mod table;
+mod verdict;
 mod worlds;
 
 use std::path::PathBuf;
 
-use crate::claims::Claim;
+use crate::claims::{Claim, Metric, Window};
 use crate::file::Experiment;
+use crate::summary::RunSummary;
 
-pub use judge::{Verdict, judge};
+pub use judge::judge;
 pub use read::{INDEX_KEYS, is_index};
 pub use result::{
     Curve, DocumentResult, EntryResult, Measured, NumberResult, Place, REPRODUCTION_SCHEMA_VERSION, Reproduction,
     RunResult, Series,
 };
 pub use table::{csv, markdown};
+pub use verdict::Verdict;
 pub use worlds::{WorldsResult, WorldsRow, WorldsVerdict};
 
 /// The index of one document.
@@ -119,8 +122,12 @@ pub struct Number {
     pub equals: Option<f64>,
     /// What counts as equal, as a share of the closed form.
     pub tolerance: f64,
-    /// Outside its band, but in this range, the direction is right.
-    pub direction: Option<(f64, f64)>,
+    /// Whether every seed must be in the band, and not only the mean.
+    pub every_seed: bool,
+    /// What the printed value is an effect against, for the direction; 1 for ratios if `None`.
+    pub baseline: Option<f64>,
+    /// Divides the metric, run by run.
+    pub per: Option<Metric>,
     /// What it can be at best, in words, and whose value that is.
     pub bound: Option<BoundOf>,
     /// How the document contradicts itself about it.
@@ -129,6 +136,17 @@ pub struct Number {
     pub found: Option<(f64, f64)>,
     /// The figure of the report it is drawn in, and its label there.
     pub figure: Option<(String, String)>,
+}
+
+impl Number {
+    /// What it is about, of a run: the metric in a part of the time, divided by [`Number::per`] if there is one.
+    pub(crate) fn of_run(&self, run: &RunSummary, window: Option<Window>) -> Option<f64> {
+        let value = self.claim.value_of(self.claim.metric, window, run)?;
+        match self.per {
+            Some(per) => Some(value / self.claim.value_of(per, window, run)?).filter(|share| share.is_finite()),
+            None => Some(value),
+        }
+    }
 }
 
 /// How a number is judged.
@@ -142,6 +160,8 @@ pub enum Check {
     AtMost,
     /// At least so many times the other figure.
     AtLeast,
+    /// The 95 % interval of the ratio to the other figure contains 1.
+    Ties,
     /// Rises with load.
     Rises,
 }
@@ -155,6 +175,8 @@ pub struct Other {
     pub balancer: String,
     /// Its variant, where it is not the same.
     pub variant: Option<String>,
+    /// Its part of the time, where it is not the same.
+    pub window: Option<Window>,
     /// Whether ours is the difference and not the ratio.
     pub is_difference: bool,
 }
@@ -178,7 +200,7 @@ pub struct CurvePlan {
     /// Position in [`Index::runs`].
     pub run: usize,
     /// What is drawn.
-    pub metric: crate::claims::Metric,
+    pub metric: Metric,
     /// Labels of the balancers.
     pub balancers: Vec<String>,
     /// Which variant.

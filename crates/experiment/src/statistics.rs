@@ -108,7 +108,12 @@ fn point(runs: &[RunSummary]) -> Point {
 
 /// Mean completion time of small flows, if any of them completed.
 pub(crate) fn small_fct_mean_us(run: &RunSummary) -> Option<f64> {
-    mean_fct_us(run, |bucket| bucket.max_bytes <= SMALL_BYTES)
+    fct_mean_up_to_us(run, SMALL_BYTES)
+}
+
+/// Mean completion time of flows up to a size at which a bucket ends, if any of them completed.
+pub(crate) fn fct_mean_up_to_us(run: &RunSummary, bytes: u64) -> Option<f64> {
+    mean_fct_us(run, |bucket| bucket.max_bytes <= bytes)
 }
 
 /// Mean completion time over some size buckets, if any flow of them completed.

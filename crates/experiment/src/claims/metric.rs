@@ -1,7 +1,7 @@
 //! What claims can be about: figures of one run.
 
 use super::Window;
-use crate::statistics::small_fct_mean_us;
+use crate::statistics::{fct_mean_up_to_us, small_fct_mean_us};
 use crate::summary::{ClassSummary, CoreBin, RunSummary, Stat};
 
 /// What a claim is about.
@@ -17,6 +17,10 @@ pub enum Metric {
     FctP99,
     /// Mean completion time of flows up to 100 KB.
     SmallFctMean,
+    /// Mean completion time of flows up to 1 MB, the small ones included.
+    FctMeanTo1Mb,
+    /// Mean completion time of flows up to 10 MB.
+    FctMeanTo10Mb,
     /// Mean slowdown.
     SlowdownMean,
     /// Least slowdown of any flow, and of any run where several are put together.
@@ -37,6 +41,8 @@ pub enum Metric {
     FlowShareMean,
     /// Part of the flows that get at least half of their ideal rate.
     FlowShareHalf,
+    /// Part of the flows that get at least 0.8 of it.
+    FlowShare80,
     /// Packets dropped, whatever for.
     DroppedPackets,
     /// Largest distance, in segments, from the highest sequence number seen to a packet that arrived below it; over runs the
@@ -62,6 +68,8 @@ pub enum Metric {
     ResponseP90,
     /// 99th percentile.
     ResponseP99,
+    /// From the 10th to the 90th percentile.
+    ResponseSpread,
     /// Mean over requests of the bytes downloaded per second of response time.
     DownloadRate,
     /// Share of pages that [`server`](super::Claim::server) served.
@@ -70,12 +78,14 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 29] = [
+    pub const ALL: [Metric; 33] = [
         Metric::FctMean,
         Metric::FctP50,
         Metric::FctP95,
         Metric::FctP99,
         Metric::SmallFctMean,
+        Metric::FctMeanTo1Mb,
+        Metric::FctMeanTo10Mb,
         Metric::SlowdownMean,
         Metric::SlowdownMin,
         Metric::GroupMean,
@@ -86,6 +96,7 @@ impl Metric {
         Metric::FlowShareMin,
         Metric::FlowShareMean,
         Metric::FlowShareHalf,
+        Metric::FlowShare80,
         Metric::DroppedPackets,
         Metric::ReorderExtent,
         Metric::Moves,
@@ -98,16 +109,19 @@ impl Metric {
         Metric::ResponseMedian,
         Metric::ResponseP90,
         Metric::ResponseP99,
+        Metric::ResponseSpread,
         Metric::DownloadRate,
         Metric::ServerShare,
     ];
     /// Their names in experiment files.
-    pub const NAMES: [&str; 29] = [
+    pub const NAMES: [&str; 33] = [
         "fct_mean_us",
         "fct_p50_us",
         "fct_p95_us",
         "fct_p99_us",
         "small_fct_mean_us",
+        "fct_mean_to_1mb_us",
+        "fct_mean_to_10mb_us",
         "slowdown_mean",
         "slowdown_min",
         "group_mean_us",
@@ -118,6 +132,7 @@ impl Metric {
         "flow_share_min",
         "flow_share_mean",
         "flow_share_half",
+        "flow_share_80",
         "dropped_packets",
         "reorder_extent",
         "moves",
@@ -130,6 +145,7 @@ impl Metric {
         "response_median",
         "response_p90",
         "response_p99",
+        "response_spread",
         "download_rate",
         "server_share",
     ];
@@ -164,6 +180,7 @@ impl Metric {
             Metric::ResponseMedian => Some(times.p50),
             Metric::ResponseP90 => Some(times.p90),
             Metric::ResponseP99 => Some(times.p99),
+            Metric::ResponseSpread => Some(times.p90 - times.p10),
             Metric::DownloadRate => Some(class.download_rate),
             _ => None,
         }
@@ -193,6 +210,8 @@ impl Metric {
             Metric::FctP95 => completed(run.fct_us.p95),
             Metric::FctP99 => completed(run.fct_us.p99),
             Metric::SmallFctMean => small_fct_mean_us(run),
+            Metric::FctMeanTo1Mb => fct_mean_up_to_us(run, 1_000_000),
+            Metric::FctMeanTo10Mb => fct_mean_up_to_us(run, 10_000_000),
             Metric::SlowdownMean => completed(run.slowdown.mean),
             Metric::SlowdownMin => completed(run.slowdown_min),
             Metric::GroupMean => grouped(run.groups.time_us.mean),
@@ -202,6 +221,7 @@ impl Metric {
             Metric::FlowShareMin => (run.flows.started > 0).then_some(run.fairness.min),
             Metric::FlowShareMean => (run.flows.started > 0).then_some(run.fairness.mean),
             Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
+            Metric::FlowShare80 => (run.flows.started > 0).then_some(run.fairness.at_least[2]),
             Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
             Metric::ReorderExtent => (run.flows.started > 0).then_some(f64::from(run.reordering.max_extent)),
             Metric::Moves => run.control.plane.as_ref().map(|plane| plane.moves as f64),
@@ -215,6 +235,7 @@ impl Metric {
             | Metric::ResponseMedian
             | Metric::ResponseP90
             | Metric::ResponseP99
+            | Metric::ResponseSpread
             | Metric::DownloadRate => self.of_answered(run.requests.as_ref()?.class(None)?),
             Metric::CompletedShare => {
                 (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)

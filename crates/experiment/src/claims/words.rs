@@ -156,7 +156,8 @@ pub(crate) fn unit(metric: Metric, value: f64) -> (f64, &'static str) {
         | Metric::FlowShareMin
         | Metric::FlowShareMean
         | Metric::ServerShare
-        | Metric::FlowShareHalf => (0.01, " %"),
+        | Metric::FlowShareHalf
+        | Metric::FlowShare80 => (0.01, " %"),
         Metric::DownloadRate => (1e3, " kB/s"),
         _ => match value.abs() {
             us if us >= 999_500.0 => (1e6, " s"),

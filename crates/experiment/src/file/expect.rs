@@ -148,15 +148,20 @@ fn about(section: &Section<'_>, experiment: &Experiment, comparison: Comparison)
     let at = selections(section, experiment, &comparison)?;
     let balancer = balancer(section, experiment)?;
     let times = times(section, &comparison)?;
-    let window = window(section, experiment, metric)?;
+    let window = window_of_index(section, experiment, metric, ("from", "until"))?;
     let (class, server) = requests(section, experiment, metric)?;
     Ok(Claim { id, claim: words, metric, balancer, comparison, times, window, class, server, at, reason })
 }
 
-/// `from` and `until`: a part of the time for metrics that have bins.
-fn window(section: &Section<'_>, experiment: &Experiment, metric: Metric) -> Result<Option<Window>, FileError> {
-    let (from, until) = (section.quantity::<Time>("from")?, section.quantity::<Time>("until")?);
-    let Some(key) = ["from", "until"].into_iter().find(|key| section.has(key)) else { return Ok(None) };
+/// `from` and `until`, or the keys of an index for what it compares with: a part of the time for metrics that have bins.
+pub(crate) fn window_of_index(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    metric: Metric,
+    (first, last): (&'static str, &'static str),
+) -> Result<Option<Window>, FileError> {
+    let (from, until) = (section.quantity::<Time>(first)?, section.quantity::<Time>(last)?);
+    let Some(key) = [first, last].into_iter().find(|key| section.has(key)) else { return Ok(None) };
     if !metric.is_of_core() {
         let error = section.error(key, "this metric is about the whole run");
         return Err(error.with_hint("only core_cllbl_rx, core_cllbl_tx, core_bb_rx and core_bb_tx have time bins"));
@@ -168,7 +173,7 @@ fn window(section: &Section<'_>, experiment: &Experiment, metric: Metric) -> Res
     let window =
         Window { from_s: from.map_or(0.0, Time::as_s_f64), until_s: until.map_or(f64::INFINITY, Time::as_s_f64) };
     if window.from_s >= window.until_s {
-        return Err(section.error("until", "is not after `from`"));
+        return Err(section.error(last, format!("is not after `{first}`")));
     }
     Ok(Some(window))
 }

@@ -320,7 +320,7 @@ const RULES: &str = "<details><summary>How verdicts come about</summary><dl>
 <dt>exact</dt><dd>Equal to the closed form, in every seed.</dd>
 <dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant the number is about; of an order: it holds at more than half of them and fails at none.</dd>
 <dt>document inconsistent</dt><dd>The document contradicts itself about the number; the arithmetic is given. What comes out here is shown all the same.</dd>
-<dt>direction only</dt><dd>Outside the band, but on the right side of it: in the range that the index gives, or a ratio on the same side of 1 as its band with all of its 95 % interval.</dd>
+<dt>direction only</dt><dd>Outside the band, but with half of the printed effect at least: as far from the baseline (1 for ratios), on the side of what was printed, with all of the 95 % interval on that side.</dd>
 <dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown where ours is what it was when the reason was written.</dd>
 <dt>not judged</dt><dd>Printed, but no band was fixed for it.</dd>
 <dt>Bound</dt><dd>What the figure can be at best: a closed form, or the fluid optimum of the same flows.</dd>

@@ -2,61 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::result::{Curve, DocumentResult, EntryResult, Measured, NumberResult, Place, RunResult, Series};
 use super::table::{band_words, bound_words, ours_words};
+use super::verdict::{reason, verdict, verdict_of};
 use super::{BoundOf, Check, CurvePlan, Entry, Index, Number, PrintedSeries};
 use crate::claims::{self, Selection, Window};
 use crate::statistics::stat;
 use crate::summary::{PointOutcome, RunSummary, Stat, Summary};
-
-/// Whether what was printed came out, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Verdict {
-    /// Equal to the closed form.
-    #[serde(rename = "exact")]
-    Exact,
-    /// In the band, or ordered as printed.
-    #[serde(rename = "reproduced")]
-    Reproduced,
-    /// The document contradicts itself.
-    #[serde(rename = "document inconsistent")]
-    DocumentInconsistent,
-    /// Outside the band, but on the right side.
-    #[serde(rename = "direction only")]
-    DirectionOnly,
-    /// Anything else.
-    #[serde(rename = "not reproduced")]
-    NotReproduced,
-}
-
-impl Verdict {
-    /// All of them, the best first.
-    pub const ALL: [Verdict; 5] = [
-        Verdict::Exact,
-        Verdict::Reproduced,
-        Verdict::DocumentInconsistent,
-        Verdict::DirectionOnly,
-        Verdict::NotReproduced,
-    ];
-
-    /// In words, as in files.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Verdict::Exact => "exact",
-            Verdict::Reproduced => "reproduced",
-            Verdict::DocumentInconsistent => "document inconsistent",
-            Verdict::DirectionOnly => "direction only",
-            Verdict::NotReproduced => "not reproduced",
-        }
-    }
-
-    /// Whether the printed number stands.
-    pub const fn holds(self) -> bool {
-        matches!(self, Verdict::Exact | Verdict::Reproduced)
-    }
-}
 
 /// Judges experiments of a document by the results of its runs, given by their positions in the index.
 pub fn judge(index: &Index, ids: &[String], summaries: &BTreeMap<usize, Summary>) -> DocumentResult {
@@ -116,29 +68,6 @@ fn judge_entry(index: &Index, entry: &Entry, summaries: &BTreeMap<usize, Summary
     }
 }
 
-/// An experiment is as good as its worst number; the words name that number.
-pub(super) fn verdict_of(numbers: &[NumberResult]) -> (Verdict, String) {
-    let judged: Vec<(&NumberResult, Verdict)> =
-        numbers.iter().filter_map(|number| Some((number, number.verdict?))).collect();
-    let Some(worst) = judged.iter().map(|(_, verdict)| *verdict).max() else {
-        return (Verdict::NotReproduced, "nothing of it is judged".to_owned());
-    };
-    let held = judged.iter().filter(|(_, verdict)| verdict.holds()).count();
-    let of = |count: usize| if count == 1 { "the number".to_owned() } else { format!("all {count} numbers") };
-    if worst.holds() {
-        let how = if worst == Verdict::Exact { "equal to the closed form" } else { "as printed or in their bands" };
-        return (worst, format!("{} {how}", of(judged.len())));
-    }
-    let bad: Vec<&NumberResult> =
-        judged.iter().filter(|(_, verdict)| *verdict == worst).map(|(number, _)| *number).collect();
-    let first = bad[0];
-    let others = if bad.len() > 1 { format!(" (and {} more)", bad.len() - 1) } else { String::new() };
-    let band = if first.band.is_empty() { String::new() } else { format!(", asked {}", first.band) };
-    let why = first.reason.as_ref().map_or_else(|| "not explained".to_owned(), Clone::clone);
-    let words = format!("{held} of {} hold; {}: ours {}{band}{others}; {why}", judged.len(), first.what, first.ours);
-    (worst, words)
-}
-
 fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summary>) -> NumberResult {
     let places = places(number, summaries);
     let verdict = verdict(number, &places);
@@ -183,17 +112,25 @@ fn places(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<Place> {
                 of(summaries.get(&other.run), &other.balancer, there, *load)
             });
             let measured = match &other {
-                None => claims::over_seeds(&number.claim, &runs),
+                None => over_seeds(number, &runs),
                 Some(other) => paired(number, &runs, other),
             };
             let measured = measured.map(|stat| measured_of(number, &stat));
             let before = at.checked_sub(1).map(|before| own(variant, loads[before]));
             let outcome = match number.check {
                 Check::Beside => None,
-                Check::Band(low, high) => Some(match &measured {
-                    Some(ours) if (low..=high).contains(&ours.mean) => PointOutcome::Holds,
-                    _ => PointOutcome::Fails,
-                }),
+                Check::Band(low, high) => {
+                    let is_inside = |value: f64| (low..=high).contains(&value);
+                    let holds = |ours: &Measured| match number.every_seed {
+                        true => is_inside(ours.min) && is_inside(ours.max),
+                        false => is_inside(ours.mean),
+                    };
+                    Some(if measured.as_ref().is_some_and(holds) { PointOutcome::Holds } else { PointOutcome::Fails })
+                }
+                Check::Ties => {
+                    let is_tie = |ours: &Measured| (ours.mean - 1.0).abs() <= ours.ci95.max(claims::TIE);
+                    Some(if measured.as_ref().is_some_and(is_tie) { PointOutcome::Holds } else { PointOutcome::Fails })
+                }
                 Check::AtMost | Check::AtLeast => {
                     let wrong = if number.check == Check::AtMost { 1.0 } else { -1.0 };
                     Some(claims::rivals(&number.claim, &runs, other.as_deref().unwrap_or(&[]), wrong).outcome)
@@ -215,81 +152,24 @@ fn measured_of(number: &Number, stat: &Stat) -> Measured {
     Measured::from(stat)
 }
 
+/// What the number is about, over the seeds.
+fn over_seeds(number: &Number, runs: &[&RunSummary]) -> Option<Stat> {
+    let values: Vec<f64> = runs.iter().filter_map(|run| number.of_run(run, number.claim.window)).collect();
+    (!values.is_empty()).then(|| stat(&values))
+}
+
 /// Ratio or difference on the seeds both have.
 fn paired(number: &Number, own: &[&RunSummary], other: &[&RunSummary]) -> Option<Stat> {
     let is_difference = number.other.as_ref().is_some_and(|other| other.is_difference);
+    let window = number.claim.window;
+    let other_window = number.other.as_ref().and_then(|other| other.window).or(window);
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
-        let (own, other) = (number.claim.value(run)?, number.claim.value(other)?);
+        let (own, other) = (number.of_run(run, window)?, number.of_run(other, other_window)?);
         Some(if is_difference { own - other } else { own / other }).filter(|value| value.is_finite())
     };
     let values: Vec<f64> = own.iter().filter_map(pair).collect();
     (!values.is_empty()).then(|| stat(&values))
-}
-
-pub(super) fn verdict(number: &Number, places: &[Place]) -> Option<Verdict> {
-    if number.inconsistent.is_some() {
-        return Some(Verdict::DocumentInconsistent);
-    }
-    let ours: Vec<&Measured> = places.iter().filter_map(|place| place.measured.as_ref()).collect();
-    let is_complete = !places.is_empty() && ours.len() == places.len();
-    let is_equal = |closed: f64| {
-        let near = |value: f64| (value - closed).abs() <= number.tolerance * closed.abs();
-        ours.iter().all(|ours| near(ours.min) && near(ours.max))
-    };
-    if is_complete && number.equals.is_some_and(is_equal) {
-        return Some(Verdict::Exact);
-    }
-    if number.check == Check::Beside {
-        return number.equals.map(|_| Verdict::NotReproduced);
-    }
-    let outcomes: Vec<PointOutcome> = places.iter().filter_map(|place| place.outcome).collect();
-    let count = |outcome| outcomes.iter().filter(|other| **other == outcome).count();
-    let holds = count(PointOutcome::Fails) == 0 && 2 * count(PointOutcome::Holds) > outcomes.len();
-    Some(match (is_complete && holds, is_complete && ours.iter().all(|ours| has_direction(number, ours))) {
-        (true, _) => Verdict::Reproduced,
-        (false, true) => Verdict::DirectionOnly,
-        (false, false) => Verdict::NotReproduced,
-    })
-}
-
-/// Whether a value outside its band is on the right side: in the range that the index gives, or for ratios on the same side of 1
-/// as all of the band, and that not by chance.
-fn has_direction(number: &Number, ours: &Measured) -> bool {
-    if let Some((low, high)) = number.direction {
-        return (low..=high).contains(&ours.mean);
-    }
-    if number.other.as_ref().is_none_or(|other| other.is_difference) {
-        return false;
-    }
-    let (above, below) = (ours.mean - ours.ci95 > 1.0, ours.mean + ours.ci95 < 1.0);
-    match number.check {
-        Check::Band(low, _) if low >= 1.0 => above,
-        Check::Band(_, high) if high <= 1.0 => below,
-        Check::AtLeast if number.claim.times > 1.0 => above,
-        Check::AtMost if number.claim.times < 1.0 => below,
-        _ => false,
-    }
-}
-
-/// A reason explains what was found when it was written, and nothing else.
-pub(super) fn reason(number: &Number, verdict: Option<Verdict>, places: &[Place]) -> Option<String> {
-    let verdict = verdict?;
-    if verdict == Verdict::DocumentInconsistent {
-        return number.inconsistent.clone();
-    }
-    if verdict.holds() {
-        return None;
-    }
-    let (reason, (low, high)) = (number.claim.reason.as_ref()?, number.found?);
-    let is_off = |place: &&Place| {
-        number.check == Check::Beside || place.outcome.is_some_and(|outcome| outcome != PointOutcome::Holds)
-    };
-    let is_known = |place: &Place| place.measured.is_some_and(|ours| (low..=high).contains(&ours.mean));
-    if places.iter().filter(is_off).all(is_known) {
-        return Some(reason.clone());
-    }
-    Some(format!("not explained: the reason that is known was written for {low} to {high}, and this is something else"))
 }
 
 /// Mean of what it can be at best.

@@ -9,6 +9,7 @@ use crate::summary::PointOutcome;
 fn value_words(number: &Number, value: f64, digits: usize) -> String {
     match &number.other {
         Some(other) if !other.is_difference => format!("{} ×", significant(value, digits)),
+        _ if number.per.is_some() => significant(value, digits),
         _ => text(number.claim.metric, value, digits),
     }
 }
@@ -24,8 +25,16 @@ fn digits(number: &Number, value: f64) -> usize {
 /// `0.97 ± 0.001`.
 fn spread_words(number: &Number, ours: &Measured) -> String {
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
-    let (size, unit) = if is_ratio { (1.0, " ×") } else { unit(number.claim.metric, ours.mean) };
+    let (size, unit) = match (is_ratio, number.per) {
+        (true, _) => (1.0, " ×"),
+        (false, Some(_)) => (1.0, ""),
+        (false, None) => unit(number.claim.metric, ours.mean),
+    };
     let mean = significant(ours.mean / size, digits(number, ours.mean));
+    if number.every_seed {
+        let end = |value: f64| significant(value / size, digits(number, value));
+        return format!("{mean}{unit}, seeds {} to {}{unit}", end(ours.min), end(ours.max));
+    }
     // What differs in the last bits of a sum does not differ.
     if ours.ci95 > 1e-6 * ours.mean.abs() {
         format!("{mean} ± {}{unit}", significant(ours.ci95 / size, 2))
@@ -74,16 +83,20 @@ pub(super) fn band_words(number: &Number) -> String {
     let value = |value: f64| value_words(number, value, 5);
     let against = number.other.as_ref().map(|other| {
         let variant = other.variant.as_ref().map(|variant| format!(" at {variant}")).unwrap_or_default();
+        let time = other.window.map(|window| format!(" from {} to {} s", window.from_s, window.until_s));
+        let variant = variant + &time.unwrap_or_default();
         let than = if other.is_difference { " from" } else { "" };
         format!("{than} {}{variant}", other.balancer)
     });
     let against = against.unwrap_or_default();
+    let each = if number.every_seed { ", every seed" } else { "" };
     match number.check {
+        Check::Ties => format!("a tie, or within noise{against}"),
         Check::Beside => number.equals.map(|closed| format!("exactly {}", value(closed))).unwrap_or_default(),
-        Check::Band(low, high) if high.is_infinite() => format!("at least {}{against}", value(low)),
-        Check::Band(low, high) if low.is_infinite() => format!("at most {}{against}", value(high)),
-        Check::Band(low, high) if low == high => format!("{}{against}", value(low)),
-        Check::Band(low, high) => format!("{} to {}{against}", value(low), value(high)),
+        Check::Band(low, high) if high.is_infinite() => format!("at least {}{against}{each}", value(low)),
+        Check::Band(low, high) if low.is_infinite() => format!("at most {}{against}{each}", value(high)),
+        Check::Band(low, high) if low == high => format!("{}{against}{each}", value(low)),
+        Check::Band(low, high) => format!("{} to {}{against}{each}", value(low), value(high)),
         Check::AtMost if number.claim.times == 1.0 => format!("at most{against}"),
         Check::AtLeast if number.claim.times == 1.0 => format!("at least{against}"),
         Check::AtMost => format!("at most {}{against}", value(number.claim.times)),

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::judge::{reason, verdict, verdict_of};
+use super::verdict::{reason, verdict, verdict_of};
 use super::*;
 use crate::claims::{Claim, Comparison, Metric, Selection};
-use crate::summary::PointOutcome;
+use crate::summary::{CoreBin, Measure, PointOutcome, RunSummary, Summary};
 
 fn number(check: Check) -> Number {
     Number {
@@ -29,7 +29,9 @@ fn number(check: Check) -> Number {
         other: None,
         equals: None,
         tolerance: 1e-9,
-        direction: None,
+        every_seed: false,
+        baseline: None,
+        per: None,
         bound: None,
         inconsistent: None,
         found: None,
@@ -38,7 +40,7 @@ fn number(check: Check) -> Number {
 }
 
 fn ratio(check: Check, times: f64) -> Number {
-    let other = Other { run: 0, balancer: "spt".to_owned(), variant: None, is_difference: false };
+    let other = Other { run: 0, balancer: "spt".to_owned(), variant: None, window: None, is_difference: false };
     let mut number = Number { other: Some(other), ..number(check) };
     number.claim.times = times;
     number
@@ -89,17 +91,114 @@ fn a_value_outside_its_band_never_looks_as_if_inside() {
 }
 
 #[test]
-fn direction_is_what_the_index_gives_or_the_same_side_of_one() {
-    let banded = Number { direction: Some((1.0, 3.9)), ..number(Check::Band(1.0, 2.0)) };
-    assert_eq!(of(&banded, 2.2, 0.1), Some(Verdict::DirectionOnly));
-    assert_eq!(of(&banded, 3.95, 0.1), Some(Verdict::NotReproduced));
-    let above = ratio(Check::Band(1.3, f64::INFINITY), 1.0);
+fn direction_is_half_of_the_printed_effect() {
+    // Printed: from 4 to 2, asked for at most 2.5.
+    let banded = Number { value: Some(2.0), baseline: Some(4.0), ..number(Check::Band(1.5, 2.5)) };
+    for (ours, ci95, expected) in [
+        (2.9, 0.1, Verdict::DirectionOnly),
+        (3.0, 0.9, Verdict::DirectionOnly),
+        (3.01, 0.1, Verdict::NotReproduced),
+        (2.9, 1.2, Verdict::NotReproduced),
+        (4.5, 0.1, Verdict::NotReproduced),
+        (1.2, 0.1, Verdict::DirectionOnly),
+    ] {
+        assert_eq!(of(&banded, ours, ci95), Some(expected), "{ours} ± {ci95}");
+    }
+    let no_baseline = Number { baseline: None, ..banded.clone() };
+    assert_eq!(of(&no_baseline, 2.9, 0.1), Some(Verdict::NotReproduced), "an effect on what?");
+    let inside = Number { baseline: Some(2.5), ..banded };
+    assert_eq!(of(&inside, 2.6, 0.0), Some(Verdict::NotReproduced), "no effect at all would be in the band");
+}
+
+#[test]
+fn ratios_are_effects_on_one() {
+    let above = Number { value: Some(1.4), ..ratio(Check::Band(1.3, f64::INFINITY), 1.0) };
     assert_eq!(of(&above, 1.2, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&above, 1.19, 0.1), Some(Verdict::NotReproduced), "less than half");
     assert_eq!(of(&above, 1.2, 0.3), Some(Verdict::NotReproduced), "1 is inside the interval");
-    assert_eq!(of(&above, 0.9, 0.0), Some(Verdict::NotReproduced));
-    let below = ratio(Check::AtMost, 0.6);
-    assert_eq!(of(&below, 0.8, 0.1), Some(Verdict::DirectionOnly));
-    assert_eq!(of(&ratio(Check::AtMost, 1.0), 0.8, 0.1), Some(Verdict::NotReproduced), "an order is its own direction");
+    let below = Number { value: Some(0.5), ..ratio(Check::AtMost, 0.6) };
+    assert_eq!(of(&below, 0.7, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&below, 0.8, 0.1), Some(Verdict::NotReproduced));
+    let nothing = Number { value: None, ..ratio(Check::AtMost, 0.6) };
+    assert_eq!(of(&nothing, 0.7, 0.1), Some(Verdict::NotReproduced), "the document printed no size");
+    let order = Number { value: Some(0.5), ..ratio(Check::AtMost, 1.0) };
+    assert_eq!(of(&order, 0.7, 0.1), Some(Verdict::NotReproduced), "an order is its own direction");
+    // Printed above 1, asked for 0.9 at least: below 0.9 is the other direction.
+    let tie = Number { value: Some(1.06), ..ratio(Check::Band(0.9, f64::INFINITY), 1.0) };
+    assert_eq!(of(&tie, 0.8, 0.0), Some(Verdict::NotReproduced));
+}
+
+/// Runs of the core over two bins, one a seed: CLLBL of RX in both, and of TX.
+fn core_runs(balancer: &str, runs: &[(f64, f64, f64)]) -> Vec<RunSummary> {
+    let one = |(seed, (first, last, tx)): (usize, &(f64, f64, f64))| {
+        let bin = |until_s, cllbl_rx| CoreBin { until_s, cllbl_rx, cllbl_tx: *tx, ..CoreBin::default() };
+        let mut run = crate::statistics::tests::run(balancer, seed as u64, 1.0, 0);
+        run.core.bins = vec![bin(10.0, *first), bin(20.0, *last)];
+        run
+    };
+    runs.iter().enumerate().map(one).collect()
+}
+
+/// What is judged of a number of an index with these keys, where ECMP and spraying have these runs.
+fn judged(keys: &str, ecmp: &[(f64, f64, f64)], spray: &[(f64, f64, f64)]) -> NumberResult {
+    let probes = "\nset = [\"probes.bin=10s\", \"probes.fixed_bins=true\"]\nreason = \"bins\"";
+    let text = GOOD.replace("file = \"small.toml\"", &format!("file = \"small.toml\"{probes}"));
+    let text = text.replace("metric = \"slowdown_mean\"", "metric = \"core_cllbl_rx\"");
+    let text =
+        text.replace("ratio_to = \"ecmp\"\nbelow = 1\n", &format!("from = \"10s\"\nlightest_load = true\n{keys}"));
+    let index = load(&text).unwrap_or_else(|error| panic!("{error}"));
+    let mut runs = core_runs("ecmp", ecmp);
+    runs.extend(core_runs("spray", spray));
+    let at = &index.numbers[0].claim.at[0];
+    runs.iter_mut().for_each(|run| (run.variant, run.load) = (at.variant.clone(), at.loads[0]));
+    let summary = Summary {
+        schema: 1,
+        anabranch: String::new(),
+        experiment: String::new(),
+        file: String::new(),
+        measure: Measure::default(),
+        setting: Vec::new(),
+        warnings: Vec::new(),
+        runs,
+        points: Vec::new(),
+        verdicts: Vec::new(),
+        claims: Vec::new(),
+    };
+    let result = judge(&index, &["E9".to_owned()], &[(0, summary)].into_iter().collect());
+    result.entries[0].numbers[0].clone()
+}
+
+#[test]
+fn every_seed_is_asked_for_where_the_index_says_so() {
+    let seeds = [(2.0, 2.0, 2.0), (2.6, 2.6, 2.0)];
+    let of = |keys: &str| judged(keys, &[], &seeds).verdict;
+    assert_eq!(of("within = [1, 2.5]\n"), Some(Verdict::Reproduced), "the mean is 2.3");
+    assert_eq!(of("within = [1, 2.5]\nevery_seed = true\n"), Some(Verdict::NotReproduced));
+    let result = judged("within = [1, 2.7]\nevery_seed = true\n", &[], &seeds);
+    assert_eq!(
+        (result.verdict, result.ours.as_str(), result.band.as_str()),
+        (Some(Verdict::Reproduced), "2.3, seeds 2 to 2.6", "1 to 2.7, every seed")
+    );
+}
+
+#[test]
+fn a_metric_is_divided_by_another_and_held_against_another_time() {
+    let seeds = [(4.0, 2.0, 4.0), (4.0, 2.0, 4.0)];
+    let ours = |keys: &str| judged(keys, &[(8.0, 8.0, 4.0); 2], &seeds).places[0].measured.expect("measured").mean;
+    assert_eq!(ours("per = \"core_cllbl_tx\"\nwithin = [0, 1]\n"), 0.5);
+    assert_eq!(ours("per = \"core_cllbl_tx\"\nratio_to = \"ecmp\"\nbelow = 1\n"), 0.25);
+    let times = "ratio_to = \"spray\"\nother_from = \"0s\"\nother_until = \"10s\"\nbelow = 1\n";
+    assert_eq!(ours(times), 0.5);
+}
+
+#[test]
+fn a_tie_is_an_interval_with_one_in_it() {
+    let of = |spray: &[(f64, f64, f64)]| {
+        judged("ties_with = \"ecmp\"\n", &[(0.0, 2.0, 0.0), (0.0, 2.0, 0.0), (0.0, 2.0, 0.0)], spray).verdict
+    };
+    assert_eq!(of(&[(0.0, 2.1, 0.0), (0.0, 1.9, 0.0), (0.0, 2.02, 0.0)]), Some(Verdict::Reproduced));
+    assert_eq!(of(&[(0.0, 2.1, 0.0), (0.0, 2.11, 0.0), (0.0, 2.12, 0.0)]), Some(Verdict::NotReproduced));
+    assert_eq!(of(&[(0.0, 2.0, 0.0); 3]), Some(Verdict::Reproduced));
 }
 
 #[test]
@@ -239,6 +338,12 @@ fn mistakes_are_shown_where_they_are() {
         ("below = 1", "below = 1\nreason = \"r\"", "number.0.found: is missing"),
         ("below = 1", "below = 1\nlabel = \"l\"", "number.0.figure: is missing"),
         ("below = 1", "belov = 1", "there is no such key"),
+        ("below = 1", "below = 1\nbaseline = 1", "number.0.baseline: needs another `value`"),
+        ("below = 1", "below = 1\nper = \"slowness\"", "there is no metric `slowness`"),
+        ("below = 1", "below = 1\nper = \"core_bb_rx\"", "is about something else"),
+        ("below = 1", "every_seed = true", "number.0.every_seed: needs a band"),
+        ("below = 1", "below = 1\nties_with = \"ecmp\"", "is compared in two ways"),
+        ("below = 1", "below = 1\nother_from = \"1s\"", "this metric is about the whole run"),
         ("id = \"E9\"\nclaim", "id = \"E8\"\nclaim", "there is no experiment `E8`"),
         ("file = \"small.toml\"", "file = \"small.toml\"\nseeds = 1", "run.0.reason: is missing"),
         ("file = \"small.toml\"", "file = \"none.toml\"", "cannot read the experiment file"),

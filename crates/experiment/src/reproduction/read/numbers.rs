@@ -6,7 +6,7 @@ use net::section::{Section, number};
 use net::words::hint;
 
 use super::{check_id, ids, run_at, text_at, texts};
-use crate::claims::{Comparison, Metric};
+use crate::claims::{Claim, Comparison, Metric};
 use crate::file::{Experiment, expect};
 use crate::reproduction::{BoundOf, Check, CurvePlan, Index, Number, Other, PrintedSeries};
 
@@ -22,7 +22,7 @@ fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
 
 /// `above` or `below`: a band with one end, which stands alone.
 fn half_band(section: &Section<'_>) -> Result<Option<Check>, FileError> {
-    let given: Vec<&str> = ["above", "below", "within", "at_most", "at_least", "rises_with_load"]
+    let given: Vec<&str> = ["above", "below", "within", "at_most", "at_least", "rises_with_load", "ties_with"]
         .into_iter()
         .filter(|key| section.has(key))
         .collect();
@@ -42,10 +42,11 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     let (own, other_experiment) = (&index.runs[run].experiment, &index.runs[other_run].experiment);
     let claim = expect::number_of_index(section, own, other_experiment)?;
     check_id(section, "id", &claim.id, index)?;
-    let other = other(section, &claim.comparison, (other_run, other_experiment))?;
+    let other = other(section, &claim, (other_run, other_experiment))?;
     let half = half_band(section)?;
     let check = match claim.comparison {
         Comparison::Within(..) if let Some(half) = half => half,
+        Comparison::Within(..) if section.has("ties_with") => Check::Ties,
         Comparison::AtMost(_) => Check::AtMost,
         Comparison::AtLeast(_) => Check::AtLeast,
         Comparison::RisesWithLoad => Check::Rises,
@@ -57,6 +58,16 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
         if is_ordered {
             return Err(section.error("difference_to", format!("stands beside `{}`", other.balancer)));
         }
+    }
+    let every_seed = section.flag("every_seed")?.unwrap_or(false);
+    if every_seed && !matches!(check, Check::Band(..)) {
+        return Err(section.error("every_seed", "needs a band: `within`, `above` or `below`"));
+    }
+    let per = per(section, &claim, check)?;
+    let (value, baseline) = (real(section, "value")?, real(section, "baseline")?);
+    if baseline.is_some() && (value.is_none() || value == baseline) {
+        let error = section.error("baseline", "needs another `value`");
+        return Err(error.with_hint("the direction is that from the baseline to the printed value"));
     }
     let found = expect::range_of_index(section, "found")?;
     if claim.reason.is_some() != found.is_some() {
@@ -72,13 +83,15 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     };
     Ok(Number {
         printed: text_at(section, "printed")?,
-        value: real(section, "value")?,
+        value,
         run,
         check,
         other,
         equals: real(section, "equals")?,
         tolerance: section.positive("tolerance", 0.5)?.unwrap_or(1e-9),
-        direction: expect::range_of_index(section, "direction")?,
+        every_seed,
+        baseline,
+        per,
         bound: bound(section, own)?,
         inconsistent: section.text("inconsistent")?.map(str::to_owned),
         found,
@@ -87,24 +100,40 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     })
 }
 
-/// `at_most`, `at_least`, `ratio_to` or `difference_to`, of which there is one at most.
+/// `per`: another metric of the same runs, which must have a value where this one has.
+fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metric>, FileError> {
+    let Some(name) = section.text("per")? else { return Ok(None) };
+    let unknown = || section.error("per", format!("there is no metric `{name}`")).with_hint(hint(name, Metric::NAMES));
+    let metric = Metric::named(name).ok_or_else(unknown)?;
+    if matches!(check, Check::AtMost | Check::AtLeast | Check::Rises) {
+        return Err(section.error("per", "needs a band").with_hint("write `ratio_to` and `above = 1` or `below = 1`"));
+    }
+    if metric.is_of_core() != claim.metric.is_of_core() || metric.is_of_requests() != claim.metric.is_of_requests() {
+        return Err(section.error("per", format!("`{name}` is about something else than `{}`", claim.metric.name())));
+    }
+    Ok(Some(metric))
+}
+
+/// `at_most`, `at_least`, `ratio_to`, `difference_to` or `ties_with`, of which there is one at most.
 fn other(
     section: &Section<'_>,
-    comparison: &Comparison,
+    claim: &Claim,
     (run, experiment): (usize, &Experiment),
 ) -> Result<Option<Other>, FileError> {
-    let ordered = match comparison {
+    let ordered = match &claim.comparison {
         Comparison::AtMost(label) | Comparison::AtLeast(label) => Some(label.clone()),
         _ => None,
     };
     let ratio = expect::label_of_index(section, experiment, "ratio_to")?;
     let difference = expect::label_of_index(section, experiment, "difference_to")?;
-    let is_difference = difference.is_some();
-    let given: Vec<String> = [ordered, ratio, difference].into_iter().flatten().collect();
+    let tie = expect::label_of_index(section, experiment, "ties_with")?;
+    let (is_difference, is_ordered) = (difference.is_some(), ordered.is_some());
+    let given: Vec<String> = [ordered, ratio, difference, tie].into_iter().flatten().collect();
     let variant = section.text("other_variant")?;
     let balancer = match given.as_slice() {
         [] => {
-            return match ["other_run", "other_variant"].into_iter().find(|key| section.has(key)) {
+            let keys = ["other_run", "other_variant", "other_from", "other_until"];
+            return match keys.into_iter().find(|key| section.has(key)) {
                 None => Ok(None),
                 Some(key) => Err(section.error(key, "needs `at_most`, `at_least`, `ratio_to` or `difference_to`")),
             };
@@ -119,7 +148,12 @@ fn other(
             return Err(error.with_hint(hint(text, labels)));
         }
     }
-    Ok(Some(Other { run, balancer, variant: variant.map(str::to_owned), is_difference }))
+    let window = expect::window_of_index(section, experiment, claim.metric, ("other_from", "other_until"))?;
+    if window.is_some() && is_ordered {
+        let error = section.error("other_from", "cannot go with `at_most` and `at_least`");
+        return Err(error.with_hint("write `ratio_to` and `below = 1` or `above = 1`"));
+    }
+    Ok(Some(Other { run, balancer, variant: variant.map(str::to_owned), window, is_difference }))
 }
 
 fn bound(section: &Section<'_>, experiment: &Experiment) -> Result<Option<BoundOf>, FileError> {
