@@ -112,12 +112,14 @@ fn figure_row(out: &mut String, agreement: &Agreement, row: &Row, reason: Option
     );
     let metric = Metric::named(&row.metric);
     let mut simulated = value(metric, &row.first, row.first.mean);
-    if row.first_seeds > row.seeds {
-        simulated += &format!(" ({} over {} seeds)", value(metric, &row.first_all, row.first.mean), row.first_seeds);
+    let all = value(metric, &row.first_all, row.first.mean);
+    // Where nothing is drawn all seeds are the same.
+    if row.first_seeds > row.seeds && all != simulated {
+        simulated += &format!(" ({all} over {} seeds)", row.first_seeds);
     }
     cell(out, "Simulated", &simulated);
     cell(out, "On switches", &value(metric, &row.second, row.first.mean));
-    let noise = if row.noise > 0.0 { format!(" (noise ±{:.1} %)", row.noise * 100.0) } else { String::new() };
+    let noise = if row.noise >= 0.0005 { format!(" (noise ±{:.1} %)", row.noise * 100.0) } else { String::new() };
     let difference =
         if row.difference.abs() < 1e3 { format!("{:+.1} %", row.difference * 100.0) } else { "from 0".to_owned() };
     cell(out, "Difference", &format!("{difference}{noise}"));
