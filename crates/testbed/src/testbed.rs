@@ -352,9 +352,10 @@ impl World for Testbed {
     }
 
     fn identity(&self, variant: &Variant) -> String {
-        // Servers and clients of earlier results had the congestion control this machine happened to be set to.
-        let law = variant.config.services.as_ref().and_then(|_| congestion(variant.config.transport.kind));
-        let law = law.map(|law| format!(" over {law}")).unwrap_or_default();
+        // In earlier results TCP had the congestion control this machine happened to be set to, where it was not iperf3's, and packets
+        // of up to 64 KB in queues of hosts.
+        let law = congestion(variant.config.transport.kind);
+        let law = law.map(|law| format!(" over {law} by the segment")).unwrap_or_default();
         format!("{:?}{law}", variant.testbed)
     }
 
