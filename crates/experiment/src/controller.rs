@@ -138,6 +138,7 @@ impl ControlPlane for Stopwatch {
 /// What the controller is told of the network beforehand: hosts, as with static ARP, and the capacities of links.
 fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
     let default = Config::default();
+    let discovery = config.discovery.unwrap_or(default.discovery_interval);
     let switches = topology.links().iter().zip(0u32..).filter(|(link, _)| is_switch(topology, link.from));
     let capacity = |(link, ix): (&net::Link, u32)| ((datapath(link.from), port(topology, net::LinkIx(ix))), link.rate);
     Config {
@@ -145,7 +146,9 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         capacities: switches.map(capacity).collect(),
         hosts: KnownHost::all_of(topology),
         poll_interval: config.poll.unwrap_or(default.poll_interval),
-        discovery_interval: config.discovery.unwrap_or(default.discovery_interval),
+        discovery_interval: discovery,
+        // Two rounds and some time: no link is given up for want of probes that were not sent.
+        link_timeout: default.link_timeout.max(discovery.saturating_add(discovery).saturating_add(Time::from_s(5))),
         ..default
     }
 }
@@ -217,5 +220,14 @@ mod tests {
             let out = topology.out_links(switch)[host.port.0 as usize - 1];
             assert_eq!(topology.link(out).to, topology.hosts()[number as usize]);
         }
+    }
+
+    #[test]
+    fn rare_discovery_takes_no_link_for_dead() {
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").unwrap();
+        let told = |discovery| settings(&topology, &ControlConfig { discovery, ..ControlConfig::default() }, 5);
+        assert_eq!(told(None).link_timeout, Config::default().link_timeout);
+        assert_eq!(told(Some(Time::from_ms(10))).link_timeout, Config::default().link_timeout);
+        assert_eq!(told(Some(Time::from_s(1000))).link_timeout, Time::from_s(2005));
     }
 }

@@ -144,7 +144,7 @@ pub const KEYS: &[Key] = &[
     key("control", "agent_latency", "time", "100us", "delay between agents on hosts and the controller, each way"),
     key("control", "packets_per_s", "count", "no limit", "packets a switch handles per second, data and acknowledgements alike: one that forwards in software"),
     key("control", "backlog", "packets", "1000", "with packets_per_s: packets that may wait for the processor of a switch"),
-    key("control", "discovery", "time", "the controller's: 15s", "time between two rounds of LLDP, which also measure the latency of links"),
+    key("control", "discovery", "time", "the controller's: 15s", "time between two rounds of LLDP, which also measure the latency of links; a link is given up when two rounds and 5 s have brought nothing, and not before 35 s"),
     key("control", "base", "a central balancer", "sdn-ecmp", "with requests: how everything is routed whose path is not picked with its server"),
     key("control", "sizes", "told|unknown", "told", "whether agents tell how much a flow will have sent in all"),
 
