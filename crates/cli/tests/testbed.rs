@@ -164,6 +164,13 @@ fn what_a_crash_leaves_is_taken_down() {
     let first: Value = serde_json::from_str(journal.lines().next().expect("a line")).expect("JSON");
     let driver = Pid::from_raw(i32::try_from(first["driver"].as_i64().expect("a number")).expect("a process"));
     kill(driver, Signal::SIGKILL).expect("it is alive");
+    // On a busy machine it takes a while to die, and is up as long.
+    let stat = format!("/proc/{driver}/stat");
+    let is_dead = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_dead() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert!(Path::new("/sys/class/net/ab1-eth1").exists());
     let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
     assert!(down.status.success() && words(&down).contains("removed"), "{}", words(&down));
