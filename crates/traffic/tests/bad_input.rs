@@ -134,7 +134,10 @@ fn flow_size_tables_are_refused_with_line_and_reason() {
         ("0 0\n10 NaN\n", "t.cdf:2: probability is NaN; give a finite number"),
         ("0 0\ninf 1\n", "t.cdf:2: size is inf; give a finite number"),
         ("0 0\n10 x\n", "t.cdf:2: `x` is not a number"),
-        ("0 0\n10 0.5 3\n", "t.cdf:2: expected `size_bytes cumulative_probability`, found 3 columns"),
+        (
+            "0 0\n10 0.5 3\n",
+            "t.cdf:2: expected `size_bytes cumulative_probability`, separated by a space; this line has 3 columns",
+        ),
         ("0 0\n10 1.5\n20 1.6", "t.cdf:2: probability 1.5 is above 1"),
         (
             "0 0\n10 15\n20 100\n",
