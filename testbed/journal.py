@@ -82,18 +82,6 @@ class Journal:
         write_sysctl(name, value)
         return True
 
-    def permit(self, name, word):
-        """Adds a word to a kernel setting that is a list."""
-        was = read_sysctl(name)
-        if word in was.split():
-            return
-        wanted = f"{was} {word}"
-        self.add(sysctl=name, was=was, set=wanted)
-        write_sysctl(name, wanted)
-        # The kernel has an order of its own.
-        if (now := read_sysctl(name)) != wanted:
-            self.add(sysctl=name, was=was, set=now)
-
     def entries(self):
         """What is written down so far; a line that was cut off is left out."""
         try:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-from journal import Refused, is_interface
+from journal import Refused, is_interface, read_sysctl
 from openvswitch import OpenVSwitch, has_kernel_datapath, run
 
 # Parts of a queue where senders take turns: hosts whose addresses differ by less never share one.
@@ -160,7 +160,8 @@ class Network:
             # the queue. Flows that take turns by such packets share by their windows, and every one leaves as a burst.
             script = "set -e\n" + "\n".join(
                 f"ethtool -K {name} {OFFLOADS} >/dev/null 2>&1 || true\n"
-                f"[ ! -d /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6\nip link set {name} gso_max_segs 1 up" for name in interfaces
+                f"[ ! -d /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6\n"
+                f"ip link set {name} gso_max_segs 1 up" for name in interfaces
             )
             run(*inside, "sh", "-c", script)
 
@@ -217,23 +218,25 @@ class Network:
     def configure_hosts(self):
         """Addresses and, as in F0, neighbours known beforehand."""
         hosts = self.plan["hosts"]
+        # Where the kernel has it not, nothing that needs it has been planned.
         law = self.plan["congestion"]
-        if law:
-            # Namespaces may choose among those allowed, which need not be all that the kernel has.
-            self.journal.permit("net.ipv4.tcp_allowed_congestion_control", law)
+        known = read_sysctl("net.ipv4.tcp_available_congestion_control").split()
+        congestion = f" congctl {law}" if law in known else ""
         for host in hosts:
             name = host["interface"]
             lines = ["link set lo up", f"link set {name} address {host['mac']}", f"addr add {host['ip']}/8 dev {name}"]
-            lines += [f"link set {name} up"]
+            # Of the route and not of the namespace, which may only choose among those the machine allows: otherwise servers and clients
+            # would have what this machine is set to.
+            network = ".".join([host["ip"].split(".")[0], "0", "0", "0"])
+            lines += [
+                f"link set {name} up",
+                f"route replace {network}/8 dev {name} proto kernel scope link src {host['ip']}{congestion}",
+            ]
             lines += [
                 f"neigh replace {other['ip']} lladdr {other['mac']} dev {name} nud permanent"
                 for other in hosts if other is not host
             ]
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
-            if law:
-                # Servers and clients take what their namespace says, and that is what this machine is set to: any, not just CUBIC.
-                run(*self.inside(host["name"]), "sh", "-c", f"echo {law} > /proc/sys/net/ipv4/tcp_congestion_control")
-        self.journal.restore_sysctls()
 
     def counters(self):
         """Of every port of a switch: bytes, packets and drops received, then sent."""
