@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
+
+mod common;
+use common::outcome;
 
 /// One core switch is loaded, by constant rates: CLLBL 2, and nothing is drawn.
 const FILE: &str = r#"name = "small"
@@ -35,12 +37,6 @@ balancer = "spt"
 within = [1.9, 2.1]
 from = "2s"
 "#;
-
-fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("anabranch").unwrap().current_dir(folder).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
 
 /// Two results folders, `sim` and `real`; in the second everything is from a testbed.
 fn two_worlds() -> TempDir {

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use assert_cmd::Command;
 use tempfile::TempDir;
+
+mod common;
+use common::outcome;
 
 const FILE: &str = r#"name = "small"
 seeds = 2
@@ -24,19 +26,6 @@ fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("small.toml"), FILE).unwrap();
     folder
-}
-
-fn anabranch(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("anabranch").unwrap();
-    command.current_dir(folder).args(args).timeout(Duration::from_secs(120));
-    command
-}
-
-/// Exit code, standard output and standard error.
-fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let output = anabranch(folder, args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 /// Runs something that must be refused: exit 2, nothing on standard output, no results, and these words.

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use assert_cmd::Command;
 use tempfile::TempDir;
+
+mod common;
+use common::outcome;
 
 const FILE: &str = r#"name = "small"
 seeds = 1
@@ -22,14 +23,6 @@ fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("small.toml"), FILE).unwrap();
     folder
-}
-
-/// Exit code, standard output and standard error.
-fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::cargo_bin("anabranch").unwrap();
-    let output = command.current_dir(folder).args(args).timeout(Duration::from_secs(120)).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 /// Exit 2, nothing on standard output, and these words.

@@ -1,11 +1,12 @@
 //! `anabranch reproduce` as users meet it, on a document made up for it.
 
 use std::fs;
-use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
+
+mod common;
+use common::outcome;
 
 /// One of two core switches is loaded, by constant rates: CLLBL is 2 exactly, and nothing is drawn but ECMP's hashes.
 const FILE: &str = r#"name = "small"
@@ -83,12 +84,6 @@ fn document() -> TempDir {
     fs::write(own.join("small.toml"), FILE).unwrap();
     fs::write(own.join("reproduce.toml"), INDEX).unwrap();
     folder
-}
-
-fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("anabranch").unwrap().current_dir(folder).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 #[test]

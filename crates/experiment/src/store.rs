@@ -107,9 +107,7 @@ impl Store {
     /// # Errors
     /// There is none, or it is broken.
     pub fn summary(&self) -> Result<Summary, StoreError> {
-        let path = self.path("summary.json");
-        let text = fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
-        serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
+        self.read("summary.json")
     }
 
     /// A file of JSON; `None` if there is none.
@@ -117,13 +115,16 @@ impl Store {
     /// # Errors
     /// It cannot be read, or holds something else.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        match self.read(name) {
+            Err(StoreError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path(name);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(StoreError::Read { path, cause }),
-        };
-        serde_json::from_str(&text).map(Some).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
+        let text = fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
+        serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
     }
 
     /// All records, in the order they were appended; none if there is no file. A last line that was cut off when the

@@ -97,13 +97,14 @@ fn asked(args: &Args) -> Result<Vec<Asked>, Failure> {
     Ok(asked)
 }
 
+const WHERE_FROM: &str =
+    "give the command in the folder of the repository, or name its folder `experiments` with --folder";
+
 /// `reproduce.toml` of every folder, in the order of their names.
 fn index_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let unread = |cause: io::Error| {
         let failure = Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
-        failure.with_hint(
-            "give the command in the folder of the repository, or name its folder `experiments` with --folder",
-        )
+        failure.with_hint(WHERE_FROM)
     };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unread)? {
@@ -115,9 +116,7 @@ fn index_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     files.sort();
     if files.is_empty() {
         let failure = Failure::new(format!("no folder in {} has a reproduce.toml", folder.display()));
-        return Err(failure.with_hint(
-            "give the command in the folder of the repository, or name its folder `experiments` with --folder",
-        ));
+        return Err(failure.with_hint(WHERE_FROM));
     }
     Ok(files)
 }

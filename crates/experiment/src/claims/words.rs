@@ -172,6 +172,16 @@ fn share(value: f64, digits: usize) -> String {
     format!("{} %", significant(value * 100.0, digits))
 }
 
+/// `0.97 ± 0.001 s`: a mean that is in words already, with the half width of its interval and its unit.
+pub(crate) fn spread(words: &str, mean: f64, ci95: f64, (size, unit): (f64, &str)) -> String {
+    // What differs in the last bits of a sum does not differ.
+    if ci95 > 1e-6 * mean.abs() {
+        format!("{words} ± {}{unit}", significant(ci95 / size, 2))
+    } else {
+        format!("{words}{unit}")
+    }
+}
+
 /// So many significant digits, without trailing zeros.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     // Bands with one end have an infinite one.

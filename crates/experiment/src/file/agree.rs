@@ -2,9 +2,9 @@
 
 use net::Time;
 use net::mistake::FileError;
-use net::words::hint;
 
 use super::Experiment;
+use super::expect::metric_named;
 use crate::agreement::Terms;
 use crate::claims::{Metric, Window};
 use net::document::Data;
@@ -43,11 +43,7 @@ fn metrics(section: &Section<'_>) -> Result<Option<Vec<Metric>>, FileError> {
         let Data::Text(name) = &value.data else {
             return Err(section.error("metrics", "must be names of metrics in quotes"));
         };
-        let Some(metric) = Metric::named(name) else {
-            let error = section.error("metrics", format!("there is no metric `{name}`"));
-            return Err(error.with_hint(hint(name, Metric::NAMES)));
-        };
-        metrics.push(metric);
+        metrics.push(metric_named(section, "metrics", name)?);
     }
     if metrics.is_empty() {
         return Err(section.error("metrics", "is an empty list").with_hint("leave it out for the four of the core"));

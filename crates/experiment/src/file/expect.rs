@@ -136,13 +136,16 @@ pub(crate) fn number_of_index(
     read().map_err(Unfit::error)
 }
 
+/// The metric of a name that a key gives.
+pub(crate) fn metric_named(section: &Section<'_>, key: &str, name: &str) -> Result<Metric, FileError> {
+    let unknown = || section.error(key, format!("there is no metric `{name}`")).with_hint(hint(name, Metric::NAMES));
+    Metric::named(name).ok_or_else(unknown)
+}
+
 /// Everything but the comparison.
 fn about(section: &Section<'_>, experiment: &Experiment, comparison: Comparison) -> Result<Claim, Unfit> {
     let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
-    let metric = required("metric")?;
-    let metric = Metric::named(metric).ok_or_else(|| {
-        section.error("metric", format!("there is no metric `{metric}`")).with_hint(hint(metric, Metric::NAMES))
-    })?;
+    let metric = metric_named(section, "metric", required("metric")?)?;
     let (id, words) = (required("id")?.to_owned(), required("claim")?.to_owned());
     let reason = section.text("reason")?.map(str::to_owned);
     let at = selections(section, experiment, &comparison)?;
@@ -369,15 +372,24 @@ fn loads_hint(experiment: &Experiment) -> String {
 }
 
 fn variant<'a>(section: &Section<'a>, experiment: &Experiment) -> Result<Option<&'a str>, Unfit> {
-    let Some(text) = section.text("variant")? else { return Ok(None) };
+    variant_of_index(section, experiment, "variant").map_err(|error| Unfit::To("sweep", error))
+}
+
+/// The label of a variant, as the file or an index gives it.
+pub(crate) fn variant_of_index<'a>(
+    section: &Section<'a>,
+    experiment: &Experiment,
+    key: &str,
+) -> Result<Option<&'a str>, FileError> {
+    let Some(text) = section.text(key)? else { return Ok(None) };
     let labels: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
     if labels.contains(&text) {
         return Ok(Some(text));
     }
-    let error = section.error("variant", format!("there is no variant `{text}`"));
+    let error = section.error(key, format!("there is no variant `{text}`"));
     let hint = match labels.as_slice() {
         [""] => "the experiment sweeps over nothing, so it has no variants".to_owned(),
         labels => hint(text, labels.iter().copied()),
     };
-    Err(Unfit::To("sweep", error.with_hint(hint)))
+    Err(error.with_hint(hint))
 }

@@ -3,8 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use net::mistake::FileError;
+use net::section::Section;
+
 /// Prefix of a workload that is a file.
 pub(crate) const WORKLOAD_FILE: &str = "file:path=";
+
+/// Said of files that cannot be read.
+const PATHS_COUNT_FROM: &str =
+    "paths count from the folder of the experiment file, and on the command line from the current folder";
 
 /// A file an experiment refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +46,14 @@ impl Inputs {
         let stored = self.stored_name(written);
         self.files.push(Input { written: written.to_owned(), stored, text: text.clone() });
         Ok(text)
+    }
+
+    /// The file a key names, and its text.
+    pub fn of<'a>(&mut self, section: &Section<'a>, key: &str) -> Result<(&'a str, String), FileError> {
+        let file = section.text(key)?.unwrap_or_default();
+        let unreadable =
+            |reason| section.error(key, format!("cannot read {file}")).with_cause(reason).with_hint(PATHS_COUNT_FROM);
+        Ok((file, self.read(file).map_err(unreadable)?))
     }
 
     /// The name of the file, with a number where two files of different folders share it.

@@ -63,10 +63,6 @@ use inputs::Inputs;
 use net::document::{At, Data, Document, Value};
 use net::section::Section;
 
-/// Said of files that an experiment names and that cannot be read.
-const PATHS_COUNT_FROM: &str =
-    "paths count from the folder of the experiment file, and on the command line from the current folder";
-
 /// A checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {

@@ -24,14 +24,8 @@ pub(crate) fn read(section: &Section<'_>, inputs: &mut Inputs) -> Result<(Topolo
             let built = net::spec::parse(spec).map_err(|cause| section.error("spec", cause.to_string()))?;
             Ok((built, Vec::new()))
         }
-        (None, Some(file)) => {
-            let unreadable = |reason| {
-                section
-                    .error("file", format!("cannot read {file}"))
-                    .with_cause(reason)
-                    .with_hint(super::PATHS_COUNT_FROM)
-            };
-            let text = inputs.read(file).map_err(unreadable)?;
+        (None, Some(_)) => {
+            let (file, text) = inputs.of(section, "file")?;
             let broken = |cause| section.error("file", "is not a usable topology").with_cause(cause);
             let read = import::read(Path::new(file), &text, &options(section)?).map_err(broken)?;
             Ok((read.topology, read.warnings))

@@ -158,11 +158,7 @@ pub fn bisection(topology: &Topology) -> Bandwidth {
 }
 
 fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {
-    let file = section.text("flow_list")?.unwrap_or_default();
-    let unreadable = |reason| {
-        section.error("flow_list", format!("cannot read {file}")).with_cause(reason).with_hint(super::PATHS_COUNT_FROM)
-    };
-    let text = inputs.read(file).map_err(unreadable)?;
+    let (file, text) = inputs.of(section, "flow_list")?;
     let broken = |cause: traffic::ImportError| section.error("flow_list", "is not usable").with_cause(cause);
     let mut warnings = Vec::new();
     let list = if file.ends_with(".csv") {

@@ -107,21 +107,12 @@ fn ranks(section: &Section<'_>) -> Result<RankOptions, FileError> {
     Ok(RankOptions { count: section.count32("ranks", 2..=u32::MAX)?, placement })
 }
 
-/// The text of the file a key names.
-fn file<'a>(section: &Section<'a>, key: &str, inputs: &mut Inputs) -> Result<(&'a str, String), FileError> {
-    let file = section.text(key)?.unwrap_or_default();
-    let unreadable = |reason| {
-        section.error(key, format!("cannot read {file}")).with_cause(reason).with_hint(super::PATHS_COUNT_FROM)
-    };
-    Ok((file, inputs.read(file).map_err(unreadable)?))
-}
-
 fn scale(section: &Section<'_>, key: &str) -> Result<f64, FileError> {
     Ok(section.positive(key, f64::INFINITY)?.unwrap_or(1.0))
 }
 
 fn trace(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
-    let (file, text) = file(section, "trace", inputs)?;
+    let (file, text) = inputs.of(section, "trace")?;
     let trace = traffic::read_training(file, &text)
         .map_err(|cause| section.error("trace", "is not usable").with_cause(cause))?;
     let options = TrainingOptions {
@@ -144,7 +135,7 @@ fn matrix(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, Fil
     })?;
     let sizes = traffic::parse_workload(workload, &mut |path| inputs.read(path))
         .map_err(|cause| section.error("workload", cause.to_string()))?;
-    let (file, text) = file(section, "matrix", inputs)?;
+    let (file, text) = inputs.of(section, "matrix")?;
     let matrix = traffic::read_matrix(file, &text)
         .map_err(|cause| section.error("matrix", "is not usable").with_cause(cause))?;
     let pair = |text: &str| match text.split_once('=') {

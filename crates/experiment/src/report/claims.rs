@@ -35,14 +35,19 @@ fn introduction(view: &View<'_>) -> String {
     format!("What the source{source} says would come out: {}.", counts.join(", "))
 }
 
-fn row(out: &mut String, claim: &ClaimVerdict) {
-    let class = match claim.verdict {
+/// What came of a claim, in its colour.
+pub(super) fn badge(outcome: ClaimOutcome) -> String {
+    let class = match outcome {
         ClaimOutcome::Reproduced => "win",
         ClaimOutcome::WithinNoise => "tie",
         ClaimOutcome::NotReproduced => "lost",
     };
+    format!("<span class=\"badge {class}\">{}</span>", outcome.words())
+}
+
+fn row(out: &mut String, claim: &ClaimVerdict) {
     put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&claim.id), esc(&claim.claim));
-    put!(out, "<td><span class=\"badge {class}\">{}</span></td>", claim.verdict.words());
+    put!(out, "<td>{}</td>", badge(claim.verdict));
     // A number stays with its sign at the end of a line.
     put!(out, "<td>{}", esc(&claim.sentence.replace(" %", "\u{a0}%")));
     if let Some(reason) = &claim.reason {

@@ -43,23 +43,18 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Worlds
     let documents = || reproduction.iter().flat_map(|reproduction| &reproduction.documents);
     let entries = || documents().flat_map(|document| &document.entries);
     let figures: usize = worlds.iter().map(|row| row.agreement.rows.len()).sum();
-    for (count, noun) in [
-        (documents().count(), "document"),
-        (entries().count(), "experiment"),
-        (entries().map(|entry| entry.numbers.len()).sum(), "number"),
-        (documents().flat_map(|document| &document.runs).map(|run| run.runs).sum(), "run"),
-        (figures, "figure on switches, too"),
+    for (count, noun, more) in [
+        (documents().count(), "document", ""),
+        (entries().count(), "experiment", ""),
+        (entries().map(|entry| entry.numbers.len()).sum(), "number", ""),
+        (documents().flat_map(|document| &document.runs).map(|run| run.runs).sum(), "run", ""),
+        (figures, "figure", " on switches, too"),
     ] {
-        if count == 0 {
-            continue;
+        if count > 0 {
+            let words = plural(count as u64, noun);
+            let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
+            put!(out, "<li><b>{number}</b> {noun}{more}</li>");
         }
-        let words = match noun {
-            "figure on switches, too" if count > 1 => format!("{count} figures on switches, too"),
-            noun if noun.ends_with("too") => format!("{count} {noun}"),
-            noun => plural(count as u64, noun),
-        };
-        let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
-        put!(out, "<li><b>{number}</b> {noun}</li>");
     }
     let simulated = if worlds.is_empty() { ", simulated" } else { "" };
     put!(

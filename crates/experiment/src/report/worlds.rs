@@ -1,5 +1,6 @@
 //! Reproductions in two worlds on the page: every figure simulated and on real switches.
 
+use super::claims::badge;
 use super::reproduction::{cell, table, text_of};
 use super::text::{esc, put};
 use crate::agreement::{Agreement, Closeness, Row};
@@ -62,7 +63,7 @@ fn answer(rows: &[&WorldsRow]) -> String {
 }
 
 fn file(out: &mut String, at: usize, row: &WorldsRow) {
-    let WorldsRow { agreement, .. } = row;
+    let agreement = &row.agreement;
     put!(
         out,
         "<h3 id=\"worlds-{at}\">{}: {} {}</h3>\n",
@@ -140,13 +141,7 @@ fn figure_row(out: &mut String, agreement: &Agreement, row: &Row, reason: Option
 /// `375 ± 2 kB/s`, in the unit that suits `like`.
 fn value(metric: Option<Metric>, stat: &Stat, like: f64) -> String {
     let (size, unit) = metric.map_or((1.0, ""), |metric| words::unit(metric, like));
-    let mean = words::significant(stat.mean / size, 4);
-    let spread = if stat.ci95 > 1e-6 * stat.mean.abs() {
-        format!(" ± {}", words::significant(stat.ci95 / size, 2))
-    } else {
-        String::new()
-    };
-    format!("{mean}{spread}{unit}")
+    words::spread(&words::significant(stat.mean / size, 4), stat.mean, stat.ci95, (size, unit))
 }
 
 fn claims(out: &mut String, agreement: &Agreement) {
@@ -169,13 +164,7 @@ fn claims(out: &mut String, agreement: &Agreement) {
 }
 
 fn outcome_badge(outcome: Option<ClaimOutcome>) -> String {
-    let class = match outcome {
-        Some(ClaimOutcome::Reproduced) => "win",
-        Some(ClaimOutcome::WithinNoise) => "tie",
-        Some(ClaimOutcome::NotReproduced) => "lost",
-        None => "none",
-    };
-    format!("<span class=\"badge {class}\">{}</span>", outcome.map_or("not judged", ClaimOutcome::words))
+    outcome.map_or_else(|| "<span class=\"badge none\">not judged</span>".to_owned(), badge)
 }
 
 fn verdict_badge(verdict: WorldsVerdict) -> String {

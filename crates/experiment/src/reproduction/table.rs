@@ -2,7 +2,7 @@
 
 use super::result::{Measured, NumberResult, Place, Reproduction};
 use super::{BoundOf, Check, Number, Verdict};
-use crate::claims::words::{significant, text, unit};
+use crate::claims::words::{significant, spread, text, unit};
 use crate::summary::PointOutcome;
 
 /// A value of the number's kind to so many digits: with the unit of the metric, or as `1.36 ×`.
@@ -35,12 +35,7 @@ fn spread_words(number: &Number, ours: &Measured) -> String {
         let end = |value: f64| significant(value / size, digits(number, value));
         return format!("{mean}{unit}, seeds {} to {}{unit}", end(ours.min), end(ours.max));
     }
-    // What differs in the last bits of a sum does not differ.
-    if ours.ci95 > 1e-6 * ours.mean.abs() {
-        format!("{mean} ± {}{unit}", significant(ours.ci95 / size, 2))
-    } else {
-        format!("{mean}{unit}")
-    }
+    spread(&mean, ours.mean, ours.ci95, (size, unit))
 }
 
 /// Ours: the value at one place, or its range over several and where it does not hold.

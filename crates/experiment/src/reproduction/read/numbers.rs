@@ -103,8 +103,7 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
 /// `per`: another metric of the same runs, which must have a value where this one has.
 fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metric>, FileError> {
     let Some(name) = section.text("per")? else { return Ok(None) };
-    let unknown = || section.error("per", format!("there is no metric `{name}`")).with_hint(hint(name, Metric::NAMES));
-    let metric = Metric::named(name).ok_or_else(unknown)?;
+    let metric = expect::metric_named(section, "per", name)?;
     if matches!(check, Check::AtMost | Check::AtLeast | Check::Rises) {
         return Err(section.error("per", "needs a band").with_hint("write `ratio_to` and `above = 1` or `below = 1`"));
     }
@@ -129,7 +128,6 @@ fn other(
     let tie = expect::label_of_index(section, experiment, "ties_with")?;
     let (is_difference, is_ordered) = (difference.is_some(), ordered.is_some());
     let given: Vec<String> = [ordered, ratio, difference, tie].into_iter().flatten().collect();
-    let variant = section.text("other_variant")?;
     let balancer = match given.as_slice() {
         [] => {
             let keys = ["other_run", "other_variant", "other_from", "other_until"];
@@ -141,13 +139,7 @@ fn other(
         [only] => only.clone(),
         _ => return Err(section.error("", "is compared in two ways").with_hint("make two numbers of it")),
     };
-    if let Some(text) = variant {
-        let labels: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
-        if !labels.contains(&text) {
-            let error = section.error("other_variant", format!("there is no variant `{text}`"));
-            return Err(error.with_hint(hint(text, labels)));
-        }
-    }
+    let variant = expect::variant_of_index(section, experiment, "other_variant")?;
     let window = expect::window_of_index(section, experiment, claim.metric, ("other_from", "other_until"))?;
     if window.is_some() && is_ordered {
         let error = section.error("other_from", "cannot go with `at_most` and `at_least`");
@@ -169,21 +161,15 @@ pub(super) fn curve(section: &Section<'_>, index: &Index) -> Result<CurvePlan, F
     let run = run_at(section, "run", index)?;
     let experiment = &index.runs[run].experiment;
     let name = text_at(section, "metric")?;
-    let metric = Metric::named(&name).ok_or_else(|| {
-        section.error("metric", format!("there is no metric `{name}`")).with_hint(hint(&name, Metric::NAMES))
-    })?;
+    let metric = expect::metric_named(section, "metric", &name)?;
     let labels: Vec<String> = experiment.balancers.iter().map(balance::Spec::label).collect();
     let balancers = texts(section, "balancers")?;
     if let Some(stranger) = balancers.iter().find(|label| !labels.contains(label)) {
         let error = section.error("balancers", format!("`{stranger}` is not among the balancers of the run"));
         return Err(error.with_hint(hint(stranger, labels.iter().map(String::as_str))));
     }
-    let variants: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
-    let variant = section.text("variant")?.unwrap_or(variants[0]);
-    if !variants.contains(&variant) {
-        let error = section.error("variant", format!("there is no variant `{variant}`"));
-        return Err(error.with_hint(hint(variant, variants)));
-    }
+    let first = experiment.variants[0].label.as_str();
+    let variant = expect::variant_of_index(section, experiment, "variant")?.unwrap_or(first);
     let over_time = section.choice("over", &["load", "time"])? == Some(1);
     if over_time && !metric.is_of_core() {
         return Err(section.error("over", "only metrics of the core have time bins"));

@@ -36,12 +36,7 @@ fn explanation(section: &Section<'_>, experiment: &Experiment) -> Result<Explana
         let error = section.error("metric", format!("`{name}` is not compared by the `[agree]` section of the file"));
         error.with_hint(hint(&name, compared.iter().map(|metric| metric.name())))
     })?;
-    let variant = section.text("variant")?;
-    let variants: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
-    if let Some(variant) = variant.filter(|variant| !variants.contains(variant)) {
-        let error = section.error("variant", format!("there is no variant `{variant}`"));
-        return Err(error.with_hint(hint(variant, variants)));
-    }
+    let variant = expect::variant_of_index(section, experiment, "variant")?;
     let found = expect::range_of_index(section, "found")?.ok_or_else(|| {
         section.missing("found").with_hint(
             "between which ends the difference was that the reason explains, as shares of the simulated value: [0.1, 0.2]",
