@@ -29,8 +29,8 @@ const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
 pub(crate) struct Base {
     /// Next hops as they are wanted now.
     hops: BTreeMap<Slot, Arc<[NextHop]>>,
-    /// Next hops replaced by those, but perhaps still in effect.
-    fading: Vec<(Slot, u64, Arc<[NextHop]>)>,
+    /// Next hops replaced by those, but perhaps still in effect: until the switch confirms the ticket.
+    fading: BTreeMap<(NodeIx, u64), Replaced>,
     target: Arc<HopTable>,
     /// What the balancer wants; the target differs where switches are unsure.
     wanted: Arc<HopTable>,
@@ -43,8 +43,8 @@ pub(crate) struct Base {
     improvements: Sequence,
     /// Whether others are to change when the repairs are done.
     has_more: bool,
-    /// Destinations to which packets may be under way by next hops replaced, until then.
-    draining: Vec<(NodeIx, Time)>,
+    /// Next hops that are in effect no longer, but by which packets may be under way until then.
+    draining: Vec<(Time, Replaced)>,
     /// Switches on the longest way a packet may have had before the latest change.
     longest_way: u32,
     /// Hosts there are rules for.
@@ -52,6 +52,9 @@ pub(crate) struct Base {
     by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
     pub(crate) moves: Moves,
 }
+
+/// Next hops that were.
+type Replaced = Vec<(Slot, Arc<[NextHop]>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
@@ -74,12 +77,18 @@ impl Base {
     pub(crate) fn addresses_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
         self.by_edge.get(&edge).into_iter().flatten().copied()
     }
-    /// Next hops towards a switch that may be in effect now, as a graph.
+    /// Next hops towards a switch that may be in effect now, or by which packets may be under way, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
-        let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
+        let drained = self.draining.iter().flat_map(|(_, replaced)| replaced).map(|(slot, hops)| (slot, hops));
+        let effective = self.effective().chain(drained);
         let mut graph = graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default();
         self.add_old(to, &mut graph);
         graph
+    }
+
+    /// Next hops that may be in effect.
+    fn effective(&self) -> impl Iterator<Item = (&Slot, &Arc<[NextHop]>)> {
+        self.hops.iter().chain(self.fading.values().flatten().map(|(slot, hops)| (slot, hops)))
     }
 
     /// Adds where unsure switches may send packets.
@@ -288,11 +297,7 @@ impl Base {
         self.target = target.clone();
         (self.repairs, self.improvements) = (Sequence::default(), Sequence::default());
         self.has_more = false;
-        self.draining.retain(|(_, until)| now < *until);
-        let is_confirmed = |fading: &mut (Slot, u64, Arc<[NextHop]>)| fabric.is_confirmed(fading.0.0, fading.1);
-        let until = now.saturating_add(network.drain_time_of(self.longest_way).min(PAUSE_MAX));
-        let confirmed: BTreeSet<NodeIx> = self.fading.extract_if(.., is_confirmed).map(|((_, to), _, _)| to).collect();
-        self.draining.extend(confirmed.into_iter().map(|to| (to, until)));
+        self.let_fade(now, network, fabric);
         self.longest_way = 0;
         let mut changed: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
         for (node, to) in self.hops.keys().chain(target.0.keys()) {
@@ -302,10 +307,11 @@ impl Base {
         }
         // One walk over all next hops, not one per destination.
         let is_changed = |slot: &Slot| changed.contains_key(&slot.1);
-        let effective = self.hops.iter().chain(self.fading.iter().map(|(slot, _, hops)| (slot, hops)));
-        let mut old = graphs(network, effective.filter(|(slot, _)| is_changed(slot)));
+        let mut old = graphs(network, self.effective().filter(|(slot, _)| is_changed(slot)));
         let mut new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
         let broken = self.broken(network);
+        let draining: BTreeSet<NodeIx> =
+            self.draining.iter().flat_map(|(_, replaced)| replaced).map(|((_, to), _)| *to).collect();
         for (to, nodes) in &changed {
             // Unsure switches do not change: where they may send packets is part of both.
             let (old, new) = (old.entry(*to).or_default(), new.entry(*to).or_default());
@@ -334,15 +340,13 @@ impl Base {
                 nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));
             let sequence = if is_improvement { &mut self.improvements } else { &mut self.repairs };
             // Changes under way are not done, and this must not mix with them.
-            let under_way = self.fading.iter().filter(|((_, dst), _, _)| dst == to);
-            let is_waiting = sequence.wait_for(under_way.map(|((node, _), ticket, _)| (*node, *ticket)));
+            let is_of = |replaced: &Replaced| replaced.iter().any(|((_, dst), _)| dst == to);
+            let under_way = self.fading.iter().filter(|(_, replaced)| is_of(replaced));
+            let is_waiting = sequence.wait_for(under_way.map(|(at, _)| *at));
             let first = usize::from(!is_improvement && (is_waiting || !narrower.is_empty()));
             sequence.put(0, narrower.into_iter().map(|node| (node, *to)));
             self.longest_way = self.longest_way.max(longest_way.unwrap_or(old.len() as u32));
-            sequence.drain(
-                network.drain_time_of(self.longest_way).min(PAUSE_MAX),
-                is_waiting || self.draining.iter().any(|(dst, _)| dst == to),
-            );
+            sequence.drain(network.drain_time_of(self.longest_way).min(PAUSE_MAX), is_waiting || draining.contains(to));
             for (stage, group) in stage::by_depth(&wider, new).into_iter().enumerate() {
                 sequence.put(stage + first, group.into_iter().map(|node| (node, *to)));
             }
@@ -394,9 +398,22 @@ impl Base {
         edges
     }
 
+    /// What was replaced is in effect until that is confirmed, and matters for as long again as packets may be under way by it. Nothing
+    /// that is decided later needs to mind it.
+    fn let_fade(&mut self, now: Time, network: &Network, fabric: &Fabric) {
+        self.draining.retain(|(until, _)| now < *until);
+        let confirmed = self.fading.extract_if(.., |(node, ticket), _| fabric.is_confirmed(*node, *ticket));
+        let confirmed: Replaced = confirmed.flat_map(|(_, replaced)| replaced).collect();
+        if !confirmed.is_empty() {
+            let drain = network.drain_time_of(self.longest_way).min(PAUSE_MAX);
+            self.draining.push((now.saturating_add(drain), confirmed));
+        }
+    }
+
     /// Goes on with the change as far as confirmations allow; whether anything was changed.
     pub(crate) fn advance(&mut self, now: Time, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> bool {
         let mut has_changed = false;
+        self.let_fade(now, network, fabric);
         while let Some(stage) = self.repairs.next_repair(now, fabric) {
             self.apply(&stage, compiler, network, fabric);
             self.repairs.made(&stage, fabric);
@@ -429,7 +446,9 @@ impl Base {
                 None => self.hops.remove(&slot),
             };
             let ticket = fabric.ticket(*node);
-            self.fading.extend(before.map(|before| (slot, ticket, before)));
+            if let Some(before) = before {
+                self.fading.entry((*node, ticket)).or_default().push((slot, before));
+            }
         }
     }
 }

@@ -91,6 +91,33 @@ fn the_published_example_cuts_over_at_1_then_at_3() {
     world.assert_exact();
 }
 
+/// Next hops that the base has left, and by which nothing is under way any more, are no reason to pause between switches.
+#[test]
+fn next_hops_of_long_ago_hold_no_path_up() {
+    let cables = [(1, 2), (2, 3), (3, 4), (4, 1)];
+    let mut world = World::up(graph(4, &cables, (1, 3)), needs(FlowSource::Agents, false));
+    // Without the cable 2 leads back to 1, and 1 to 4.
+    let cable = world.cable(NodeIx(1), NodeIx(2));
+    for is_live in [false, true] {
+        world.set_cable(cable, is_live);
+        world.run(Time::from_s(1));
+        world.settle();
+    }
+    let tuple = udp(0, 1, 9000);
+    world.start(tuple);
+    let sent = world.sent.len();
+    world.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 3])));
+    world.run(Time::from_ms(100));
+    world.settle();
+    let is_change = |message: &Message| matches!(message, Message::FlowMod(_));
+    let changes = world.sent[sent..].iter().filter(|(_, _, message)| is_change(message));
+    let changes: Vec<(Time, u64)> = changes.map(|(at, node, _)| (*at, net::address::datapath_of(*node))).collect();
+    assert_eq!(changes.iter().map(|(_, datapath)| *datapath).collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
+    // A pause is 10 ms at least; channels differ by less than one.
+    assert!(changes.iter().all(|(at, _)| *at < changes[0].0 + Time::from_ms(1)), "all at once: {changes:?}");
+    world.assert_exact();
+}
+
 /// Every pair of simple paths between opposite corners of small graphs, one after the other, with packets in flight.
 #[test]
 fn no_pair_of_simple_paths_loops_or_loses() {
