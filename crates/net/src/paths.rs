@@ -14,10 +14,10 @@ use crate::units::{Bandwidth, Time};
 /// A path as the links it takes, in order; empty from a node to itself.
 pub type Path = Vec<LinkIx>;
 
-/// What makes a path short; the other one breaks ties.
+/// What makes a path short. Ports break ties that are left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// Number of links, then propagation delay.
+    /// Number of links, whatever their delays: measured ones differ by noise, if by nothing else.
     Hops,
     /// Propagation delay, then number of links.
     Delay,
@@ -173,7 +173,7 @@ type Cost = (u64, u64);
 fn link_cost(topology: &Topology, metric: Metric, link: LinkIx) -> Cost {
     let delay = topology.link(link).delay.as_ps();
     match metric {
-        Metric::Hops => (1, delay),
+        Metric::Hops => (1, 0),
         Metric::Delay => (delay, 1),
     }
 }

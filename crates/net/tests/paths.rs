@@ -101,7 +101,7 @@ proptest! {
         for metric in [Metric::Hops, Metric::Delay] {
             let cost = |path: &paths::Path| {
                 let (hops, delay) = (path.len() as u64, paths::delay(&topology, path).as_ps());
-                if metric == Metric::Hops { (hops, delay) } else { (delay, hops) }
+                if metric == Metric::Hops { (hops, 0) } else { (delay, hops) }
             };
             let mut all: Vec<_> = all_simple(&topology).iter().map(cost).collect();
             all.sort_unstable();

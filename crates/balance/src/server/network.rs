@@ -65,14 +65,14 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The shortest path over links that are wanted: by hops, then latency, or the other way round; then lowest ports.
+    /// The shortest path over links that are wanted: by hops, or by latency and then hops; then lowest ports.
     pub fn shortest(&self, metric: Metric, is_wanted: impl Fn(LinkIx) -> bool) -> Option<Vec<LinkIx>> {
         let may_take = |link| self.may_take(link) && is_wanted(link);
         let path = paths::shortest(self.view.topology, self.from, self.to, metric, may_take)?;
         Some(self.complete(path))
     }
 
-    /// The path whose narrowest link offers most, and what that is; then by hops, latency and ports.
+    /// The path whose narrowest link offers most, and what that is; then by hops and ports.
     pub fn widest(&self, offered: impl Fn(LinkIx) -> Bandwidth) -> Option<(Vec<LinkIx>, Bandwidth)> {
         let capacity = |link| self.may_take(link).then(|| offered(link));
         let widest = paths::widest(self.view.topology, self.from, self.to, capacity)?;

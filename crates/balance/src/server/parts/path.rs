@@ -1,7 +1,8 @@
 //! Which path a request takes to the member it got (mechanisms.md S01): SPH, SPL, HTP, or whatever the base is.
 //!
 //! All three are Dijkstra searches; HTP is the widest path, which has the same optimum as F1's enumeration of all simple
-//! paths. Ties: fewer hops, then less latency, then lower ports.
+//! paths. Ties: fewer hops, then lower ports. Latency breaks none of SPH and HTP: measured on links that are alike it is noise, by
+//! which a path would be another one in every run.
 //!
 //! Readings: F1 measured throughput of idle links by iperf, which is their capacity (`htp=capacity`); with counters what is
 //! left of it is known (`available`, the default). F1 chooses by what the request's direction offers; downloads load the
