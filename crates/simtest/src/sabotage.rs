@@ -15,9 +15,29 @@ use crate::plan::Plan;
 use crate::report::Oracle;
 use crate::world::World;
 
-/// What is done wrong.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Sabotage {
+macro_rules! sabotages {
+    ($(#[doc = $words:literal] $name:ident,)+) => {
+        /// What is done wrong.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Sabotage {
+            $(#[doc = $words] $name,)+
+        }
+
+        impl Sabotage {
+            /// All of them.
+            pub const ALL: &[Sabotage] = &[$(Sabotage::$name,)+];
+
+            /// What it is, in a sentence.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Sabotage::$name => $words.trim_start(),)+
+                }
+            }
+        }
+    };
+}
+
+sabotages! {
     /// A switch confirms barriers at once and makes the changes half a second later.
     EarlyBarrier,
     /// Rules are sent before the groups they use, and before what they replace is deleted.
@@ -89,44 +109,6 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// All of them.
-    pub const ALL: [Sabotage; 34] = [
-        Sabotage::EarlyBarrier,
-        Sabotage::RulesBeforeGroups,
-        Sabotage::OldPathFirst,
-        Sabotage::LosesChanges,
-        Sabotage::SwapsPorts,
-        Sabotage::KeepsDeadRules,
-        Sabotage::IgnoresPortStatus,
-        Sabotage::IgnoresCookies,
-        Sabotage::RepeatsLate,
-        Sabotage::WrongMac,
-        Sabotage::ForgetsRules,
-        Sabotage::DeadBucket,
-        Sabotage::StopsAfterChange,
-        Sabotage::HidesRefusals,
-        Sabotage::BlindLink,
-        Sabotage::LeaksGroups,
-        Sabotage::SameNumber,
-        Sabotage::NoBarrier,
-        Sabotage::SendsBack,
-        Sabotage::Copies,
-        Sabotage::Chatters,
-        Sabotage::KeepsCounters,
-        Sabotage::NoWayBack,
-        Sabotage::WrongPortBack,
-        Sabotage::ChangesMember,
-        Sabotage::DeletesNoConnections,
-        Sabotage::LosesFirstPackets,
-        Sabotage::NeverRefuses,
-        Sabotage::ChecksNobody,
-        Sabotage::NeverDrains,
-        Sabotage::MissesOpenings,
-        Sabotage::NoWayBackBeforehand,
-        Sabotage::MovesAtOnce,
-        Sabotage::LeadsElsewhere,
-    ];
-
     /// Oracles that may be the first to see it.
     pub fn expected(self) -> &'static [Oracle] {
         use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};

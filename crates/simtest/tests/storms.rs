@@ -1,6 +1,8 @@
 //! Storms pass; the same storm is the same; what is done wrong is found.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_simtest::{Cutback, Oracle, Plan, Sabotage, draw, shrink, storm, storm_of};
 
@@ -105,13 +107,18 @@ fn caught(sabotage: Sabotage) -> Option<(u64, Oracle)> {
 
 #[test]
 fn every_sabotage_is_found() {
-    let mut wrong = Vec::new();
-    for sabotage in Sabotage::ALL {
-        match caught(sabotage) {
-            Some((_, oracle)) if sabotage.expected().contains(&oracle) => {}
-            other => wrong.push((sabotage, other)),
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let look = || {
+        while let Some(&sabotage) = Sabotage::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match caught(sabotage) {
+                Some((_, oracle)) if sabotage.expected().contains(&oracle) => {}
+                other => wrong.lock().unwrap().push((sabotage, other)),
+            }
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(look))));
+    let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "not found, or by something unexpected: {wrong:?}");
 }
 
@@ -123,7 +130,8 @@ fn every_oracle_can_fail() {
     ]);
     for seed in 1..100 {
         for sabotage in Sabotage::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|sabotage| sabotage.expected().iter().any(|o| missing.contains(o)))
             .collect::<Vec<_>>()
         {

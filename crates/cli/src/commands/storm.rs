@@ -87,14 +87,17 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 /// What is to be done wrong; `None` if there is nothing to do but to list it.
 fn sabotage(args: &Args) -> Result<Option<Option<Sabotage>>, Failure> {
     let Some(name) = &args.sabotage else { return Ok(Some(None)) };
-    let names = || Sabotage::ALL.iter().map(|sabotage| format!("{sabotage:?}"));
+    let named = |sabotage: &Sabotage| format!("{sabotage:?}");
     if name == "list" {
-        names().try_for_each(|name| writeln!(std::io::stdout(), "{name}"))?;
+        let mut out = std::io::stdout().lock();
+        for sabotage in Sabotage::ALL {
+            writeln!(out, "{:<20} {}", named(sabotage), sabotage.words())?;
+        }
         return Ok(None);
     }
-    let found = Sabotage::ALL.iter().find(|sabotage| format!("{sabotage:?}") == *name);
+    let found = Sabotage::ALL.iter().find(|sabotage| named(sabotage) == *name);
     let unknown = || Failure::new(format!("--sabotage {name}: there is no such sabotage"));
-    let hint = || format!("they are {}", names().collect::<Vec<_>>().join(", "));
+    let hint = || format!("they are {}", Sabotage::ALL.iter().map(named).collect::<Vec<_>>().join(", "));
     found.map(|found| Some(Some(*found))).ok_or_else(|| unknown().with_hint(hint()))
 }
 
