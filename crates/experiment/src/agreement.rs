@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::{Metric, Window};
+use crate::claims::{self, Claim, Metric, Window};
 use crate::statistics::stat;
 use crate::student::t975;
 use crate::summary::{ClaimOutcome, RunSummary, Stat, Summary};
@@ -96,6 +96,9 @@ pub struct ClaimRow {
     pub first: Option<ClaimOutcome>,
     /// In the second.
     pub second: Option<ClaimOutcome>,
+    /// In the first world, where it ran more than the second: over the runs alone that both have.
+    #[serde(default)]
+    pub first_shared: Option<ClaimOutcome>,
     /// What was found in the second world, or else in the first.
     pub sentence: String,
 }
@@ -121,9 +124,16 @@ pub struct Agreement {
     pub left_out: Vec<String>,
 }
 
+impl ClaimRow {
+    /// What the first world says over the runs that both have, where that is something else than what all its runs say.
+    pub fn otherwise(&self) -> Option<ClaimOutcome> {
+        self.first_shared.filter(|shared| Some(*shared) != self.first)
+    }
+}
+
 impl Agreement {
-    /// Compares two results of one experiment.
-    pub fn of(first: &Summary, second: &Summary, terms: &Terms) -> Agreement {
+    /// Compares two results of one experiment, which makes these claims.
+    pub fn of(first: &Summary, second: &Summary, terms: &Terms, claims: &[Claim]) -> Agreement {
         let mut rows = Vec::new();
         let mut left_out = BTreeSet::new();
         for point in points(&first.runs) {
@@ -151,7 +161,7 @@ impl Agreement {
             until_s: Some(window.until_s).filter(|until| until.is_finite()),
             tolerance: terms.tolerance,
             rows,
-            claims: claims(first, second),
+            claims: claim_rows(first, second, claims),
             left_out: left_out.into_iter().collect(),
         }
     }
@@ -260,22 +270,33 @@ fn noise(worlds: &[&[f64]; 2], seeds: usize) -> f64 {
 }
 
 /// Claims of either world.
-fn claims(first: &Summary, second: &Summary) -> Vec<ClaimRow> {
+fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim]) -> Vec<ClaimRow> {
     let mut rows: Vec<ClaimRow> = Vec::new();
     for (at, summary) in [first, second].into_iter().enumerate() {
         for verdict in &summary.claims {
-            let known = rows.iter().position(|row| (&row.id, &row.claim) == (&verdict.id, &verdict.claim));
-            let known = known.unwrap_or_else(|| {
-                let (id, claim) = (verdict.id.clone(), verdict.claim.clone());
-                rows.push(ClaimRow { id, claim, first: None, second: None, sentence: String::new() });
-                rows.len() - 1
-            });
-            let row = &mut rows[known];
+            let row = row_of(&mut rows, &verdict.id, &verdict.claim);
             *(if at == 0 { &mut row.first } else { &mut row.second }) = Some(verdict.verdict);
             row.sentence = verdict.sentence.clone();
         }
     }
+    let key = |run: &RunSummary| (run.variant.clone(), run.balancer.clone(), run.load.map(f64::to_bits), run.seed);
+    let theirs: BTreeSet<_> = second.runs.iter().map(key).collect();
+    let shared: Vec<RunSummary> = first.runs.iter().filter(|run| theirs.contains(&key(run))).cloned().collect();
+    if shared.len() < first.runs.len() {
+        for verdict in claims::judge(claims, &shared) {
+            row_of(&mut rows, &verdict.id, &verdict.claim).first_shared = Some(verdict.verdict);
+        }
+    }
     rows
+}
+
+fn row_of<'a>(rows: &'a mut Vec<ClaimRow>, id: &str, claim: &str) -> &'a mut ClaimRow {
+    let at = rows.iter().position(|row| (row.id.as_str(), row.claim.as_str()) == (id, claim)).unwrap_or_else(|| {
+        let (id, claim) = (id.to_owned(), claim.to_owned());
+        rows.push(ClaimRow { id, claim, first: None, second: None, first_shared: None, sentence: String::new() });
+        rows.len() - 1
+    });
+    &mut rows[at]
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let (first, second) = (load(&args.first)?, load(&args.second)?);
     let experiment = Experiment::load(&args.first.join("experiment.toml"), &[])?;
     let terms = Terms { tolerance: args.tolerance.unwrap_or(experiment.agree.tolerance), ..experiment.agree };
-    let agreement = Agreement::of(&first, &second, &terms);
+    let agreement = Agreement::of(&first, &second, &terms, &experiment.claims);
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&agreement)
@@ -168,7 +168,10 @@ fn digits(value: f64) -> String {
 fn claim(row: &ClaimRow, [first, second]: [&String; 2]) -> String {
     let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::words);
     let (of_first, of_second) = (words(row.first), words(row.second));
-    format!("{}: {} — {first}: {of_first}; {second}: {of_second}; {}\n", row.id, row.claim, row.sentence)
+    let shared = row
+        .otherwise()
+        .map_or(String::new(), |outcome| format!(" (over the seeds of {second} alone: {})", outcome.words()));
+    format!("{}: {} — {first}: {of_first}{shared}; {second}: {of_second}; {}\n", row.id, row.claim, row.sentence)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn terms() -> Terms {
 fn only_settled_bins_count_and_the_tolerance_is_of_the_first_world() {
     let (sim, real) =
         (world("sim", &[("a", &[4.0]), ("b", &[2.0])]), world("testbed", &[("a", &[4.39]), ("b", &[1.79])]));
-    let agreement = Agreement::of(&sim, &real, &terms());
+    let agreement = Agreement::of(&sim, &real, &terms(), &[]);
     assert_eq!(agreement.worlds, ["sim", "testbed"]);
     assert_eq!((agreement.from_s, agreement.until_s), (10.0, Some(20.0)));
     let row = &agreement.rows[0];
@@ -57,7 +57,8 @@ fn only_settled_bins_count_and_the_tolerance_is_of_the_first_world() {
     assert_eq!((b.balancer.as_str(), b.closeness), ("b", Closeness::Differs), "10.5 % below");
     assert_eq!((agreement.count(Closeness::Agrees), agreement.count(Closeness::Differs)), (4, 4));
     // With the time before it counts too, nothing differs.
-    let all = Agreement::of(&sim, &real, &Terms { window: Some(Window { from_s: 0.0, until_s: 20.0 }), ..terms() });
+    let all =
+        Agreement::of(&sim, &real, &Terms { window: Some(Window { from_s: 0.0, until_s: 20.0 }), ..terms() }, &[]);
     assert_eq!(all.count(Closeness::Agrees), 8);
 }
 
@@ -67,20 +68,20 @@ fn seeds_that_both_have_are_compared_and_all_tell_of_noise() {
     let sim = world("sim", &[("a", &[1.4, 1.6, 1.8, 2.0])]);
     let mut real = world("testbed", &[("a", &[9.0, 1.9])]);
     real.runs.remove(0);
-    let row = Agreement::of(&sim, &real, &terms()).rows.remove(0);
+    let row = Agreement::of(&sim, &real, &terms(), &[]).rows.remove(0);
     assert_eq!((row.seeds, row.first.mean, row.second.mean), (1, 1.6, 1.9));
     // sd 0.2582 with 3 degrees of freedom: 3.182 * 0.2582 * sqrt(2) / 1.6.
     assert!((row.noise - 0.7263).abs() < 1e-3, "{}", row.noise);
     assert_eq!(row.closeness, Closeness::WithinNoise);
     // Where the simulator always says the same, nothing is excused.
-    let row = Agreement::of(&world("sim", &[("a", &[1.6; 4])]), &real, &terms()).rows.remove(0);
+    let row = Agreement::of(&world("sim", &[("a", &[1.6; 4])]), &real, &terms(), &[]).rows.remove(0);
     assert_eq!((row.noise, row.closeness), (0.0, Closeness::Differs));
 }
 
 #[test]
 fn two_worlds_that_are_far_apart_are_no_noise() {
     let (sim, real) = (world("sim", &[("a", &[1.0, 1.1, 0.9])]), world("testbed", &[("a", &[3.0, 3.1, 2.9])]));
-    let agreement = Agreement::of(&sim, &real, &terms());
+    let agreement = Agreement::of(&sim, &real, &terms(), &[]);
     assert_eq!(agreement.count(Closeness::Differs), 4, "{:?}", agreement.rows[0]);
     assert_eq!(agreement.rows[0].seeds, 3);
 }
@@ -89,12 +90,12 @@ fn two_worlds_that_are_far_apart_are_no_noise() {
 fn what_one_world_lacks_is_named() {
     let (sim, real) =
         (world("sim", &[("a", &[1.0]), ("b", &[1.0])]), world("testbed", &[("a", &[1.0]), ("c", &[1.0])]));
-    let agreement = Agreement::of(&sim, &real, &terms());
+    let agreement = Agreement::of(&sim, &real, &terms(), &[]);
     assert_eq!(agreement.rows.len(), 4);
     assert_eq!(agreement.left_out, ["b, load 0.5: no run of it in testbed", "c, load 0.5: no run of it in sim"]);
     // A window no bin lies in leaves nothing to compare.
     let late = Terms { window: Some(Window { from_s: 50.0, until_s: 60.0 }), ..Terms::default() };
-    let agreement = Agreement::of(&sim, &sim, &late);
+    let agreement = Agreement::of(&sim, &sim, &late, &[]);
     assert!(agreement.rows.is_empty());
     assert!(agreement.left_out[0].ends_with("core_bb_rx has no value"), "{:?}", agreement.left_out);
 }
@@ -112,8 +113,33 @@ fn a_claim_that_fails_in_one_world_is_broken() {
     let (mut sim, mut real) = (world("sim", &[("a", &[1.0])]), world("testbed", &[("a", &[1.0])]));
     sim.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::Reproduced)];
     real.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::NotReproduced)];
-    let agreement = Agreement::of(&sim, &real, &terms());
+    let agreement = Agreement::of(&sim, &real, &terms(), &[]);
     let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.id.as_str()).collect();
     assert_eq!((agreement.claims.len(), broken), (2, vec!["X2"]));
     assert_eq!(agreement.claims[1].first, Some(ClaimOutcome::Reproduced));
+}
+
+#[test]
+fn a_claim_is_looked_at_over_the_seeds_of_both_too() {
+    let (mut sim, real) = (world("sim", &[("a", &[2.2, 1.6, 1.6])]), world("testbed", &[("a", &[2.2])]));
+    let claim = Claim {
+        id: "X1".to_owned(),
+        claim: "it is even".to_owned(),
+        metric: Metric::CoreCllblRx,
+        balancer: "a".to_owned(),
+        comparison: claims::Comparison::Within(1.0, 2.0),
+        times: 1.0,
+        window: terms().window,
+        class: None,
+        server: None,
+        at: vec![claims::Selection { variant: sim.runs[0].variant.clone(), loads: vec![sim.runs[0].load] }],
+        reason: None,
+    };
+    let claims = [claim];
+    sim.claims = claims::judge(&claims, &sim.runs);
+    let row = Agreement::of(&sim, &real, &terms(), &claims).claims.remove(0);
+    assert_eq!(row.first, Some(ClaimOutcome::Reproduced), "1.8 in the mean");
+    assert_eq!(row.otherwise(), Some(ClaimOutcome::NotReproduced), "2.2 with the first seed");
+    let row = Agreement::of(&sim, &sim, &terms(), &claims).claims.remove(0);
+    assert_eq!((row.first_shared, row.otherwise()), (None, None), "there are no others");
 }

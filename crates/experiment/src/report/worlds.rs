@@ -153,9 +153,11 @@ fn claims(out: &mut String, agreement: &Agreement) {
     table(out, &format!("Claims of {name}"), &["Claim", "Simulated", "On switches", "Found"], |out| {
         for claim in &agreement.claims {
             put!(out, "<tr><th scope=\"row\">{}: {}</th>", esc(&claim.id), text_of(&claim.claim));
-            for (heading, outcome) in [("Simulated", claim.first), ("On switches", claim.second)] {
-                put!(out, "<td data-head=\"{heading}\">{}</td>", outcome_badge(outcome));
-            }
+            let shared = claim.otherwise().map_or(String::new(), |outcome| {
+                format!("<p>over the seeds of the switches alone: {}</p>", outcome.words())
+            });
+            put!(out, "<td data-head=\"Simulated\">{}{shared}</td>", outcome_badge(claim.first));
+            put!(out, "<td data-head=\"On switches\">{}</td>", outcome_badge(claim.second));
             cell(out, "Found", &claim.sentence);
             out.push_str("</tr>\n");
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Explanation, Reproduction, TestbedRun};
-use crate::agreement::{Agreement, Closeness, Row};
+use crate::agreement::{Agreement, ClaimRow, Closeness, Row};
 use crate::store::{Store, pretty};
 use crate::summary::{ClaimOutcome, Summary};
 use crate::{Error, report};
@@ -121,7 +121,7 @@ impl WorldsVerdict {
 impl WorldsRow {
     /// Compares the results of both worlds.
     pub fn of(document: &str, run: &TestbedRun, simulated: &Summary, emulated: &Summary) -> WorldsRow {
-        let agreement = Agreement::of(simulated, emulated, &run.emulated.agree);
+        let agreement = Agreement::of(simulated, emulated, &run.emulated.agree, &run.emulated.claims);
         let explained = explained(&agreement, &run.explanations);
         let (verdict, reason) = verdict(&agreement, explained.len());
         WorldsRow {
@@ -173,7 +173,7 @@ fn explained(agreement: &Agreement, explanations: &[Explanation]) -> Vec<Explain
 fn verdict(agreement: &Agreement, explained: usize) -> (WorldsVerdict, String) {
     let count = |closeness| agreement.count(closeness);
     let (agree, noise, differ) = (count(Closeness::Agrees), count(Closeness::WithinNoise), count(Closeness::Differs));
-    let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.claim.as_str()).collect();
+    let broken: Vec<&ClaimRow> = agreement.broken_claims().collect();
     let held = agreement.claims.iter().filter(|claim| {
         [claim.first, claim.second].into_iter().flatten().all(|outcome| outcome == ClaimOutcome::Reproduced)
     });
@@ -195,7 +195,10 @@ fn verdict(agreement: &Agreement, explained: usize) -> (WorldsVerdict, String) {
     }
     if let Some(first) = broken.first() {
         let more = if broken.len() > 1 { format!(" (and {} more)", broken.len() - 1) } else { String::new() };
-        words += &format!("; does not hold: {first}{more}");
+        let shared = first.otherwise().map_or(String::new(), |shared| {
+            format!(" (over the seeds of the switches the simulator says: {})", shared.words())
+        });
+        words += &format!("; does not hold: {}{shared}{more}", first.claim);
     }
     let verdict = match (agreement.rows.is_empty(), differ, broken.is_empty()) {
         (true, ..) => WorldsVerdict::Nothing,
@@ -210,7 +213,6 @@ fn verdict(agreement: &Agreement, explained: usize) -> (WorldsVerdict, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agreement::ClaimRow;
 
     fn agreement(closeness: &[Closeness], claims: &[(ClaimOutcome, ClaimOutcome)]) -> Agreement {
         let row = |closeness: &Closeness| crate::agreement::Row {
@@ -232,6 +234,7 @@ mod tests {
             claim: "one path".to_owned(),
             first: Some(outcomes.0),
             second: Some(outcomes.1),
+            first_shared: None,
             sentence: String::new(),
         };
         Agreement {
