@@ -158,18 +158,35 @@ fn over_seeds(number: &Number, runs: &[&RunSummary]) -> Option<Stat> {
     (!values.is_empty()).then(|| stat(&values))
 }
 
-/// Ratio or difference on the seeds both have.
+/// Ratio or difference on the seeds both have. Orders are judged by means, and so theirs is the ratio of the means: where few seeds
+/// have much larger values than the others, the mean of the ratios can be on the other side of 1.
 fn paired(number: &Number, own: &[&RunSummary], other: &[&RunSummary]) -> Option<Stat> {
     let is_difference = number.other.as_ref().is_some_and(|other| other.is_difference);
     let window = number.claim.window;
     let other_window = number.other.as_ref().and_then(|other| other.window).or(window);
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
-        let (own, other) = (number.of_run(run, window)?, number.of_run(other, other_window)?);
-        Some(if is_difference { own - other } else { own / other }).filter(|value| value.is_finite())
+        Some((number.of_run(run, window)?, number.of_run(other, other_window)?))
     };
-    let values: Vec<f64> = own.iter().filter_map(pair).collect();
-    (!values.is_empty()).then(|| stat(&values))
+    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
+    let of_pair = |(own, other): &(f64, f64)| if is_difference { own - other } else { own / other };
+    let values: Vec<f64> = pairs.iter().map(of_pair).filter(|value| value.is_finite()).collect();
+    let over_pairs = (!values.is_empty()).then(|| stat(&values))?;
+    match number.check {
+        Check::AtMost | Check::AtLeast => ratio_of_means(&pairs, over_pairs),
+        _ => Some(over_pairs),
+    }
+}
+
+/// The ratio of the means with its interval, by the residuals around it (W. G. Cochran, Sampling Techniques, 3rd ed., section 6.4); the
+/// range stays the one over pairs.
+fn ratio_of_means(pairs: &[(f64, f64)], over_pairs: Stat) -> Option<Stat> {
+    let own: f64 = pairs.iter().map(|(own, _)| own).sum();
+    let other: f64 = pairs.iter().map(|(_, other)| other).sum();
+    let (ratio, mean) = (own / other, other / pairs.len() as f64);
+    let residuals: Vec<f64> = pairs.iter().map(|(own, other)| (own - ratio * other) / mean).collect();
+    let Stat { sd, ci95, .. } = stat(&residuals);
+    ratio.is_finite().then_some(Stat { mean: ratio, sd, ci95, ..over_pairs })
 }
 
 /// Mean of what it can be at best.

@@ -192,6 +192,22 @@ fn a_metric_is_divided_by_another_and_held_against_another_time() {
 }
 
 #[test]
+fn the_ratio_beside_an_order_is_the_one_it_is_judged_by() {
+    let (ecmp, spray) = ([(0.0, 2.0, 0.0), (0.0, 20.0, 0.0)], [(0.0, 4.0, 0.0), (0.0, 10.0, 0.0)]);
+    let of = |keys: &str| {
+        let result = judged(keys, &ecmp, &spray);
+        (result.verdict, result.places[0].measured.expect("measured"))
+    };
+    let (verdict, order) = of("at_most = \"ecmp\"\n");
+    assert_eq!((verdict, order.mean), (Some(Verdict::Reproduced), 14.0 / 22.0), "7 is less than 11");
+    // Residuals of 2.727 and -2.727 around the ratio, of 11; Student's t for two seeds is 12.706.
+    assert!((order.ci95 - 3.150).abs() < 0.001, "{order:?}");
+    assert_eq!((order.min, order.max), (0.5, 2.0));
+    let (verdict, ratios) = of("ratio_to = \"ecmp\"\nbelow = 1\n");
+    assert_eq!((verdict, ratios.mean), (Some(Verdict::NotReproduced), 1.25), "seed by seed");
+}
+
+#[test]
 fn a_tie_is_an_interval_with_one_in_it() {
     let of = |spray: &[(f64, f64, f64)]| {
         judged("ties_with = \"ecmp\"\n", &[(0.0, 2.0, 0.0), (0.0, 2.0, 0.0), (0.0, 2.0, 0.0)], spray).verdict
