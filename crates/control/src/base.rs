@@ -79,9 +79,9 @@ impl Base {
     }
     /// Next hops towards a switch that may be in effect now, or by which packets may be under way, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
-        let drained = self.draining.iter().flat_map(|(_, replaced)| replaced).map(|(slot, hops)| (slot, hops));
-        let effective = self.effective().chain(drained);
-        let mut graph = graphs(network, effective.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default();
+        let draining = self.draining.iter().flat_map(|(_, replaced)| replaced).map(|(slot, hops)| (slot, hops));
+        let hops = self.effective().chain(draining);
+        let mut graph = graphs(network, hops.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default();
         self.add_old(to, &mut graph);
         graph
     }

@@ -136,10 +136,12 @@ impl Agreement {
     pub fn of(first: &Summary, second: &Summary, terms: &Terms, claims: &[Claim]) -> Agreement {
         let mut rows = Vec::new();
         let mut left_out = BTreeSet::new();
+        let mut shared: Vec<RunSummary> = Vec::new();
         for point in points(&first.runs) {
             let (ours, theirs) = (of_point(&first.runs, &point), of_point(&second.runs, &point));
-            let is_shared = |seed: &&u64| theirs.contains_key(*seed);
-            if ours.keys().filter(is_shared).count() == 0 {
+            let before = shared.len();
+            shared.extend(ours.iter().filter(|(seed, _)| theirs.contains_key(*seed)).map(|(_, run)| (*run).clone()));
+            if shared.len() == before {
                 left_out.insert(format!("{}: no run of it in {}", point.name(), world(second)));
                 continue;
             }
@@ -161,7 +163,7 @@ impl Agreement {
             until_s: Some(window.until_s).filter(|until| until.is_finite()),
             tolerance: terms.tolerance,
             rows,
-            claims: claim_rows(first, second, claims),
+            claims: claim_rows(first, second, claims, &shared),
             left_out: left_out.into_iter().collect(),
         }
     }
@@ -269,8 +271,8 @@ fn noise(worlds: &[&[f64]; 2], seeds: usize) -> f64 {
     t975(freedom) * (squares / freedom as f64 * 2.0 / seeds as f64).sqrt()
 }
 
-/// Claims of either world.
-fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim]) -> Vec<ClaimRow> {
+/// Claims of either world, and over those runs of the first that both have.
+fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim], shared: &[RunSummary]) -> Vec<ClaimRow> {
     let mut rows: Vec<ClaimRow> = Vec::new();
     for (at, summary) in [first, second].into_iter().enumerate() {
         for verdict in &summary.claims {
@@ -279,11 +281,8 @@ fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim]) -> Vec<ClaimR
             row.sentence = verdict.sentence.clone();
         }
     }
-    let key = |run: &RunSummary| (run.variant.clone(), run.balancer.clone(), run.load.map(f64::to_bits), run.seed);
-    let theirs: BTreeSet<_> = second.runs.iter().map(key).collect();
-    let shared: Vec<RunSummary> = first.runs.iter().filter(|run| theirs.contains(&key(run))).cloned().collect();
     if shared.len() < first.runs.len() {
-        for verdict in claims::judge(claims, &shared) {
+        for verdict in claims::judge(claims, shared) {
             row_of(&mut rows, &verdict.id, &verdict.claim).first_shared = Some(verdict.verdict);
         }
     }
