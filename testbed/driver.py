@@ -1,10 +1,12 @@
 """Drives an emulated network for `anabranch testbed`: one JSON line in, one JSON line out.
 
-A request is {"id": n, "do": name, ...}; its answer {"id": n, "ok": true, ...} or {"id": n, "ok": false, "error": text}. Between them
-come events: {"event": "sample" | "exit" | "link", ...}. Times are seconds of CLOCK_MONOTONIC.
+A request is {"id": n, "do": name, ...}; its reply is {"id": n, "ok": true, ...} or
+{"id": n, "ok": false, "error": text}. Events may come between them:
+{"event": "sample" | "exit" | "link", ...}. Times are seconds of CLOCK_MONOTONIC.
 
-When its input ends, or at SIGTERM, it takes down all it has made and ends. `driver.py FOLDER down` does that for a driver that
-could not, `driver.py FOLDER machine` tells what is possible here.
+When the input ends, or at SIGTERM, the driver removes everything it has created and ends.
+`driver.py FOLDER down` does that for a crashed driver. `driver.py FOLDER machine` prints the
+capabilities of this machine.
 """
 
 import heapq
@@ -17,14 +19,14 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-# Tools of the switch and of tc live where an ordinary user's path may not lead.
+# Open vSwitch and tc install tools in folders that a user's path may lack.
 os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 from journal import Journal, Refused, down, end_all, start_time  # noqa: E402
 
 
 class Stop(Exception):
-    """Asked to end."""
+    """The driver must end."""
 
 
 class Driver:
@@ -43,7 +45,7 @@ class Driver:
     # --- lines
 
     def say(self, **message):
-        """One line; nobody listening any more is no reason to fail while cleaning up."""
+        """Writes one line. While cleaning up, a closed output is not an error."""
         try:
             sys.stdout.write(json.dumps(message) + "\n")
             sys.stdout.flush()
@@ -52,7 +54,7 @@ class Driver:
                 raise Stop from None
 
     def lines(self, timeout):
-        """Whole lines of the input that came within `timeout` seconds."""
+        """Returns the complete input lines that arrive within `timeout` seconds."""
         if self.is_detached:
             time.sleep(timeout)
             return []
@@ -67,7 +69,7 @@ class Driver:
     # --- the loop
 
     def loop(self):
-        """Until the input ends."""
+        """Handles requests until the input ends."""
         while True:
             now = time.monotonic()
             wait = min(max(self.timers[0][0] - now, 0.0), 0.05) if self.timers else 0.05
@@ -78,28 +80,28 @@ class Driver:
             self.look_after_programs()
 
     def at(self, when, action):
-        """Calls `action` at a time."""
+        """Schedules `action`."""
         self.count += 1
         heapq.heappush(self.timers, (when, self.count, action))
 
     def request(self, line):
-        """One request, answered."""
+        """Handles one request and writes its reply."""
         number = None
         try:
             message = json.loads(line)
             number = message["id"]
             method = getattr(self, "do_" + message["do"], None)
             if method is None:
-                raise Refused(f"there is no request `{message['do']}`")
-            answer = method(message) or {}
+                raise Refused(f"unknown request `{message['do']}`")
+            reply = method(message) or {}
         except Refused as refusal:
             self.say(id=number, ok=False, error=str(refusal))
         except Stop:
             raise
-        except Exception as error:  # Mininet raises plain ones. Whatever it was, the network can still be taken down.
+        except Exception as error:  # Mininet raises plain exceptions; `down` still works.
             self.say(id=number, ok=False, error=f"{type(error).__name__}: {error}")
         else:
-            self.say(id=number, ok=True, **answer)
+            self.say(id=number, ok=True, **reply)
 
     # --- requests
 
@@ -114,26 +116,26 @@ class Driver:
         began = time.monotonic()
         self.journal.open()
         self.network = Network(message["plan"], self.journal)
-        answer = self.network.start()
-        return {**answer, "hosts": host_pids(self.network), "took_s": time.monotonic() - began}
+        built = self.network.start()
+        return {**built, "hosts": host_pids(self.network), "took_s": time.monotonic() - began}
 
     def do_rules(self, message):
         """Replaces the rules of switches: {switch: [flow, …]}."""
         self.network.ovs.rules(message["rules"])
 
     def do_controller(self, message):
-        """Tells all switches whom to connect to."""
+        """Sets the controller address of all switches."""
         switches = [switch["name"] for switch in self.network.plan["switches"]]
         self.network.ovs.controller(switches, message["target"], message.get("backoff_ms", 1000))
 
     def do_sample(self, message):
-        """Samples counters every so many seconds from a time on; 0 ends it."""
+        """Samples counters at an interval from a given time; interval 0 stops sampling."""
         self.interval = message["interval_s"] or None
         if self.interval:
             self.at(message.get("from", time.monotonic()), self.sample)
 
     def do_counters(self, _):
-        """Counters and queues now."""
+        """Returns the current counters and queues."""
         network = self.network
         network.ovs.check()
         return {
@@ -142,7 +144,7 @@ class Driver:
         }
 
     def do_link(self, message):
-        """Plugs a cable in or out, now or at a time."""
+        """Connects or disconnects a cable, now or at a given time."""
         def change():
             began = time.monotonic()
             self.network.set_link(message["link"], message["up"])
@@ -154,7 +156,10 @@ class Driver:
             self.at(message["at"], change)
 
     def do_spawn(self, message):
-        """Starts a program in a host, or beside the switches, now or at a time; `exit` tells how it ended."""
+        """Starts a program in a host or next to the switches, now or at a given time.
+
+        The event `exit` reports its end.
+        """
         def spawn():
             inside = self.network.inside(message.get("host"))
             with open(message["log"], "wb") as log:
@@ -167,36 +172,36 @@ class Driver:
             return process.pid
 
         if message.get("at") is None:
-            # `mnexec` becomes the program: its process is the program's.
+            # `mnexec` executes the program in the same process.
             return {"pid": spawn()}
         self.at(message["at"], spawn)
         return None
 
     def do_kill(self, message):
-        """Sends a signal to programs (`group`: and their children); to all where none is named."""
+        """Sends a signal to the named programs, or to all. `group` includes their children."""
         number = message.get("signal", signal.SIGTERM)
         for name in message.get("programs") or list(self.programs):
             process = self.programs.get(name)
             if process is None or process.poll() is not None:
                 continue
             if message.get("group"):
-                # Each program began a session, and with it a group, of its own.
+                # Each program leads a session, and with it a process group.
                 os.killpg(process.pid, number)
             else:
                 process.send_signal(number)
 
     def do_detach(self, _):
-        """From now on the end of the input is not the end of the network: `down` is."""
+        """Keeps the network up after the input ends, until `down` removes it."""
         self.is_detached = True
 
     def do_stop(self, _):
-        """Takes the network down."""
+        """Removes the network."""
         return self.clean()
 
-    # --- what goes on
+    # --- periodic work
 
     def sample(self):
-        """One sample, and the next one."""
+        """Sends a sample and schedules the next one."""
         if self.interval is None or self.network is None:
             return
         now = time.monotonic()
@@ -204,13 +209,13 @@ class Driver:
         self.at(now + self.interval, self.sample)
 
     def look_after_programs(self):
-        """Tells which programs have ended."""
+        """Sends an event for each program that has ended."""
         for name in [name for name, process in self.programs.items() if process.poll() is not None]:
             process = self.programs.pop(name)
             self.say(event="exit", program=name, code=process.returncode, t=time.monotonic())
 
     def clean(self):
-        """Undoes everything, whatever state it is in."""
+        """Removes everything, in any state of the network."""
         programs = [(process.pid, start_time(process.pid)) for process in self.programs.values()]
         end_all([(pid, since) for pid, since in programs if since is not None])
         self.programs = {}
@@ -227,7 +232,7 @@ class Driver:
 
 
 def main(folder, what):
-    """Runs as asked; answers the exit code."""
+    """Runs the driver or one of its commands; returns the exit code."""
     if what == "down":
         print(json.dumps(down(folder)))
         return 0
@@ -240,7 +245,7 @@ def main(folder, what):
     def stop(*_):
         raise Stop
 
-    # Ctrl-C reaches the whole foreground group; our parent decides what it means.
+    # Ctrl-C reaches the whole foreground group; the parent process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)

@@ -1,7 +1,8 @@
-"""What a testbed has changed on this machine, written down before it is changed, and how to undo it.
+"""The journal: changes of a testbed to this machine, recorded before they are made, and their undo.
 
-The journal is a file of JSON lines in the testbed's own folder. It survives whatever wrote it, so that another process can clean
-up after a crash. Only what it names is touched: processes are known by their number and start time, since numbers are used again.
+The journal is a file of JSON lines in the folder of the testbed. It survives the process that wrote
+it, so that another process can clean up after a crash. Only recorded objects are touched. Processes
+are identified by number and start time, because the kernel reuses numbers.
 """
 
 import fcntl
@@ -14,14 +15,14 @@ import time
 
 
 class Refused(Exception):
-    """Something cannot be done; the text says what, and what would do."""
+    """A request cannot be executed; the text names the reason and a remedy."""
 
 
 def start_time(pid):
-    """When a process began, in clock ticks since boot; None where there is no such process (a zombie is none)."""
+    """Returns the start of a process in clock ticks since boot; None for zombies and if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            # The name of the program is in parentheses and may hold anything.
+            # The program name is in parentheses and may contain any character.
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
@@ -29,7 +30,7 @@ def start_time(pid):
 
 
 def read_sysctl(name):
-    """The value of a kernel setting."""
+    """Returns the value of a kernel setting."""
     with open("/proc/sys/" + name.replace(".", "/"), encoding="ascii") as file:
         return file.read().strip()
 
@@ -41,7 +42,7 @@ def write_sysctl(name, value):
 
 
 class Journal:
-    """The journal of the one testbed that this machine may have at a time."""
+    """The journal of the testbed; a machine has at most one testbed at a time."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -50,31 +51,31 @@ class Journal:
         self.file = None
 
     def open(self):
-        """Begins a journal; refuses while another testbed is up or has left things behind."""
+        """Creates the journal; refuses while another testbed is up or has left objects."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self.lock = open(os.path.join(self.folder, "lock"), "w", encoding="ascii")
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Refused("another testbed is up on this machine; end it with `anabranch testbed down`") from None
+            raise Refused("another testbed is up on this machine; remove it with `anabranch testbed down`") from None
         if os.path.exists(self.path):
             raise Refused("an earlier testbed was not cleaned up; run `anabranch testbed down` first")
         self.file = open(self.path, "a", encoding="utf-8")
         self.add(driver=os.getpid(), since=start_time(os.getpid()))
 
     def add(self, **entry):
-        """One more thing, on disk before this returns."""
+        """Appends an entry; it is in the file before this returns."""
         self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
 
     def process(self, pid):
-        """A process of ours."""
+        """Records a process of the testbed."""
         since = start_time(pid)
         if since is not None:
             self.add(pid=pid, since=since)
 
     def sysctl(self, name, value):
-        """Raises a kernel setting; answers whether it was lower."""
+        """Raises a kernel setting; returns whether it was lower."""
         was = read_sysctl(name)
         if int(was) >= int(value):
             return False
@@ -83,7 +84,7 @@ class Journal:
         return True
 
     def entries(self):
-        """What is written down so far; a line that was cut off is left out."""
+        """Returns the entries; an incomplete line is skipped."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 lines = file.readlines()
@@ -98,20 +99,23 @@ class Journal:
         return entries
 
     def restore_sysctls(self):
-        """Puts kernel settings back that are still as we set them."""
+        """Restores kernel settings that still have the value of the testbed."""
         for entry in reversed(self.entries()):
             if "sysctl" in entry and read_sysctl(entry["sysctl"]) == entry["set"]:
                 write_sysctl(entry["sysctl"], entry["was"])
 
     def undo(self):
-        """Ends processes, deletes interfaces, restores settings, forgets the journal. Answers what it found, by kind."""
+        """Ends processes, deletes interfaces, restores settings and deletes the journal.
+
+        Returns the number of objects by kind.
+        """
         found = {"processes": 0, "interfaces": 0}
         entries = self.entries()
-        ours = [entry for entry in entries if "pid" in entry and entry["pid"] != os.getpid()]
-        found["processes"] = end_all([(entry["pid"], entry["since"]) for entry in reversed(ours)])
+        recorded = [entry for entry in entries if "pid" in entry and entry["pid"] != os.getpid()]
+        found["processes"] = end_all([(entry["pid"], entry["since"]) for entry in reversed(recorded)])
         left = [entry["interface"] for entry in entries if "interface" in entry and is_interface(entry["interface"])]
         for name in left:
-            # The other end of a pair may have taken it along.
+            # Deleting one end of a pair deletes the other end too.
             subprocess.run(["ip", "link", "del", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         found["interfaces"] = len(left)
         self.restore_sysctls()
@@ -124,12 +128,12 @@ class Journal:
 
 
 def is_interface(name):
-    """Whether this namespace has an interface of that name."""
+    """Returns whether this namespace has an interface of that name."""
     return os.path.exists("/sys/class/net/" + name)
 
 
 def end_all(processes, patience_s=5.0):
-    """Asks processes to end, then makes them; answers how many there were."""
+    """Terminates processes, and kills those that remain; returns the number of processes."""
     def alive(known):
         return [(pid, since) for pid, since in known if start_time(pid) == since]
 
@@ -138,7 +142,7 @@ def end_all(processes, patience_s=5.0):
     for sign in (signal.SIGTERM, signal.SIGKILL):
         for pid, _ in left:
             try:
-                # A stopped process and an interactive shell mind SIGHUP where they ignore SIGTERM.
+                # A stopped process and an interactive shell react to SIGHUP but not to SIGTERM.
                 os.kill(pid, signal.SIGHUP)
                 os.kill(pid, sign)
             except OSError:
@@ -154,7 +158,7 @@ def end_all(processes, patience_s=5.0):
 
 
 def reap():
-    """Collects children that have ended, so that they are not taken for alive."""
+    """Collects ended children, so that they do not count as running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -163,7 +167,7 @@ def reap():
 
 
 def down(folder):
-    """Cleans up after a testbed that is up or has crashed; answers what was found."""
+    """Removes a testbed that is up or has crashed; returns the number of objects by kind."""
     journal = Journal(folder)
     was_up = False
     for entry in journal.entries():

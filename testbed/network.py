@@ -8,21 +8,23 @@ import time
 from journal import Refused, is_interface, read_sysctl
 from openvswitch import OpenVSwitch, has_kernel_datapath, run
 
-# Parts of a queue where senders take turns: hosts whose addresses differ by less never share one.
+# Parts of a queue shared by sender: hosts whose addresses differ by less never share a part.
 SENDERS = 32
-# Parts of a host's queue where flows take turns: two of ten share one in 2 % of the cases.
+# Parts of a host's queue shared by flow: two of ten flows share a part in 2 % of the cases.
 FLOWS = 2048
 FIRST_PART = 0x100
-# Classic BPF that answers a packet's part: the source address, 26 bytes into the frame; both ports of TCP or UDP, 34 bytes into it, added.
-# Then modulo, and the number of the first class.
+# Classic BPF that returns the part of a packet: the source address at byte 26 of the frame, or the sum
+# of both TCP or UDP ports at byte 34; then modulo, plus the number of the first class.
 BY_SENDER = "4,32 0 0 26,148 0 0 {parts},4 0 0 {first},22 0 0 0,"
 BY_FLOW = "7,40 0 0 34,7 0 0 0,40 0 0 36,12 0 0 0,148 0 0 {parts},4 0 0 {first},22 0 0 0,"
 OFFLOADS = "rx off tx off sg off tso off ufo off gso off gro off"
 
 
 def has_qdisc(kind, *options, filters=None):
-    """Whether the kernel has a queueing discipline, and filters of a kind; tried on an interface of our own in a namespace of our
-    own."""
+    """Returns whether the kernel has a queueing discipline and a kind of filters.
+
+    Tries them on a new interface in a new namespace.
+    """
     script = f"ip link add abprobe0 type veth peer name abprobe1 && tc qdisc add dev abprobe0 root handle 1: {kind} {' '.join(options)}"
     if filters is not None:
         script += f" && tc filter add dev abprobe0 parent 1: protocol 0x88cc prio 1 {filters}"
@@ -31,21 +33,21 @@ def has_qdisc(kind, *options, filters=None):
 
 
 def queue_limit(limit):
-    """A leaf queue as tc wants it: so many packets or so many bytes."""
+    """Returns a leaf queue for tc, limited in packets or bytes."""
     return f"pfifo limit {limit['packets']}" if "packets" in limit else f"bfifo limit {limit['bytes']}"
 
 
 def queue(limit, delay_us):
-    """The same with a delay: netem delays after the queue it holds itself, and its limit is that queue."""
+    """Returns a leaf queue with a delay: the limit of netem is its queue, which comes before the delay."""
     packets = limit.get("packets") or max(1, limit.get("bytes", 0) // 1514)
     return f"netem delay {delay_us}us limit {packets}" if delay_us else queue_limit(limit)
 
 
 class Network:
-    """One network as planned: see `plan.rs` for the fields of the plan."""
+    """A network; `plan.rs` documents the fields of the plan."""
 
     def __init__(self, plan, journal):
-        # Mininet is imported late: `down` must work where it is not installed.
+        # Mininet is imported late, because `down` must work without it.
         from mininet.net import Mininet
         from mininet.node import Host, OVSSwitch
 
@@ -58,14 +60,14 @@ class Network:
         self.room = ([], False)
 
     def start(self):
-        """Builds everything; answers what was built and which datapath is in use."""
+        """Builds the network; returns its datapath and the processors for other processes."""
         taken = [name for name in self.interfaces() if is_interface(name)]
         if taken:
-            raise Refused(f"there is an interface {taken[0]} already, which is not ours: remove it first")
+            raise Refused(f"an interface {taken[0]} exists that is not part of a testbed; remove it first")
         wanted = self.plan["datapath"]
         has_kernel = wanted != "user" and has_kernel_datapath()
         if wanted == "kernel" and not has_kernel:
-            raise Refused("testbed.datapath = \"kernel\": this kernel has no module openvswitch; use \"auto\" or \"user\"")
+            raise Refused("testbed.datapath = \"kernel\": this kernel lacks the module openvswitch; use \"auto\" or \"user\"")
         self.datapath = "kernel" if has_kernel else "user"
         self.ovs.start()
         self.switch_class.setup()
@@ -81,7 +83,7 @@ class Network:
         return {"datapath": self.datapath, "processors": self.room[0], "own_processor": self.room[1]}
 
     def interfaces(self):
-        """Names of all interfaces in the namespace of the switches."""
+        """Returns the names of all interfaces in the namespace of the switches."""
         names = [switch["name"] for switch in self.plan["switches"]]
         switches = set(names)
         for link in self.plan["links"]:
@@ -120,24 +122,26 @@ class Network:
         self.room = self.ovs.make_room()
 
     def send_first_packet(self):
-        """Makes the userspace datapath send: only then does it make the socket for all its sending, which has to have the large
-        buffer, while sockets of hosts made later have to have the usual one."""
+        """Makes the userspace datapath send a frame, and thereby create its sending socket.
+
+        This socket needs the large buffer; sockets that hosts create later need the default one.
+        """
         if self.datapath != "user":
             return
         switch = self.plan["switches"][0]["name"]
         port = next(end for link in self.plan["links"] for end in (link["a"], link["b"]) if end["node"] == switch)
-        # To nobody, of the type kept for local experiments (IEEE 802).
+        # The destination does not exist; the type is reserved for local experiments (IEEE 802).
         frame = "0200000000ff" + "0200000000fe" + "88b5" + "00" * 46
         before = self.counters()[port["interface"]][4]
         self.ovs.send(switch, port["port"], frame)
         until = time.monotonic() + 10
         while self.counters()[port["interface"]][4] <= before:
             if time.monotonic() > until:
-                raise Refused(f"Open vSwitch sends nothing out of {port['interface']}")
+                raise Refused(f"Open vSwitch sends no frame out of {port['interface']}")
             time.sleep(0.01)
 
     def ends(self):
-        """Every end of every link with the rate it sends at and its queue; the node's pid."""
+        """Yields every end of every link with its sending rate, delay and queue."""
         hosts = {host["name"] for host in self.plan["hosts"]}
         for link in self.plan["links"]:
             for end, rate in ((link["a"], link["rate_ab"]), (link["b"], link["rate_ba"])):
@@ -156,8 +160,8 @@ class Network:
             inside = self.inside(node)
             if shaping:
                 run(*inside, "tc", "-batch", "-", text="\n".join(shaping) + "\n")
-            # TCP makes packets of up to 64 KB for queues to hold, even where offloads are off, and the kernel cuts them up behind
-            # the queue. Flows that take turns by such packets share by their windows, and every one leaves as a burst.
+            # Even without offloads TCP queues packets of up to 64 KB, which the kernel splits after
+            # the queue. Flows that alternate in such packets share by their windows and send bursts.
             script = "set -e\n" + "\n".join(
                 f"ethtool -K {name} {OFFLOADS} >/dev/null 2>&1 || true\n"
                 f"[ ! -d /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6\n"
@@ -166,16 +170,16 @@ class Network:
             run(*inside, "sh", "-c", script)
 
     def shaping(self, name, rate, delay_us, limit, is_host):
-        """Lines for tc: a token bucket at the link's rate, below it the queue, below that the delay."""
+        """Returns lines for tc: a token bucket at the link's rate, below it the queue, below that the delay."""
         if rate is None:
             return []
-        # A bucket of two packets: more would let bursts through that a wire would not.
+        # A bucket of two packets: a larger one would pass bursts that a real link cannot.
         bucket = f"rate {rate}bit ceil {rate}bit burst 3100 cburst 3100 quantum 3100"
         leaf = queue(limit, delay_us)
         lines = [f"qdisc add dev {name} root handle 5: htb default 1", f"class add dev {name} parent 5: classid 5:1 htb {bucket}"]
         turns = self.plan["turns"]
         if is_host and turns == "flows":
-            # What TCP has in its own interface it keeps short itself.
+            # TCP limits its own data in the interface (TCP small queues).
             lines += self.take_turns(name, rate, (FLOWS, queue(limit, delay_us)), BY_FLOW)
         elif not is_host and turns == "senders":
             share = {key: max(1, size // SENDERS) for key, size in limit.items()}
@@ -185,9 +189,11 @@ class Network:
         return lines if is_host else lines + self.reserve(name, bucket, leaf)
 
     def take_turns(self, name, rate, parts, program):
-        """Lines for tc: a queue in parts, which are served in turn and use what others leave. By order of arrival, a full queue of a
-        switch would go to whichever port Open vSwitch looks at first, since it looks in the same order every time; and at a host, to
-        the flow that began first."""
+        """Returns lines for tc: a queue in parts that are served in turn and use the rate others leave.
+
+        In order of arrival, the port that Open vSwitch reads first would fill a full switch queue,
+        because the order of ports never changes; at a host, the flow that began first would.
+        """
         count, leaf = parts
         lines = []
         for number in range(count):
@@ -201,8 +207,11 @@ class Network:
         return [*lines, f"filter add dev {name} parent 5: protocol ip prio 3 bpf bytecode \"{program}\""]
 
     def reserve(self, name, bucket, leaf):
-        """Lines for tc: frames of the controller (discovery, ARP) have a queue of their own, as switches keep one and as the simulator
-        does. In that of data they would be lost whenever it is full, and two in a row make a controller take a link for dead."""
+        """Returns lines for tc: frames of the controller (discovery, ARP) have a separate queue.
+
+        Switches and the simulator have such a queue too. A full data queue would drop the frames,
+        and after two losses in a row a controller considers the link dead.
+        """
         of_frames = [
             f"filter add dev {name} parent 5: protocol {number} prio {prio} u32 match u32 0 0 flowid 5:2"
             for prio, number in ((1, "0x88cc"), (2, "0x0806"))
@@ -212,21 +221,21 @@ class Network:
         ]
 
     def inside(self, node):
-        """Words before a command that is to run in a host; none for the namespace of the switches."""
+        """Returns the prefix of a command that runs in a host; empty for the namespace of the switches."""
         return [] if node is None else ["mnexec", "-a", str(self.net.nameToNode[node].pid)]
 
     def configure_hosts(self):
-        """Addresses and, as in F0, neighbours known beforehand."""
+        """Sets addresses and, as in F0, permanent neighbour entries."""
         hosts = self.plan["hosts"]
-        # Where the kernel has it not, nothing that needs it has been planned.
+        # A plan that needs a congestion control is rejected earlier if the kernel lacks it.
         law = self.plan["congestion"]
         known = read_sysctl("net.ipv4.tcp_available_congestion_control").split()
         congestion = f" congctl {law}" if law in known else ""
         for host in hosts:
             name = host["interface"]
             lines = ["link set lo up", f"link set {name} address {host['mac']}", f"addr add {host['ip']}/8 dev {name}"]
-            # Of the route and not of the namespace, which may only choose among those the machine allows: otherwise servers and clients
-            # would have what this machine is set to.
+            # Set on the route: a namespace may only use the congestion controls that the machine allows,
+            # and its default is that of the machine.
             network = ".".join([host["ip"].split(".")[0], "0", "0", "0"])
             lines += [
                 f"link set {name} up",
@@ -239,7 +248,7 @@ class Network:
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
 
     def counters(self):
-        """Of every port of a switch: bytes, packets and drops received, then sent."""
+        """Returns per switch port: bytes, packets and drops received, then the same sent."""
         counters = {}
         with open("/proc/net/dev", encoding="ascii") as file:
             for line in file.readlines()[2:]:
@@ -251,7 +260,7 @@ class Network:
         return counters
 
     def queues(self):
-        """Of every shaped interface: packets its queue has dropped, and packets in it."""
+        """Returns per shaped interface: packets dropped by its queue, and packets in it."""
         found = {}
         for node in [None] + [host["name"] for host in self.plan["hosts"]]:
             for queue in json.loads(run(*self.inside(node), "tc", "-s", "-j", "qdisc", "show") or "[]"):
@@ -260,7 +269,7 @@ class Network:
         return found
 
     def host_counters(self):
-        """Of every host: packets its interface sent, IP packets it received, datagrams its sockets could not take."""
+        """Returns per host: packets sent, IP packets received, datagrams dropped by its sockets."""
         found = {}
         for host in self.plan["hosts"]:
             pid = self.net.nameToNode[host["name"]].pid
@@ -277,7 +286,7 @@ class Network:
         return found
 
     def set_link(self, index, is_up):
-        """Plugs a cable in or out, at both ends at once."""
+        """Connects or disconnects a cable at both ends at once."""
         link = self.plan["links"][index]
         names = {switch["name"] for switch in self.plan["switches"]}
         ends = [end["interface"] for end in (link["a"], link["b"]) if end["node"] in names]
@@ -285,7 +294,7 @@ class Network:
         run("ip", "-batch", "-", text="".join(lines))
 
     def stop(self):
-        """Takes everything down; what does not go is left to the journal."""
+        """Removes switches and processes; the journal covers the rest."""
         switches = [switch["name"] for switch in self.plan["switches"]]
         try:
             words = []
@@ -297,12 +306,12 @@ class Network:
 
 
 def host_pids(network):
-    """The process that holds each host's namespace."""
+    """Returns the process that holds the namespace of each host."""
     return {host["name"]: network.net.nameToNode[host["name"]].pid for host in network.plan["hosts"]}
 
 
 def machine():
-    """What this machine can do: see `Machine` in driver.rs."""
+    """Returns the capabilities of this machine; see `Machine` in driver.rs."""
     try:
         from mininet.net import VERSION as mininet
     except ImportError:

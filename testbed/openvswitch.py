@@ -1,4 +1,4 @@
-"""Open vSwitch for one testbed: own database, own sockets, own processes."""
+"""Open vSwitch for one testbed, with a separate database, sockets and processes."""
 
 import os
 import subprocess
@@ -8,28 +8,29 @@ from journal import Refused
 
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 
-# The userspace datapath reads each port through a packet socket and sends all of them through one; with the defaults of the
-# kernel (208 KiB) some 90 packets waiting in the queues of the whole network begin to be lost without a trace.
+# The userspace datapath reads each port through a packet socket and sends for all ports through one.
+# With the kernel's defaults (208 KiB), about 90 packets in the queues of the whole network are enough
+# for losses that no counter shows.
 BUFFERS = (("net.core.rmem_default", str(4 << 20)), ("net.core.wmem_default", str(64 << 20)))
 
 
 
 def threads(process):
-    """Of a process."""
+    """Returns the threads of a process."""
     return [int(thread) for thread in os.listdir(f"/proc/{process}/task")]
 
 
 def run(*command, text=None):
-    """Runs a command; answers what it wrote, or refuses with what it complained of."""
+    """Runs a command; returns its output, or refuses with its error text."""
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise Refused(f"`{' '.join(command)[:200]}` ended with {done.returncode}: {said[:2000]}")
+        message = (done.stderr or done.stdout).strip()
+        raise Refused(f"`{' '.join(command)[:200]}` exited with {done.returncode}: {message[:2000]}")
     return done.stdout
 
 
 def version():
-    """Of the installed Open vSwitch; None where there is none."""
+    """Returns the version of Open vSwitch; None if it is not installed."""
     try:
         return run("ovs-vswitchd", "--version").splitlines()[0].split()[-1]
     except (OSError, Refused, IndexError):
@@ -37,7 +38,7 @@ def version():
 
 
 def has_kernel_datapath():
-    """Whether the kernel has the module, loaded or to be loaded."""
+    """Returns whether the kernel module is loaded or can be loaded."""
     if os.path.isdir("/sys/module/openvswitch"):
         return True
     try:
@@ -48,7 +49,7 @@ def has_kernel_datapath():
 
 
 class OpenVSwitch:
-    """A database server and a switch daemon, and the commands that talk to them."""
+    """A database server and a switch daemon, and the commands that control them."""
 
     def __init__(self, journal):
         self.journal = journal
@@ -56,10 +57,10 @@ class OpenVSwitch:
         self.processes = []
 
     def start(self):
-        """Starts both; commands of this process and its children find them by OVS_RUNDIR."""
+        """Starts both processes; commands of this process and its children find them by OVS_RUNDIR."""
         schema = next((path for path in SCHEMAS if os.path.exists(path)), None)
         if schema is None:
-            raise Refused("Open vSwitch is not installed: there is no vswitch.ovsschema; install openvswitch-switch")
+            raise Refused("Open vSwitch is not installed: vswitch.ovsschema is missing; install openvswitch-switch")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"):
             os.environ[name] = self.folder
@@ -69,22 +70,27 @@ class OpenVSwitch:
         self.spawn("ovsdb-server", database, f"--remote=punix:{socket}")
         self.wait_for(socket)
         run("ovs-vsctl", "--no-wait", "init")
-        # Buffers are read when sockets are made: by the daemon, one for every port.
+        # The daemon creates a socket for every port; each reads these settings once, when it is created.
         for name, value in BUFFERS:
             self.journal.sysctl(name, value)
         self.spawn("ovs-vswitchd", f"unix:{socket}")
         run("ovs-vsctl", "--timeout=30", "show")
 
     def make_room(self):
-        """Gives the thread that forwards a processor of its own, where there is more than one, and lets it run before other work
-        there. All switches of the userspace datapath share that thread: whatever else ran in its stead would be measured as loss and
-        as unfairness (one that comes late finds many packets at each port, and the port it looks at first gets all the room there is
-        in a full queue). Real-time scheduling is no remedy: the kernel stops such a thread for 50 ms when it has run for 950 ms, and
-        the daemon's other threads, which have to put changed rules into effect, would wait behind it.
+        """Gives the forwarding thread a dedicated processor, if there are several, and a high priority.
 
-        To be called when the daemon has its threads: those it makes later would share the processor. Answers the processors for
-        others, which whoever drives us and measures is to keep to, and whether the thread has one of its own. No processes but
-        ours are touched: they would stay so for good, and one who adopts us (the machine's first) hands it on to all it starts."""
+        All switches of the userspace datapath share that thread. Any other work on its processor
+        would be measured as loss and unfairness: a late thread finds many packets at each port, and
+        the port it reads first fills the free part of a queue. Real-time scheduling does not help:
+        the kernel stops such a thread for 50 ms after 950 ms, and the daemon's other threads, which
+        apply changed rules, would wait for it.
+
+        Must be called after the daemon has created its threads; later threads would share the
+        processor. Returns the processors for other processes, which the measuring process must use,
+        and whether the thread has a dedicated one. Only processes of the testbed are pinned: the
+        affinity of another process would stay changed, and an adopting process (init) would pass
+        it on to everything it starts.
+        """
         forwarder = self.processes[-1][1].pid
         os.setpriority(os.PRIO_PROCESS, forwarder, -20)
         processors = sorted(os.sched_getaffinity(0))
@@ -98,7 +104,7 @@ class OpenVSwitch:
         return others, True
 
     def spawn(self, program, *arguments):
-        """A daemon of ours, which is our child."""
+        """Starts a daemon as a child process."""
         log = os.path.join(self.folder, program + ".log")
         options = [f"--pidfile={self.folder}/{program}.pid", f"--log-file={log}", "-vconsole:off", "--no-chdir"]
         with open(os.path.join(self.folder, program + ".out"), "w", encoding="utf-8") as out:
@@ -109,30 +115,30 @@ class OpenVSwitch:
         self.processes.append((program, process))
 
     def wait_for(self, path):
-        """Until a socket is there."""
+        """Waits until a socket exists."""
         until = time.monotonic() + 20
         while not os.path.exists(path):
             self.check()
             if time.monotonic() > until:
-                raise Refused("ovsdb-server made no socket within 20 s")
+                raise Refused("ovsdb-server created no socket within 20 s")
             time.sleep(0.02)
 
     def check(self):
-        """Refuses if a daemon has died."""
+        """Refuses if a daemon has ended."""
         for program, process in self.processes:
             if process.poll() is not None:
                 with open(os.path.join(self.folder, program + ".out"), encoding="utf-8", errors="replace") as file:
-                    raise Refused(f"{program} ended with {process.returncode}: {file.read()[-2000:]}")
+                    raise Refused(f"{program} exited with {process.returncode}: {file.read()[-2000:]}")
 
     def cpu_s(self):
-        """Processor time of the switch daemon so far, seconds."""
+        """Returns the processor time of the switch daemon, seconds."""
         pid = self.processes[-1][1].pid
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def verify(self, ports):
-        """Refuses unless every interface is a port with the number asked for."""
+        """Refuses unless every interface is a port with its planned number."""
         listed = run("ovs-vsctl", "--timeout=60", "--format=csv", "--no-headings", "--columns=name,ofport,error", "list", "Interface")
         found = {}
         for line in listed.splitlines():
@@ -140,22 +146,22 @@ class OpenVSwitch:
             found[name] = (number, error)
         for name, number in ports.items():
             if found.get(name, ("", ""))[0] != str(number):
-                raise Refused(f"Open vSwitch did not take {name} as port {number}: {found.get(name)}")
+                raise Refused(f"Open vSwitch did not accept {name} as port {number}: {found.get(name)}")
 
     def rules(self, rules):
-        """Replaces all rules and groups of the switches named, by OpenFlow 1.3."""
+        """Replaces all rules and groups of the named switches, by OpenFlow 1.3."""
         for switch, flows in rules.items():
-            # `replace-flows` would keep counters of rules that stay; a clean start is wanted.
+            # `replace-flows` would keep the counters of unchanged rules.
             run("ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch)
             if flows:
                 run("ovs-ofctl", "-O", "OpenFlow13", "add-flows", switch, "-", text="\n".join(flows) + "\n")
 
     def send(self, switch, port, frame):
-        """Sends a frame, in hexadecimal digits, out of a port."""
+        """Sends a frame, given in hexadecimal digits, out of a port."""
         run("ovs-ofctl", "-O", "OpenFlow13", "packet-out", switch, f"in_port=CONTROLLER packet={frame} actions=output:{port}")
 
     def controller(self, switches, target, backoff_ms):
-        """Tells switches whom to connect to; nobody for None."""
+        """Sets the controller address of switches; None removes it."""
         words = []
         for switch in switches:
             words += ["--"] if words else []
@@ -167,7 +173,7 @@ class OpenVSwitch:
         run("ovs-vsctl", "--timeout=60", *words)
 
     def stop(self):
-        """Ends both, the switch daemon first."""
+        """Ends both processes, the switch daemon first."""
         for _, process in reversed(self.processes):
             process.terminate()
             try:

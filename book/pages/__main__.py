@@ -1,12 +1,14 @@
-"""Preprocessor of mdBook: makes the pages that come from the code, and takes documents of the repository in.
+"""Preprocessor of mdBook: generates pages from the code and includes documents of the repository.
 
-mdBook gives a book as JSON on standard input and takes it back on standard output. In chapters this replaces
+mdBook writes a book as JSON to standard input and reads it back from standard output. In chapters
+the preprocessor replaces
 
-    {{generated NAME}}      by what a generator below makes, such as `keys`
-    {{document PATH}}       by a document of the repository, without its title, its links made to fit
+    {{generated NAME}}      by the output of a generator below, such as `keys`
+    {{document PATH}}       by a document of the repository, without its title, with adapted links
 
-and adds a chapter for each balancer below the chapter `balancers.md`. Lines `<!-- check: … -->` are for scripts/check-book and are
-left out. What is generated comes from the binary (`ANABRANCH`, or target/release/anabranch) and from headers of source files.
+and adds a chapter for each balancer below the chapter `balancers.md`. It removes the comments
+`<!-- check: … -->`, which are for scripts/check-book. Generated text comes from the binary
+(`ANABRANCH`, or target/release/anabranch) and from the headers of source files.
 """
 
 import json
@@ -40,26 +42,26 @@ CHECK = re.compile(r"^<!-- check:.*?-->\n", re.MULTILINE | re.DOTALL)
 
 
 def expand(chapter):
-    """What a chapter reads like with everything put in."""
+    """Returns the content of a chapter with all markers replaced."""
 
     def replacement(found):
         kind, name = found.groups()
         if kind == "document":
             return documents.included(name, chapter["path"])
         if name not in GENERATORS:
-            raise Mistake(f"{chapter['path']}: there is nothing to generate of the name `{name}`; there are: {', '.join(GENERATORS)}")
+            raise Mistake(f"{chapter['path']}: unknown generator `{name}`; known generators: {', '.join(GENERATORS)}")
         return GENERATORS[name]()
 
     return without_checks(MARKER.sub(replacement, chapter["content"]))
 
 
 def without_checks(text):
-    """Text without the lines that are for scripts/check-book."""
+    """Returns the text without the comments for scripts/check-book."""
     return CHECK.sub("", text)
 
 
 def walk(items):
-    """Expands all chapters, and adds those of the balancers."""
+    """Expands all chapters and adds those of the balancers."""
     for item in items:
         chapter = item.get("Chapter") if isinstance(item, dict) else None
         if chapter is None:
@@ -76,7 +78,7 @@ def walk(items):
 
 
 def main():
-    """Does it."""
+    """Runs the preprocessor."""
     if sys.argv[1:2] == ["supports"]:
         return
     _, book = json.load(sys.stdin)

@@ -1,32 +1,34 @@
-"""The HTTP API, out of docs/openapi.json, which a test compares with what the daemon serves."""
+"""The HTTP API, from docs/openapi.json. A test compares that file with the API of the daemon."""
 
 import json
 
 from sources import cell, read, table
 
 METHODS = ("get", "post", "put", "patch", "delete")
-# Answers that every path may give.
+# Statuses that every path may return.
 EVERYWHERE = {
-    "400": "the body is no JSON",
-    "401": "no token, or none that is known",
-    "403": "the token's role is not enough, or the page of another site asks",
-    "404": "there is nothing of this name",
-    "409": "it does not go with what is there",
+    "400": "the body is not valid JSON",
+    "401": "the token is missing or unknown",
+    "403": "the role of the token is not sufficient, or a page of another site sent the request",
+    "404": "no object has this name",
+    "408": "the request did not arrive within `[limits] http_request_timeout`",
+    "409": "the request conflicts with the present state",
     "413": "the body is too large",
-    "415": "the body is not `application/json`",
-    "422": "a field is wrong; `field` says which",
-    "503": "the daemon is ending",
-    "507": "the disk did not take it",
+    "415": "the content type of the body is not `application/json`",
+    "421": "no tokens are configured, and the request names this machine by a name that `[api] names` does not list",
+    "422": "a field is wrong; `field` names it",
+    "503": "the daemon is shutting down",
+    "507": "the disk did not accept the change",
 }
 
 
 def document():
-    """The description of the API."""
+    """Returns the description of the API."""
     return json.loads(read("docs/openapi.json"))
 
 
 def reference(schema):
-    """A schema in words, with a link where it has a name."""
+    """Returns a schema as text, with a link if it has a name."""
     if schema is None:
         return "–"
     if "$ref" in schema:
@@ -48,18 +50,18 @@ def reference(schema):
 
 
 def content(holder):
-    """The schema of a body or an answer, whatever its content type."""
+    """Returns the schema of a request or response body, of any content type."""
     kinds = (holder or {}).get("content", {})
     return next(iter(kinds.values())).get("schema") if kinds else None
 
 
 def said(operation):
-    """What an operation does, in one paragraph."""
+    """Returns the description of an operation as one paragraph."""
     return cell(" ".join(filter(None, (operation.get("summary"), operation.get("description")))))
 
 
 def tables():
-    """A table of all calls, and one of the statuses."""
+    """Returns a table of all calls and a table of the statuses."""
     rows, seen = [], set()
     for path, operations in document()["paths"].items():
         for method in METHODS:
@@ -79,13 +81,13 @@ def tables():
             )
     missing = sorted(code for code in seen if code >= "300" and code not in EVERYWHERE)
     if missing:
-        raise SystemExit(f"error: docs/openapi.json has statuses that the book has no words for: {', '.join(missing)}")
+        raise SystemExit(f"error: docs/openapi.json has statuses without a description in book/pages/api.py: {', '.join(missing)}")
     statuses = [[code, words] for code, words in EVERYWHERE.items() if code in seen]
-    return table(["call", "what it does", "body", "answer"], rows) + "\n## Statuses\n\n" + table(["status", "meaning"], statuses)
+    return table(["call", "description", "request body", "response"], rows) + "\n## Statuses\n\n" + table(["status", "meaning"], statuses)
 
 
 def types():
-    """A table for each type of the API."""
+    """Returns a table for each type of the API."""
     out = []
     for name, schema in document()["components"]["schemas"].items():
         out.append(f"### {name}\n\n{cell(schema.get('description', ''))}\n")
@@ -102,7 +104,7 @@ def types():
 
 
 def properties_of(schema):
-    """Fields of an object, those of what it is made of included, and which of them are required."""
+    """Returns the fields of an object, including those of its parts, and the names of the required fields."""
     properties, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
     for part in schema.get("allOf", ()):
         more, needed = properties_of(part)

@@ -1,4 +1,4 @@
-"""A page for each balancer: from the registry, the header of its file, its example, and what it did in the canon."""
+"""A page for each balancer, from the registry, the header of its file, its example, and its results in the canon."""
 
 import functools
 import re
@@ -9,22 +9,22 @@ SOURCES = "crates/balance/src"
 CANON = "docs/canon-matrix.md"
 ENTRY = re.compile(r'^pub static ENTRY: Entry = Entry \{\n    name: "([^"]+)"', re.MULTILINE)
 
-# Chapters of balancers, each with what belongs to it.
+# Chapters of balancers: title, text, and the condition for a balancer to belong to it.
 FAMILIES = [
-    ("In switches", "Decided at every switch, by what it sees itself.", lambda b: b["decides"] == "switch"),
-    ("At the edge of the fabric", "Decided by the first switch (or the hypervisor): it picks whole paths.", lambda b: b["decides"] == "edge"),
-    ("In hosts", "Decided by senders, over switches that hash.", lambda b: b["decides"] == "host"),
-    ("From the controller", "Decided for the whole network; switches follow rules.", lambda b: b["kind"] == "central"),
-    ("Among servers", "Decided for each request to a virtual address, or beforehand.", lambda b: b["kind"] == "server"),
-    ("Bounds", "No balancers: what could be reached at best, to hold the others against.", lambda b: b["kind"] == "bound"),
+    ("In switches", "Every switch decides, by the state that it observes itself.", lambda b: b["decides"] == "switch"),
+    ("At the edge of the fabric", "The first switch (or the hypervisor) decides: it picks whole paths.", lambda b: b["decides"] == "edge"),
+    ("In hosts", "Senders decide, over switches that hash.", lambda b: b["decides"] == "host"),
+    ("In the controller", "The controller decides for the whole network; switches apply rules.", lambda b: b["kind"] == "central"),
+    ("For servers", "The balancer picks a server for each request to a virtual address, or in advance.", lambda b: b["kind"] == "server"),
+    ("Bounds", "A bound is not a balancer. It is the best possible result, with which balancers are compared.", lambda b: b["kind"] == "bound"),
 ]
-# What a mechanism needs of hosts alone, over ECMP, is registered as one of switches.
+# Mechanisms that only change hosts, over ECMP, are registered as switch balancers.
 IN_HOSTS = {"mptcp", "repflow", "repsyn"}
 
 
 @functools.cache
 def headers():
-    """Headers of source files by the name of the balancer."""
+    """Returns the headers of source files by the name of the balancer."""
     found = {}
     for file in sorted((ROOT / SOURCES).rglob("*.rs")):
         text = file.read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def headers():
 
 
 def split(name, header):
-    """A header as what stands above, where it helps, and where it hurts."""
+    """Splits a header into the description, *Helps* and *Hurts*."""
     found = re.search(r"\n- Helps: (.+?)\n- Hurts: (.+?)\s*\Z", header, re.DOTALL)
     if not found:
         raise Mistake(f"the header of `{name}` does not end with the two items `- Helps: …` and `- Hurts: …`")
@@ -44,19 +44,19 @@ def split(name, header):
 
 
 def family(balancer):
-    """The number of the family a balancer belongs to."""
+    """Returns the number of the family that a balancer belongs to."""
     if balancer["name"] in IN_HOSTS:
         balancer = {**balancer, "decides": "host"}
     return next(number for number, (_, _, holds) in enumerate(FAMILIES) if holds(balancer))
 
 
 def link(name):
-    """The page of a balancer, seen from `balancers.md`."""
+    """Returns the path of a balancer's page, relative to `balancers.md`."""
     return f"balancers/{name}.md"
 
 
 def overview():
-    """All balancers in tables, by family."""
+    """Returns tables of all balancers, by family."""
     out = []
     for number, (title, words, _) in enumerate(FAMILIES):
         rows = [
@@ -64,19 +64,19 @@ def overview():
             for b in listed("balancers")
             if family(b) == number
         ]
-        out.append(f"## {title}\n\n{words}\n\n" + table(["name", "what it does", "reacts to"], rows))
+        out.append(f"## {title}\n\n{words}\n\n" + table(["name", "function", "reacts to"], rows))
     return "\n".join(out)
 
 
 def number_of(text):
-    """The mean slowdown in a cell of the canon's matrix; none where it was not run."""
+    """Returns the mean slowdown in a cell of the canon's matrix; `None` if it was not run."""
     found = re.match(r"(?:≥ )?([\d.,]+)", text.replace("*", ""))
     return float(found.group(1).replace(",", "")) if found else None
 
 
 @functools.cache
 def canon():
-    """Rows of the canon's matrix by balancer, as (scenario, cell, ratio to the best balancer's mean)."""
+    """Returns the rows of the canon's matrix by balancer, as (scenario, cell, ratio to the best balancer's mean)."""
     rows = [[part.strip() for part in line.strip("|\n").split(" | ")] for line in read(CANON).splitlines() if line.startswith("| ")]
     head, body = [part.strip() for part in rows[0]], rows[2:]
     names = [row[0].replace("\\", "") for row in body]
@@ -84,7 +84,7 @@ def canon():
     ranked = [row for row in body if not row[0].startswith("*")]  # bounds are set in italics
     best = {}
     for column in columns:
-        # A balancer that left flows unfinished is not ranked there, so it is not what others are held against.
+        # A balancer that left flows unfinished is not ranked there, so no other is compared with it.
         means = [number_of(row[column]) for row in ranked if number_of(row[column]) and "≥" not in row[column]]
         best[column] = min(means)
     found = {}
@@ -95,69 +95,69 @@ def canon():
 
 
 def measured(name):
-    """Where the balancer was nearest to the best, and farthest from it, in the canon."""
+    """Returns the scenarios of the canon in which the balancer was nearest to the best, and farthest from it."""
     cells = canon().get(name)
     if not cells or len(cells) < 6:
         return ""
     cells = sorted(cells, key=lambda one: one[2])
     shown = [[cell(scenario), value, f"{ratio:.2f}×"] for scenario, value, ratio in [*cells[:3], *cells[-3:]]]
     text = (
-        "In the [canon](../canon-matrix.md) (scenarios of the literature, three seeds) these are the three "
-        "in which it was nearest to the best balancer, and the three in which it was farthest from it:\n\n"
+        "The table shows six scenarios of the [canon](../canon-matrix.md) (scenarios of the literature, three seeds): the three "
+        "in which this balancer was nearest to the best balancer, and the three in which it was farthest from it.\n\n"
     )
     return text + table(["scenario", "slowdown, mean / 99th percentile", "mean / best mean"], shown) + (
-        "\n± is half of the 95 % interval over seeds; ≥: flows were left unfinished and count with what they had reached. "
-        "Ratios within the intervals mean nothing.\n"
+        "\n± is half of the 95 % interval over seeds; ≥: flows were left unfinished and count with the time that they had reached. "
+        "Ratios within the intervals are not significant.\n"
     )
 
 
 def example(name):
-    """The example of a balancer: what it asks, and the file."""
+    """Returns the example of a balancer: its command and its file."""
     path = f"experiments/balancers/{name}.toml"
     text = read(path)
     return (
-        "## Try it\n\n"
+        "## Example\n\n"
         f"```sh\nanabranch run {path}\n```\n\n"
         f"The file:\n\n<!-- check: file {name}.toml\ncp experiments/balancers/*.json . -->\n```toml\n{text.strip()}\n```\n"
     )
 
 
 def parameters(balancer):
-    """The table of its parameters."""
+    """Returns the table of a balancer's parameters."""
     if not balancer["parameters"]:
-        return "It has none.\n"
+        return "This balancer has no parameters.\n"
     rows = [
         [f"`{p['name']}`", f"`{p['default']}`", cell(p["takes"]), cell(p["doc"])] for p in balancer["parameters"]
     ]
-    return table(["name", "default", "takes", "meaning"], rows) + (
-        f"\nIn a list of balancers: `{balancer['example']}`"
+    return table(["name", "default", "value", "meaning"], rows) + (
+        f"\nNotation in a list of balancers: `{balancer['example']}`"
         + (" (with a parameter set).\n" if ":" in balancer["example"] else ".\n")
     )
 
 
 def page(balancer):
-    """The page of one balancer."""
+    """Returns the page of one balancer."""
     name = balancer["name"]
     if name not in headers():
         raise Mistake(f"no file in {SOURCES} has an entry that begins with the name `{name}`")
     file, header = headers()[name]
     text, helps, hurts = split(name, header)
-    facts = [["what it is", {"bound": "a bound, no balancer"}.get(balancer["kind"], "a balancer")]]
+    facts = [["kind", {"bound": "a bound, not a balancer"}.get(balancer["kind"], "a balancer")]]
     if balancer["kind"] != "bound":
         decides = {"edge": "the first switch (edge)", "switch": "every switch", "host": "the sending host", "controller": "the controller"}
         whom = "each request" if balancer["kind"] == "server" else balancer["unit"]
-        facts = [["decides", decides[balancer["decides"]]], ["for", whom], ["reacts to", cell(balancer["senses"])]]
+        facts = [["decision by", decides[balancer["decides"]]], ["decision for", whom], ["reacts to", cell(balancer["senses"])]]
         if balancer["kind"] != "server":
-            facts.append(["packets of a flow overtake each other", balancer["reorders"]])
-    facts += [["runs in", ", ".join(balancer["worlds"])], ["source", cell(balancer["source"])], ["code", f"`{file}`"]]
+            facts.append(["reorders packets of a flow", balancer["reorders"]])
+    facts += [["platforms", ", ".join(balancer["worlds"])], ["source", cell(balancer["source"])], ["code", f"`{file}`"]]
     return "\n".join(
         [
             f"# {balancer['title']}\n",
             f"`{name}`: {balancer['summary']}\n",
             table(["", ""], facts),
-            "## How it works\n",
+            "## Mechanism\n",
             prose(text) + "\n",
-            "## When\n",
+            "## When to use it\n",
             f"- **Helps** {prose(helps)}\n- **Hurts** {prose(hurts)}\n",
             measured(name),
             "## Parameters\n",
@@ -168,7 +168,7 @@ def page(balancer):
 
 
 def chapters(parent):
-    """Chapters for all balancers, by family, below the chapter of the overview."""
+    """Returns the chapters of all balancers, by family, below the chapter of the overview."""
     out = []
     for number, (title, words, _) in enumerate(FAMILIES):
         members = [b for b in listed("balancers") if family(b) == number]
@@ -180,13 +180,13 @@ def chapters(parent):
             chapter(b["title"], page(b), [*place, at + 1], f"balancers/{b['name']}.md", [*names, title])
             for at, b in enumerate(members)
         ]
-        content = f"# {title}\n\n{words}\n\n" + table(["name", "what it does"], rows)
+        content = f"# {title}\n\n{words}\n\n" + table(["name", "function"], rows)
         out.append(chapter(title, content, place, path, names, sub))
     return out
 
 
 def chapter(name, content, number, path, parent_names, sub_items=()):
-    """A chapter in mdBook's form."""
+    """Returns a chapter in mdBook's form."""
     return {
         "Chapter": {
             "name": name,

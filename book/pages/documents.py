@@ -1,11 +1,11 @@
-"""Documents of the repository in the book: written once, and read here too."""
+"""Documents of the repository that the book includes, so that each has one source."""
 
 import posixpath
 import re
 
 from sources import read
 
-# Where documents of the repository are read in the book.
+# The chapter of the book that includes each document.
 CHAPTERS = {
     "CONTRIBUTING.md": "writing-a-balancer.md",
     "docs/services.md": "services.md",
@@ -13,6 +13,10 @@ CHAPTERS = {
     "docs/openapi.json": "reference/api.md",
     "docs/storms.md": "storms.md",
     "docs/canon.md": "canon.md",
+    "docs/canon-matrix.md": "canon-matrix.md",
+    "docs/controller.md": "controller.md",
+    "docs/engine.md": "engine.md",
+    "docs/glossary.md": "glossary.md",
     "docs/reproduction.md": "reproduction.md",
     "testbed/README.md": "testbed.md",
     "experiments/balancers/README.md": "balancers.md",
@@ -21,7 +25,10 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def included(path, chapter):
-    """A document without its title, with links that fit the chapter it is read in. What the book does not hold is named by its path."""
+    """Returns a document without its title, with links adapted to its chapter.
+
+    A link to a file outside the book becomes the path of the file.
+    """
     text = read(path)
     text = re.sub(r"\A# .*\n", "", text)
 

@@ -1,4 +1,4 @@
-"""Reference pages out of the program's own lists and help texts."""
+"""Reference pages from the lists and help texts of the program."""
 
 import re
 
@@ -11,7 +11,7 @@ COMMANDS = [
 
 
 def by_section(items):
-    """Keys in groups: (section, [key]) in the order of the list."""
+    """Returns the keys by section, in the order of the list."""
     groups = {}
     for item in items:
         section, dot, name = item["name"].rpartition(".")
@@ -20,35 +20,35 @@ def by_section(items):
 
 
 def key_tables(items, repeated):
-    """A table for each section."""
+    """Returns a table for each section."""
     out = []
     for section, found in by_section(items).items():
         if section == "":
-            head = "At the top of the file, above all sections"
+            head = "Top of the file, above all sections"
         else:
-            head = f"`[[{section}]]`, once or several times" if section in repeated else f"`[{section}]`"
+            head = f"`[[{section}]]` (repeatable)" if section in repeated else f"`[{section}]`"
         rows = [[f"`{key['name']}`", cell(key["takes"]), cell(key["default"]), cell(key["doc"])] for key in found]
-        out.append(f"## {head}\n\n" + table(["key", "takes", "default", "meaning"], rows))
+        out.append(f"## {head}\n\n" + table(["key", "value", "default", "meaning"], rows))
     return "\n".join(out)
 
 
 def keys():
-    """Every key of an experiment file."""
+    """Returns every key of an experiment file."""
     items = listed("keys")
     return key_tables(items, {item["name"].rpartition(".")[0] for item in items if item["is_repeated"]})
 
 
 def settings():
-    """Every key of the configuration of `anabranch serve`."""
+    """Returns every key of the configuration of `anabranch serve`."""
     items = listed("settings")
     return key_tables(items, {item["name"].rpartition(".")[0] for item in items if item["is_repeated"]})
 
 
 def listing(what):
-    """What there is of a kind, with parameters."""
+    """Returns all entries of one list of the program, with their parameters."""
     out = []
     for item in listed(what):
-        source = f" *From {cell(item['source'])}.*" if item["source"] else ""
+        source = f" *Source: {cell(item['source'])}.*" if item["source"] else ""
         summary = cell(item["summary"])
         out.append(f"### `{item['name']}`\n\n{summary[:1].upper()}{summary[1:].rstrip('.')}.{source}\n")
         if item["parameters"]:
@@ -58,7 +58,7 @@ def listing(what):
 
 
 def commands():
-    """The help of every command, as it prints it."""
+    """Returns the help text of every command, as the program prints it."""
     out = []
     top = said("help")
     for name in COMMANDS:
@@ -68,5 +68,5 @@ def commands():
     section = top.partition("\nCommands:\n")[2].partition("\n\n")[0]
     found = set(re.findall(r"^  ([a-z]+) ", section, re.MULTILINE)) - {"help"}
     if found != known:
-        raise SystemExit(f"error: the book's list of commands is not the program's: {sorted(found ^ known)}")
+        raise SystemExit(f"error: the book's list of commands (COMMANDS in book/pages/reference.py) differs from the program's: {sorted(found ^ known)}")
     return f"```text\n{top.rstrip()}\n```\n\n" + "\n".join(out)

@@ -1,15 +1,15 @@
-"""The results schema, out of the documented structures that are written."""
+"""The results schema, from the documented structures that the program writes."""
 
 import re
 
 from sources import Mistake, cell, prose, read, table
 
+FOLDER = "crates/experiment/src/results/summary"
 FILES = [
-    "crates/experiment/src/summary.rs",
-    "crates/experiment/src/summary/requests.rs",
-    "crates/experiment/src/claims.rs",
+    f"{FOLDER}/{name}.rs"
+    for name in ("mod", "testbed", "accounting", "measurements", "overhead", "points", "claims", "detail", "requests")
 ]
-# Structures of `summary.json`, from the outermost on; others are found by the types of their fields.
+# The outermost structure of `summary.json`; the types of its fields lead to the others.
 ROOT = "Summary"
 ITEM = re.compile(
     r"((?:^///[^\n]*\n)+)(?:^#\[[^\n]*\n)*^pub (struct|enum) (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL
@@ -19,7 +19,7 @@ WORDS = {"u8": "count", "u32": "count", "u64": "count", "i64": "integer", "f64":
 
 
 def words(kind, known):
-    """A type in words, with links to the tables of structures."""
+    """Returns a type as text, with links to the tables of structures."""
     kind = kind.replace("std::collections::", "").strip()
     for outer, text in (("Option", "{} or null"), ("Vec", "list of {}")):
         found = re.fullmatch(outer + r"<(.+)>", kind)
@@ -38,16 +38,16 @@ def words(kind, known):
         return WORDS[kind]
     if kind in known:
         return f"[{kind}](#{kind.lower()})"
-    raise Mistake(f"the results schema has a field of the type `{kind}`, which none of {', '.join(FILES)} defines")
+    raise Mistake(f"the results schema has a field of the unknown type `{kind}`; define it in one of {', '.join(FILES)}")
 
 
 def comment(text):
-    """The words of documentation comments."""
+    """Returns the text of documentation comments."""
     return prose("\n".join(line.strip()[3:].strip() for line in text.strip().splitlines()))
 
 
 def structures():
-    """All structures by name: (what kind, words, members)."""
+    """Returns all structures by name: (kind, text, members)."""
     found = {}
     for file in FILES:
         for docs, kind, name, body in ITEM.findall(read(file)):
@@ -57,7 +57,7 @@ def structures():
 
 
 def tables():
-    """A table for each structure, in the order in which they come up."""
+    """Returns a table for each structure, in the order of first use."""
     known = structures()
     out, waiting, seen = [], [ROOT], {ROOT}
     while waiting:
@@ -69,7 +69,7 @@ def tables():
             continue
         rows = []
         for member, type_, doc, attributes in members:
-            can_miss = " *Left out if empty.*" if "skip_serializing_if" in attributes else ""
+            can_miss = " *Omitted if empty.*" if "skip_serializing_if" in attributes else ""
             rows.append([f"`{member}`", words(type_, known), cell(doc) + can_miss])
             for other in re.findall(r"\w+", type_):
                 if other in known and other not in seen:

@@ -1,23 +1,25 @@
-//! How fast server balancers pick: `cargo run --release -p anabranch-balance --example picks`.
+//! Measures how fast server balancers pick: `cargo run --release -p anabranch-balance --example
+//! picks`.
 //!
-//! Thousands of picks per second on one core, the best of several runs: clients behind random edge switches, a tenth of the
-//! connections running at any time, on F1's network with its three servers, a fat-tree of k = 4 with all 16 hosts as
-//! members and one of k = 8 with 100.
+//! Prints thousands of picks per second on one core, the best of several runs: clients behind
+//! random edge switches, a tenth of the connections running at any time. The networks are F1's with
+//! its three servers, a fat-tree of k = 4 with all 16 hosts as members, and one of k = 8 with 100.
 
 use core::net::Ipv4Addr;
 use std::time::Instant;
 
+use anabranch_balance::Entry;
 use anabranch_balance::central::{FlowTable, LinkLoad, NetworkView};
-use anabranch_balance::registry::{Entry, SERVER};
+use anabranch_balance::registry::SERVER;
 use anabranch_balance::server::{
-    Choice, Ended, Facts, Member, MemberId, Place, Pool, Request, ServerBalancer, ServerCx,
+    Choice, Ended, Member, MemberId, MemberLocation, Pool, Request, ServerBalancer, ServerCx, ServerStats,
 };
 use anabranch_balance::{Build, ServerEnv, Spec};
-use net::{FiveTuple, HostIx, LinkIx, NodeIx, Routes, Stream, Time, Topology};
+use net::{FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 
-/// Runs of which the fastest counts: others share the machine.
+/// Runs, of which the fastest counts: other processes share the machine.
 const RUNS: usize = 3;
-/// Picks of a run.
+/// Number of picks per run.
 const PICKS: u32 = 20_000;
 
 struct Network {
@@ -35,10 +37,10 @@ impl Network {
         let links = topology.links().len();
         let member = |id: u32| Member {
             id: MemberId(id),
-            place: Place::Host { host: HostIx(id), edge: edge(&topology, id) },
+            place: MemberLocation::Host { host: HostIx(id), edge: edge(&topology, id) },
             weight: 1 + id % 3,
             is_accepting: true,
-            facts: Facts::default(),
+            stats: ServerStats::default(),
         };
         let pool = Pool::new(hosts.map(member).collect::<Vec<_>>());
         let (routes, load) = (Routes::intact(&topology), vec![LinkLoad::default(); links]);
@@ -51,7 +53,7 @@ impl Network {
     }
 }
 
-/// The switch of a host.
+/// Returns the switch of a host.
 fn edge(topology: &Topology, host: u32) -> NodeIx {
     let up: LinkIx = topology.out_links(topology.host(HostIx(host)))[0];
     topology.link(up).to
@@ -73,7 +75,8 @@ fn main() {
     }
 }
 
-/// The searches are the same in all entries: they are measured once.
+/// Returns the path pickers to measure: searches are the same in all entries, so they are measured
+/// once.
 fn paths_of(entry: &Entry) -> &'static [&'static str] {
     if entry.name == "server-rr" { &["sph", "spl", "htp"] } else { &[] }
 }
@@ -86,19 +89,19 @@ fn row(spec: &str, networks: &[(&str, Network)]) {
     println!("{spec:<28}{}", rates.collect::<String>());
 }
 
-/// Thousand picks per second.
+/// Measures thousands of picks per second.
 fn run(spec: &str, network: &Network) -> f64 {
     let parsed = Spec::parse(spec).expect("a balancer");
     let Build::Server(build) = parsed.entry.build else { panic!("{spec} picks no servers") };
     let mut balancer = build(&ServerEnv { seed: 1 }, &parsed.params);
-    balancer.pool_changed(&network.pool);
+    balancer.on_pool_changed(&network.pool);
     let requests = requests(network);
-    let (view, mut rng) = (network.view(), Stream::new(1, "picks"));
+    let (view, mut rng) = (network.view(), RandomStream::new(1, "picks"));
     let mut choices: Vec<Choice> = Vec::new();
     let begin = Instant::now();
     for (number, request) in requests.iter().enumerate() {
         let mut cx = ServerCx { rng: &mut rng };
-        choices.push(balancer.pick(&mut cx, request, &network.pool, &view).expect("somebody may get it"));
+        choices.push(balancer.pick(&mut cx, request, &network.pool, &view).expect("a member accepts connections"));
         if let Some(earlier) = number.checked_sub(requests.len() / 10) {
             end(balancer.as_mut(), &requests[earlier], choices[earlier].member);
         }
@@ -107,14 +110,14 @@ fn run(spec: &str, network: &Network) -> f64 {
 }
 
 fn end(balancer: &mut dyn ServerBalancer, request: &Request, member: MemberId) {
-    balancer.ended(request, &Ended { member, bytes: 10_000, at: request.at });
+    balancer.on_ended(request, &Ended { member, bytes: 10_000, at: request.at });
 }
 
 fn requests(network: &Network) -> Vec<Request> {
-    let mut rng = Stream::new(2, "requests");
+    let mut rng = RandomStream::new(2, "requests");
     let hosts = network.topology.hosts().len() as u64;
     let request = |number: u32| {
-        let host = rng.below(hosts) as u32;
+        let host = rng.next_below(hosts) as u32;
         let src = Ipv4Addr::from(0x0a00_0001 + host);
         let (src_port, dst) = ((1024 + number % 60_000) as u16, Ipv4Addr::new(10, 255, 0, 1));
         let tuple = FiveTuple { src, dst, protocol: 6, src_port, dst_port: 80 };

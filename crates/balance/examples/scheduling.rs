@@ -1,29 +1,34 @@
-//! How fast central balancers decide: `cargo run --release -p anabranch-balance --example scheduling [k ...]`.
+//! Measures how fast central balancers decide: `cargo run --release -p anabranch-balance --example
+//! scheduling [k ...]`.
 //!
-//! For fat-trees of k = 8, 16, 32 and 48 ports, the least of several runs each:
-//! - Hedera with about nine flows per host (250,000 at k = 48): what a whole decision takes in which all flows are placed for
-//!   the first time, and its parts alone: the estimate of demands, the search of first fit, writing the outcome down.
-//! - Its annealing: a whole decision, and the thousand steps in it (what it takes beyond a decision with one step).
-//! - OFPT with 10,000 flows: installing a path for every pair, placing all, all again when nothing changed, and one more.
+//! Fat-trees of k = 8, 16, 32 and 48 ports, the minimum of several runs each:
+//! - Hedera with about nine flows per host (250,000 at k = 48): a whole decision in which all flows
+//!   are placed for the first time, and its parts alone: the demand estimate, the first-fit search,
+//!   and storing the result.
+//! - Its annealing: a whole decision, and its thousand steps (the difference to a decision with one
+//!   step).
+//! - OFPT with 10,000 flows: installing a path for every pair, placing all, all again without a
+//!   change, and one more.
 
 use std::time::Instant;
 
-use anabranch_balance::central::parts::demand;
-use anabranch_balance::central::parts::first_fit::FirstFit;
-use anabranch_balance::central::parts::hosts::Hosts;
+use anabranch_balance::central::common::demand;
+use anabranch_balance::central::common::first_fit::FirstFit;
+use anabranch_balance::central::common::hosts::Hosts;
 use anabranch_balance::central::{
-    CentralBalancer, CentralCx, CentralEnv, FlowFacts, FlowId, FlowTable, NetworkView, Path, Pin, Placements, Why,
+    CentralBalancer, CentralCx, CentralEnv, DecisionTrigger, FlowId, FlowInfo, FlowTable, NetworkView, Path, Pin,
+    Placements,
 };
 use anabranch_balance::{Build, Spec};
-use net::{Bandwidth, FiveTuple, HostIx, Routes, Stream, Time, Topology, address};
+use net::{Bandwidth, FiveTuple, HostIx, RandomStream, Routes, Time, Topology, address};
 
-/// Runs of which the fastest counts: others share the machine.
+/// Runs, of which the fastest counts: other processes share the machine.
 const RUNS: usize = 11;
 
 fn main() {
     let given: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let sizes = if given.is_empty() { vec![8, 16, 32, 48] } else { given };
-    println!("times in ms, least of {RUNS} runs; flows are between random hosts at a tenth of their links or more");
+    println!("times in ms, minimum of {RUNS} runs; flows are between random hosts at a tenth of their links or more");
     println!("hedera: nine flows per host; gff is estimate + search + write, sa places with 1000 steps of annealing");
     println!(
         "{:>3} {:>6} {:>7} {:>8} | {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} | {:>8} {:>8}",
@@ -65,21 +70,22 @@ fn hedera_row(k: u32) -> Network {
     network
 }
 
-/// The parts of a decision by first fit one by one, and how many flows found a path.
+/// Measures the parts of a first-fit decision one by one; also returns the number of flows that
+/// found a path.
 fn first_fit_parts(network: &Network, flows: &FlowTable) -> (f64, f64, f64, usize) {
     let view = network.view(flows);
     let hosts = Hosts::new(&view);
-    let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, facts)| (facts.src, facts.dst)).collect();
+    let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, info)| (info.src, info.dst)).collect();
     let (estimate, (demands, _)) = least(|| timed(|| demand::estimate(hosts.rates(), &pairs)));
     let mut first_fit = FirstFit::default();
     let (search, paths) = least(|| {
-        // What was found is kept in one row: lists of their own are part of writing.
+        // Results are kept in one array: separate lists are part of storing the result.
         let mut found: Vec<net::LinkIx> = Vec::with_capacity(8 * flows.len());
         let mut ends: Vec<(FlowId, usize)> = Vec::with_capacity(flows.len());
         timed(|| {
             first_fit.begin(&view);
-            for ((flow, facts), demand) in flows.iter().zip(&demands) {
-                let between = hosts.ends(facts.src, facts.dst);
+            for ((flow, info), demand) in flows.iter().zip(&demands) {
+                let between = hosts.ends(info.src, info.dst);
                 if let Some(path) = between.and_then(|ends| first_fit.place(view.routes, ends, demand.rate)) {
                     found.extend_from_slice(path);
                     ends.push((flow, found.len()));
@@ -103,36 +109,38 @@ fn first_fit_parts(network: &Network, flows: &FlowTable) -> (f64, f64, f64, usiz
     (estimate, search, write, placements.pins().len())
 }
 
-/// Milliseconds of a period in which all flows are placed for the first time, and of the next.
+/// Measures the milliseconds of a period in which all flows are placed for the first time, and of
+/// the next.
 fn decision(spec: &str, network: &Network, flows: &FlowTable) -> (f64, f64) {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..RUNS {
         let mut driven = Driven::new(spec);
-        driven.decide(network, &FlowTable::default(), Why::Network);
-        best.0 = best.0.min(driven.decide(network, flows, Why::Period));
-        best.1 = best.1.min(driven.decide(network, flows, Why::Period));
+        driven.decide(network, &FlowTable::default(), DecisionTrigger::NetworkChanged);
+        best.0 = best.0.min(driven.decide(network, flows, DecisionTrigger::PeriodElapsed));
+        best.1 = best.1.min(driven.decide(network, flows, DecisionTrigger::PeriodElapsed));
     }
     best
 }
 
-/// Milliseconds of OFPT: the network becoming known, all of 10,000 flows, all again when nothing changed, and one more.
+/// Measures the milliseconds of OFPT: network discovery, all of 10,000 flows, all again without a
+/// change, and one more.
 fn ofpt_row(k: u32, network: &Network) {
     let mut driven = Driven::new("ofpt:max_paths=64");
-    let install = driven.decide(network, &FlowTable::default(), Why::Network);
+    let install = driven.decide(network, &FlowTable::default(), DecisionTrigger::NetworkChanged);
     let mut flows = flows(&network.topology, 10_000);
     let (mut all, mut again) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..RUNS {
         flows.iter().for_each(|(flow, _)| driven.placements.release(flow));
-        all = all.min(driven.decide(network, &flows, Why::Period));
-        again = again.min(driven.decide(network, &flows, Why::Period));
+        all = all.min(driven.decide(network, &flows, DecisionTrigger::PeriodElapsed));
+        again = again.min(driven.decide(network, &flows, DecisionTrigger::PeriodElapsed));
     }
     let pins = driven.placements.pins().len();
-    let mut rng = Stream::new(2, "one more");
+    let mut rng = RandomStream::new(2, "one more");
     let count = 1000;
     let mut one = 0.0;
     for _ in 0..count {
         let flow = add(&network.topology, &mut rng, &mut flows);
-        one += driven.decide(network, &flows, Why::FlowStarted(flow));
+        one += driven.decide(network, &flows, DecisionTrigger::FlowStarted(flow));
     }
     let hosts = network.topology.hosts().len();
     println!("{k:>3} {hosts:>6} | {install:>9.1} {all:>9.2} {again:>9.2} {:>9.4} {pins:>9}", one / f64::from(count));
@@ -141,7 +149,7 @@ fn ofpt_row(k: u32, network: &Network) {
 struct Driven {
     balancer: Box<dyn CentralBalancer>,
     placements: Placements,
-    rng: Stream,
+    rng: RandomStream,
 }
 
 impl Driven {
@@ -151,11 +159,11 @@ impl Driven {
         Driven {
             balancer: build(&CentralEnv { seed: 1 }, &spec.params),
             placements: Placements::default(),
-            rng: Stream::new(1, "scheduling"),
+            rng: RandomStream::new(1, "scheduling"),
         }
     }
-    /// Milliseconds of a decision.
-    fn decide(&mut self, network: &Network, flows: &FlowTable, why: Why) -> f64 {
+    /// Measures the milliseconds of a decision.
+    fn decide(&mut self, network: &Network, flows: &FlowTable, why: DecisionTrigger) -> f64 {
         let Driven { balancer, placements, rng } = self;
         let ((), time) = timed(|| balancer.decide(&mut CentralCx { rng }, &network.view(flows), why, placements));
         time
@@ -163,7 +171,7 @@ impl Driven {
 }
 
 fn flows(topology: &Topology, count: usize) -> FlowTable {
-    let mut rng = Stream::new(1, "flows");
+    let mut rng = RandomStream::new(1, "flows");
     let mut flows = FlowTable::default();
     while flows.len() < count {
         add(topology, &mut rng, &mut flows);
@@ -171,31 +179,31 @@ fn flows(topology: &Topology, count: usize) -> FlowTable {
     flows
 }
 
-fn add(topology: &Topology, rng: &mut Stream, flows: &mut FlowTable) -> FlowId {
+fn add(topology: &Topology, rng: &mut RandomStream, flows: &mut FlowTable) -> FlowId {
     let hosts = topology.hosts().len() as u64;
-    let src = rng.below(hosts);
-    let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+    let src = rng.next_below(hosts);
+    let dst = (src + 1 + rng.next_below(hosts - 1)) % hosts;
     let (src, dst) = (HostIx(src as u32), HostIx(dst as u32));
     let tuple = FiveTuple {
         src: address::host_ipv4(src),
         dst: address::host_ipv4(dst),
         protocol: 6,
-        src_port: rng.below(1 << 16) as u16,
-        dst_port: rng.below(1 << 16) as u16,
+        src_port: rng.next_below(1 << 16) as u16,
+        dst_port: rng.next_below(1 << 16) as u16,
     };
-    let rate = Some(Bandwidth::from_bps(1_000_000_001 + rng.below(5_000_000_000)));
-    let size = Some(100_000 + rng.below(10_000_000));
-    flows.insert(FlowFacts { tuple, src, dst, started: Time::ZERO, bytes: 0, rate, size })
+    let rate = Some(Bandwidth::from_bps(1_000_000_001 + rng.next_below(5_000_000_000)));
+    let size = Some(100_000 + rng.next_below(10_000_000));
+    flows.insert(FlowInfo { tuple, src, dst, started: Time::ZERO, bytes: 0, rate, size })
 }
 
-/// An answer and how many milliseconds it took.
+/// Returns the result of `work` and its duration in milliseconds.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let begin = Instant::now();
     let answer = work();
     (answer, begin.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The least time of several runs, and the answer of the last.
+/// Returns the minimum time of several runs, and the result of the last.
 fn least<T>(mut run: impl FnMut() -> (T, f64)) -> (f64, T) {
     let (mut answer, mut time) = run();
     for _ in 1..RUNS {

@@ -1,9 +1,9 @@
-//! The hash of a switch: a good 64-bit mixer, and the flow key it is fed.
+//! The hash of a switch: a good 64-bit mixer, and the flow keys it is applied to.
 
 use net::{FiveTuple, HostIx};
 
-/// A bijective 64-bit mixer (the finaliser of SplitMix64, Steele et al. 2014): every output bit depends
-/// on every input bit.
+/// Mixes 64 bits bijectively (the finaliser of SplitMix64, Steele et al. 2014): every output bit
+/// depends on every input bit.
 #[inline]
 pub const fn mix(mut z: u64) -> u64 {
     z ^= z >> 30;
@@ -19,15 +19,15 @@ pub const fn combine(hash: u64, value: u64) -> u64 {
     mix(hash ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Hash of the five-tuple a switch would see (mechanisms.md §1.1): addresses, protocol and ports.
-/// Forward and reverse direction of a connection hash differently, as on real switches.
+/// Returns the hash of a five-tuple as a switch reads it (mechanisms.md §1.1): addresses, protocol
+/// and ports. The two directions of a connection have different hashes, as on real switches.
 pub fn flow_key(src: HostIx, dst: HostIx, protocol: u8, src_port: u16, dst_port: u16) -> u64 {
     let addresses = u64::from(src.0) << 32 | u64::from(dst.0);
     let rest = u64::from(protocol) << 32 | u64::from(src_port) << 16 | u64::from(dst_port);
     combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
 }
 
-/// Hash of a five-tuple in its direction of travel, the same in every instance.
+/// Returns the hash of a five-tuple in its direction of travel; it is the same in every instance.
 pub fn tuple_key(tuple: &FiveTuple) -> u64 {
     let addresses = u64::from(tuple.src.to_bits()) << 32 | u64::from(tuple.dst.to_bits());
     let rest = u64::from(tuple.protocol) << 32 | u64::from(tuple.src_port) << 16 | u64::from(tuple.dst_port);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directions_and_ports_hash_apart() {
+    fn directions_and_ports_hash_differently() {
         let (a, b) = (HostIx(1), HostIx(2));
         let keys = [flow_key(a, b, 6, 1000, 80), flow_key(b, a, 6, 80, 1000), flow_key(a, b, 6, 1001, 80)];
         assert!(keys[0] != keys[1] && keys[0] != keys[2]);

@@ -1,11 +1,12 @@
 //! The load balancers: each one file of pure logic plus one line in a registry.
 //!
-//! A balancer sees facts of the network in the field's terms. It never sees a socket, an OpenFlow message,
-//! a clock or an event queue; time, randomness and state reach it through its arguments.
+//! A balancer reads properties of the network in standard terms. It never reads a socket, an
+//! OpenFlow message, a clock or an event queue: time, randomness and state are arguments.
 
 pub mod bounds;
 pub mod central;
 pub mod dataplane;
+pub mod entry;
 pub mod hash;
 pub mod params;
 pub mod registry;
@@ -14,11 +15,12 @@ pub mod server;
 pub use bounds::Bound;
 pub use central::{CentralBalancer, CentralEnv};
 pub use dataplane::{
-    Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, Duties,
-    EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Members, Needs,
+    Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, EdgeBalancer,
+    EdgeEnv, EdgeHooks, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Needs, NextHops,
     PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, Subflows,
     SwitchBalancer, SwitchEnv,
 };
+pub use entry::{Build, Entry, Granularity, Platform, Reorders};
 pub use params::{Param, ParamKind, Params};
-pub use registry::{Build, Entry, Granularity, Reorders, Spec, SpecError, World};
+pub use registry::{Spec, SpecError};
 pub use server::{ServerBalancer, ServerEnv};

@@ -1,4 +1,4 @@
-//! Parameters of balancers: declared as data, checked when a specification is read.
+//! Parameters of balancers: declared as data, and checked when a specification is parsed.
 
 use std::collections::BTreeMap;
 
@@ -7,36 +7,36 @@ use net::Time;
 use crate::dataplane::Scale;
 use crate::server::Services;
 
-/// What values a parameter takes.
+/// The values a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ParamKind {
-    /// One of these words.
+    /// One of these strings.
     Choice(&'static [&'static str]),
     /// A real number in this closed range.
     Number {
-        /// Least allowed.
+        /// Smallest accepted value.
         min: f64,
-        /// Greatest allowed.
+        /// Largest accepted value.
         max: f64,
     },
     /// A whole number in this closed range.
     Count {
-        /// Least allowed.
+        /// Smallest accepted value.
         min: u64,
-        /// Greatest allowed.
+        /// Largest accepted value.
         max: u64,
     },
     /// A time such as `500us`.
     Duration,
-    /// A time, or a multiple of what the network has: `2rtt` (base round-trip times), `1.5hop` (delays of a congested
-    /// hop), or `500us` for a published absolute value.
+    /// A time, or a multiple of a time of the network: `2rtt` (base round-trip times), `1.5hop`
+    /// (delays of a congested hop), or `500us` for a published absolute value.
     Scaled,
     /// A table of services: `80=sl-ps;default=ht-ps`.
     Services,
 }
 
 impl ParamKind {
-    /// What values it takes, in words: "one of modulo, threshold", "a number from 0 to 1".
+    /// Returns a description of the values: "one of modulo, threshold", "a number from 0 to 1".
     pub fn takes(&self) -> String {
         match self {
             ParamKind::Choice(words) => format!("one of {}", words.join(", ")),
@@ -53,30 +53,30 @@ impl ParamKind {
     }
 }
 
-/// One declared parameter.
+/// A parameter as a balancer declares it.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Name as users write it.
+    /// The name users write in specifications.
     pub name: &'static str,
-    /// Values it takes.
+    /// The values it accepts.
     pub kind: ParamKind,
-    /// Default, in the form users write.
+    /// The default, in the form users write.
     pub default: &'static str,
-    /// Unit of a number, or empty.
+    /// The unit of a number; empty if it has none.
     pub unit: &'static str,
-    /// What it means.
+    /// The meaning, printed by `anabranch list`.
     pub doc: &'static str,
 }
 
-/// A checked set of values, one for each declared parameter.
+/// Checked values, one for each declared parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Params(BTreeMap<&'static str, String>);
 
 impl Param {
-    /// Checks one value.
+    /// Checks that the parameter accepts the value.
     ///
     /// # Errors
-    /// A sentence that says which values are allowed.
+    /// Returns a sentence that describes the accepted values.
     pub fn check(&self, value: &str) -> Result<(), String> {
         let refused = || format!("it is {}", self.kind.takes());
         match self.kind {
@@ -100,13 +100,13 @@ impl Param {
     }
 }
 
-/// `2rtt` or `1.5hop` as factor and unit.
+/// Splits `2rtt` or `1.5hop` into factor and unit.
 fn multiple(value: &str) -> Option<(f64, &'static str)> {
     ["rtt", "hop"].into_iter().find_map(|unit| Some((value.strip_suffix(unit)?.trim().parse().ok()?, unit)))
 }
 
 impl Params {
-    /// The defaults of `declared`, overridden by `given`, which must already have been checked.
+    /// Returns the defaults of `declared`, overridden by `given`, which must already be checked.
     pub(crate) fn with_defaults(declared: &'static [Param], given: &BTreeMap<String, String>) -> Params {
         Params(
             declared
@@ -115,26 +115,27 @@ impl Params {
                 .collect(),
         )
     }
-    /// The value as text.
+    /// Returns the value as text.
     ///
     /// # Panics
-    /// If no such parameter is declared: a slip in the balancer's own file, caught by its first test.
+    /// Panics if the parameter is not declared: a defect of the balancer's file that its first test
+    /// finds.
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or_else(|| panic!("parameter `{name}` is not declared"), String::as_str)
     }
-    /// A real number.
+    /// Returns the value of a [`ParamKind::Number`].
     pub fn number(&self, name: &str) -> f64 {
         self.text(name).parse().expect("checked against its ParamKind")
     }
-    /// A whole number.
+    /// Returns the value of a [`ParamKind::Count`].
     pub fn count(&self, name: &str) -> u64 {
         self.text(name).parse().expect("checked against its ParamKind")
     }
-    /// A time.
+    /// Returns the value of a [`ParamKind::Duration`].
     pub fn duration(&self, name: &str) -> Time {
         self.text(name).parse().expect("checked against its ParamKind")
     }
-    /// A time that may be given as a multiple of what the network has.
+    /// Returns the value of a [`ParamKind::Scaled`]; `scale` resolves multiples.
     pub fn scaled(&self, name: &str, scale: &Scale) -> Time {
         match multiple(self.text(name)) {
             Some((factor, unit)) => {
@@ -144,11 +145,11 @@ impl Params {
             None => self.duration(name),
         }
     }
-    /// A table of services.
+    /// Returns the value of a [`ParamKind::Services`].
     pub fn services(&self, name: &str) -> Services {
         self.text(name).parse().expect("checked against its ParamKind")
     }
-    /// All values in the order of their names.
+    /// Returns all values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }

@@ -1,178 +1,15 @@
-//! The list of balancers and how users name them: `ecmp`, `hermes-rtt:good=1.25`.
+//! The list of balancers, and specifications that name them: `ecmp`, `hermes-rtt:good=1.25`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::bounds::{self, Bound};
-use crate::central::{self, CentralBalancer, CentralEnv};
-use net::words;
+use net::did_you_mean;
 
-use crate::dataplane::{self, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv, Needs, Scale, SwitchBalancer, SwitchEnv};
-use crate::params::{Param, Params};
-use crate::server::{self, ServerBalancer, ServerEnv};
+use crate::entry::Entry;
+use crate::params::Params;
+use crate::{bounds, central, dataplane, server};
 
-/// How large a piece of traffic a decision covers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Granularity {
-    /// Every packet anew.
-    Packet,
-    /// Whole flows: packets of one flow share a path while the network is intact.
-    Flow,
-    /// Every packet may move, but only when its path is judged bad.
-    CautiousPacket,
-    /// Bursts of a flow separated by idle gaps.
-    Flowlet,
-    /// A fixed number of bytes of a flow.
-    Flowcell,
-    /// Whole flows, moved when their path is judged bad.
-    MovableFlow,
-    /// Parts of a flow, each on its own connection.
-    Subflow,
-}
-
-impl Granularity {
-    /// What is decided for, in words: "each packet".
-    pub fn words(self) -> &'static str {
-        match self {
-            Granularity::Packet => "each packet",
-            Granularity::Flow => "each flow, once",
-            Granularity::CautiousPacket => "each packet, but a flow leaves its path only when that is judged bad",
-            Granularity::Flowlet => "each flowlet (a burst of a flow, after a gap)",
-            Granularity::Flowcell => "each flowcell (a fixed number of bytes of a flow)",
-            Granularity::MovableFlow => "each flow, moved when its path is judged bad",
-            Granularity::Subflow => "each subflow, once",
-        }
-    }
-}
-
-/// Whether packets of one flow can overtake each other in an intact network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reorders {
-    /// Never.
-    Never,
-    /// When a flow is moved.
-    AtMoves,
-    /// All the time: hosts need a resequencing buffer or a raised duplicate-ACK threshold.
-    Always,
-}
-
-impl Reorders {
-    /// When packets of one flow overtake each other, in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Reorders::Never => "never",
-            Reorders::AtMoves => "when a flow is moved",
-            Reorders::Always => "all the time",
-        }
-    }
-}
-
-/// A world a balancer can run in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum World {
-    /// The packet simulator.
-    Simulator,
-    /// Real OpenFlow switches, as select groups.
-    OpenFlow,
-}
-
-impl World {
-    /// Its name, in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            World::Simulator => "simulator",
-            World::OpenFlow => "OpenFlow switches",
-        }
-    }
-}
-
-/// How an entry is instantiated.
-#[derive(Clone, Copy)]
-pub enum Build {
-    /// One instance on every switch; each decides its own next hop.
-    Switch(fn(&SwitchEnv<'_>, &Params) -> Box<dyn SwitchBalancer>),
-    /// One instance at every first switch (or multi-homed host); it decides whole paths.
-    Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
-    /// One instance for all hosts; it decides the entropy value of each data packet, and switches hash it (plain ECMP).
-    Host(fn(&HostEnv, &Params) -> Box<dyn HostBalancer>),
-    /// One instance in the controller; it sees the whole network, and switches follow rules.
-    Central(fn(&CentralEnv, &Params) -> Box<dyn CentralBalancer>),
-    /// No instances: the simulator computes this bound instead of sending packets.
-    Bound(Bound),
-    /// One instance for each pool of servers (or uplinks), in the controller; it picks who gets a request, and the path.
-    Server(fn(&ServerEnv, &Params) -> Box<dyn ServerBalancer>),
-}
-
-/// A balancer: what it is, what it takes, and how to make one.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// Name as users write it.
-    pub name: &'static str,
-    /// Name as reports print it.
-    pub title: &'static str,
-    /// One sentence: what it does.
-    pub summary: &'static str,
-    /// Where it was published, and its id in the mechanism reference.
-    pub source: &'static str,
-    /// Size of a decision.
-    pub granularity: Granularity,
-    /// Reordering to expect.
-    pub reorders: Reorders,
-    /// What it reacts to: "nothing", or the signals.
-    pub senses: &'static str,
-    /// Worlds it runs in.
-    pub worlds: &'static [World],
-    /// Parameters with their published defaults.
-    pub params: &'static [Param],
-    /// A specification that runs.
-    pub example: &'static str,
-    /// What it needs of the world around it; [`NO_NEEDS`](crate::dataplane::NO_NEEDS) for nothing.
-    pub needs: fn(&Scale, &Params) -> Needs,
-    /// Maker.
-    pub build: Build,
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl Entry {
-    /// Whether it is a bound to compare against rather than a balancer: it moves no packets.
-    pub fn is_bound(&self) -> bool {
-        matches!(self.build, Build::Bound(_))
-    }
-    /// Whether a controller runs it.
-    pub fn is_central(&self) -> bool {
-        matches!(self.build, Build::Central(_))
-    }
-    /// Whether it picks servers for requests, rather than paths for flows.
-    pub fn is_server(&self) -> bool {
-        matches!(self.build, Build::Server(_))
-    }
-    /// What kind it is, in one word: `dataplane`, `central`, `server` or `bound`.
-    pub fn kind(&self) -> &'static str {
-        match self.build {
-            Build::Switch(_) | Build::Edge(_) | Build::Host(_) => "dataplane",
-            Build::Central(_) => "central",
-            Build::Server(_) => "server",
-            Build::Bound(_) => "bound",
-        }
-    }
-    /// Who decides: `switch`, `edge`, `host`, `controller` or, for bounds, `nobody`.
-    pub fn decides(&self) -> &'static str {
-        match self.build {
-            Build::Switch(_) => "switch",
-            Build::Edge(_) => "edge",
-            Build::Host(_) => "host",
-            Build::Central(_) | Build::Server(_) => "controller",
-            Build::Bound(_) => "nobody",
-        }
-    }
-}
-
-/// Every dataplane balancer, and the bounds to hold them against. **A new one is its file and its line here.**
+/// Every dataplane balancer, and the bounds they are compared with. **A new one is its file and its
+/// line here.**
 pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spt::ENTRY,
     &dataplane::ecmp::ENTRY,
@@ -222,7 +59,7 @@ pub static CENTRAL: &[&Entry] = &[
     &central::freeway::ENTRY,
 ];
 
-/// Every balancer of servers. **A new one is its file and its line here.**
+/// Every server balancer. **A new one is its file and its line here.**
 pub static SERVER: &[&Entry] = &[
     &server::server_rr::ENTRY,
     &server::server_wrr::ENTRY,
@@ -243,59 +80,60 @@ pub static SERVER: &[&Entry] = &[
     &server::ring_hash::ENTRY,
 ];
 
-/// Central balancers that balance nothing, but try out what the others rely on. They are found by name and stand in no list.
-pub static EXERCISES: &[&Entry] = &[&central::restless::ENTRY];
+/// Central balancers that balance nothing but exercise the code the others rely on. [`find`]
+/// returns them; no list contains them.
+pub static TEST_BALANCERS: &[&Entry] = &[&central::random_moves::ENTRY];
 
-/// Every balancer of whatever kind, and the bounds.
+/// Returns every balancer of any kind, and the bounds.
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
     DATAPLANE.iter().chain(CENTRAL).chain(SERVER).copied()
 }
 
-/// A balancer chosen by name with all its parameters set.
+/// A balancer chosen by name, with values for all its parameters.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Which one.
+    /// The registry entry of the balancer.
     pub entry: &'static Entry,
     /// Values of all its parameters.
     pub params: Params,
-    /// What the user wrote beyond the name, in a fixed order; empty where nothing was.
+    /// The parameters the user set, ordered by name; empty if all have their defaults.
     pub given: BTreeMap<String, String>,
 }
 
-/// A specification that names no balancer, or a parameter it does not have.
+/// Error of a specification with an unknown balancer, an unknown parameter or an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No such balancer.
-    #[error("there is no balancer `{name}`; {hint}")]
+    /// The registry has no balancer of this name.
+    #[error("unknown balancer `{name}`; {hint}")]
     UnknownBalancer {
-        /// What was asked for.
+        /// The name in the specification.
         name: String,
         /// The most similar name, or all of them.
         hint: String,
     },
-    /// No such parameter.
+    /// The balancer has no parameter of this name.
     #[error("balancer `{balancer}` has no parameter `{name}`; {hint}")]
     UnknownParameter {
-        /// The balancer.
+        /// The name of the balancer.
         balancer: &'static str,
-        /// What was asked for.
+        /// The name in the specification.
         name: String,
         /// The most similar name, or all of them.
         hint: String,
     },
-    /// A value outside what the parameter takes.
+    /// The value is outside the range or choice of the parameter.
     #[error("balancer `{balancer}`: {name} = `{value}` is not possible: {allowed}")]
     Value {
-        /// The balancer.
+        /// The name of the balancer.
         balancer: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         name: String,
-        /// What was given.
+        /// The value in the specification.
         value: String,
-        /// What is allowed.
+        /// A description of the accepted values.
         allowed: String,
     },
-    /// Not of the form `name:key=value,key=value`.
+    /// The text does not have the form `name:key=value,key=value`.
     #[error("`{0}` is not a balancer specification (write `name` or `name:key=value,key=value`)")]
     Form(String),
 }
@@ -303,30 +141,30 @@ pub enum SpecError {
 /// Finds a balancer by name.
 ///
 /// # Errors
-/// [`SpecError::UnknownBalancer`] with the nearest name.
+/// [`SpecError::UnknownBalancer`] with the most similar name.
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
-    let mut known = all().chain(EXERCISES.iter().copied());
+    let mut known = all().chain(TEST_BALANCERS.iter().copied());
     known.find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
         name: name.to_owned(),
         hint: match name.contains(char::is_whitespace) {
             true => "balancers are separated by commas, such as `ecmp,spray`".to_owned(),
-            false => words::hint(name, all().map(|entry| entry.name)),
+            false => did_you_mean::suggestion(name, all().map(|entry| entry.name)),
         },
     })
 }
 
 impl Spec {
-    /// From a name and parameter values.
+    /// Makes a specification from a name and parameter values.
     ///
     /// # Errors
-    /// Unknown balancer, unknown parameter, impossible value.
+    /// Returns an error if the balancer or a parameter is unknown or a value is invalid.
     pub fn new(name: &str, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
         let entry = find(name)?;
         for (key, value) in &given {
             let param = entry.params.iter().find(|p| p.name == key).ok_or_else(|| SpecError::UnknownParameter {
                 balancer: entry.name,
                 name: key.clone(),
-                hint: words::hint(key, entry.params.iter().map(|p| p.name)),
+                hint: did_you_mean::suggestion(key, entry.params.iter().map(|p| p.name)),
             })?;
             param.check(value).map_err(|allowed| SpecError::Value {
                 balancer: entry.name,
@@ -338,10 +176,10 @@ impl Spec {
         Ok(Spec { entry, params: Params::with_defaults(entry.params, &given), given })
     }
 
-    /// From text: `ecmp` or `ecmp:hash=threshold,seeds=none`.
+    /// Parses one specification: `ecmp` or `ecmp:hash=threshold,seeds=none`.
     ///
     /// # Errors
-    /// As [`Spec::new`], or a text of another form.
+    /// As [`Spec::new`], or [`SpecError::Form`].
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let form = || SpecError::Form(text.to_owned());
         let (name, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
@@ -356,15 +194,16 @@ impl Spec {
         Spec::new(name, given)
     }
 
-    /// From a comma-separated list, in which `all` stands for every dataplane balancer with its defaults. A piece with `=`
-    /// but without a name continues the piece before it, so `ecmp:hash=threshold,seeds=none,spray` is two balancers.
+    /// Parses a comma-separated list, in which `all` is every dataplane balancer with its defaults.
+    /// A piece with `=` but without a name continues the piece before it, so
+    /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
     ///
     /// # Errors
-    /// As [`Spec::parse`], for the first wrong piece.
+    /// As [`Spec::parse`], for the first invalid piece.
     pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
-            // No name has `=` in it, but a value may have `:`.
+            // No balancer name contains `=`, but a value may contain `:`.
             let continues = piece.find(['=', ':']).is_some_and(|at| piece[at..].starts_with('='));
             match pieces.last_mut() {
                 Some(last) if continues => {
@@ -388,7 +227,7 @@ impl Spec {
         Ok(specs)
     }
 
-    /// The name, with what the user set: unique within a comparison that makes sense.
+    /// Returns the name with the parameters the user set: unique within any sensible comparison.
     pub fn label(&self) -> String {
         if self.given.is_empty() {
             return self.entry.name.to_owned();
@@ -410,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_nearest_thing() {
+    fn errors_suggest_most_similar_name() {
         let message = |text| Spec::parse(text).unwrap_err().to_string();
-        assert_eq!(message("ecpm"), "there is no balancer `ecpm`; did you mean `ecmp`?");
+        assert_eq!(message("ecpm"), "unknown balancer `ecpm`; did you mean `ecmp`?");
         assert_eq!(message("ecmp:seed=none"), "balancer `ecmp` has no parameter `seed`; did you mean `seeds`?");
-        assert!(message("xyzzy").starts_with("there is no balancer `xyzzy`; there are: "));
-        assert_eq!(message("spray:x=1"), "balancer `spray` has no parameter `x`; there are none");
+        assert!(message("xyzzy").starts_with("unknown balancer `xyzzy`; there are: "));
+        assert_eq!(message("spray:x=1"), "balancer `spray` has no parameter `x`; none are known");
         assert!(message("ecmp:seeds=maybe").contains("it is one of per-switch, none"));
         assert!(message("ecmp:seeds").contains("write `name`"));
         assert!(message("ecmp spray").ends_with("separated by commas, such as `ecmp,spray`"));

@@ -1,19 +1,19 @@
-//! What every central balancer must do, over the registry: random networks, flows, counters and deaths of links; after each
-//! decision the base leads everywhere without loops, paths are live and lead from the right switch to the right switch,
-//! and the same inputs give the same answers.
+//! Invariants of every central balancer in the registry, on random networks, flows, counters and
+//! link failures. After each decision the default routes lead everywhere without loops, and paths
+//! are live and connect the right switches. The same inputs give the same results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_balance::central::{
-    Base, CentralBalancer, CentralCx, CentralEnv, FlowFacts, FlowId, FlowSource, FlowTable, LinkLoad, NetworkView,
-    Placements, Why,
+    CentralBalancer, CentralCx, CentralEnv, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowSource, FlowTable,
+    LinkLoad, NetworkView, Placements,
 };
 use anabranch_balance::registry::CENTRAL;
 use anabranch_balance::{Build, Spec};
-use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Routes, Stream, Time, Topology, address};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, RandomStream, Routes, Time, Topology, address};
 use proptest::prelude::*;
 
-/// Specifications beyond the examples and the defaults, so that every branch is driven.
+/// Specifications beyond the examples and the defaults, so that every branch is covered.
 const MORE: &[&str] = &[
     "sdn-spt:tie=dst_host",
     "sdn-spt:tie=pair",
@@ -50,7 +50,7 @@ struct Network {
     now: Time,
     balancer: Box<dyn CentralBalancer>,
     placements: Placements,
-    rng: Stream,
+    rng: RandomStream,
 }
 
 impl Network {
@@ -67,12 +67,12 @@ impl Network {
             now: Time::ZERO,
             balancer: build(&CentralEnv { seed }, &spec.params),
             placements: Placements::default(),
-            rng: Stream::new(seed, "central balancer"),
+            rng: RandomStream::new(seed, "central balancer"),
             topology,
         }
     }
 
-    fn decide(&mut self, why: Why) {
+    fn decide(&mut self, why: DecisionTrigger) {
         let view = NetworkView {
             now: self.now,
             topology: &self.topology,
@@ -84,7 +84,7 @@ impl Network {
         self.balancer.decide(&mut CentralCx { rng: &mut self.rng }, &view, why, &mut self.placements);
     }
 
-    /// Cables die or come back; what lay over dead ones is removed first.
+    /// Fails or restores cables; placements over dead ones are removed first.
     fn change_links(&mut self, change: impl Fn(&mut [bool])) {
         change(&mut self.alive);
         self.routes = Routes::new(&self.topology, &self.alive);
@@ -92,61 +92,61 @@ impl Network {
         let pins = self.placements.pins().iter();
         let dead: Vec<FlowId> = pins.filter(|(_, pin)| !is_live(&pin.path)).map(|(flow, _)| *flow).collect();
         let mut pairs = Vec::new();
-        for (pair, paths) in self.placements.pairs() {
+        for (pair, paths) in self.placements.splits() {
             let live: Vec<_> = paths.iter().filter(|path| is_live(&path.path)).cloned().collect();
             if live.len() < paths.len() {
                 pairs.push((*pair, live));
             }
         }
         dead.into_iter().for_each(|flow| self.placements.release(flow));
-        pairs.into_iter().for_each(|((from, to), live)| self.placements.divide(from, to, live.into()));
-        self.decide(Why::Network);
+        pairs.into_iter().for_each(|((from, to), live)| self.placements.split(from, to, live.into()));
+        self.decide(DecisionTrigger::NetworkChanged);
     }
 
-    fn start(&mut self, rng: &mut Stream) {
+    fn start(&mut self, rng: &mut RandomStream) {
         let hosts = self.topology.hosts().len() as u64;
-        let (src, dst) = (HostIx(rng.below(hosts) as u32), HostIx(rng.below(hosts) as u32));
+        let (src, dst) = (HostIx(rng.next_below(hosts) as u32), HostIx(rng.next_below(hosts) as u32));
         if src == dst {
             return;
         }
         let has_ports = self.balancer.needs().flows != FlowSource::Pairs;
-        let src_port = if has_ports { rng.below(60_000) as u16 } else { 0 };
+        let src_port = if has_ports { rng.next_below(60_000) as u16 } else { 0 };
         let (from, to) = (address::host_ipv4(src), address::host_ipv4(dst));
         let tuple = FiveTuple { src: from, dst: to, protocol: 6, src_port, dst_port: 80 };
         if self.flows.find(&tuple).is_some() {
             return;
         }
-        let size = (rng.below(2) == 0).then(|| 1 + rng.below(10_000_000));
-        let bytes = self.placements.report_above() + rng.below(1000);
-        let facts = FlowFacts { tuple, src, dst, started: self.now, bytes, rate: None, size };
-        let flow = self.flows.insert(facts);
-        self.decide(Why::FlowStarted(flow));
+        let size = (rng.next_below(2) == 0).then(|| 1 + rng.next_below(10_000_000));
+        let bytes = self.placements.report_threshold_bytes() + rng.next_below(1000);
+        let info = FlowInfo { tuple, src, dst, started: self.now, bytes, rate: None, size };
+        let flow = self.flows.insert(info);
+        self.decide(DecisionTrigger::FlowStarted(flow));
     }
 
-    fn end(&mut self, rng: &mut Stream) {
+    fn end(&mut self, rng: &mut RandomStream) {
         let flows: Vec<FlowId> = self.flows.iter().map(|(flow, _)| flow).collect();
         if flows.is_empty() {
             return;
         }
-        let flow = flows[rng.below(flows.len() as u64) as usize];
-        self.decide(Why::FlowEnded(flow));
+        let flow = flows[rng.next_below(flows.len() as u64) as usize];
+        self.decide(DecisionTrigger::FlowEnded(flow));
         self.flows.remove(flow);
         self.placements.release(flow);
     }
 
-    /// New counters, then a period.
-    fn period(&mut self, rng: &mut Stream) {
+    /// Sets new counters, then ends a period.
+    fn period(&mut self, rng: &mut RandomStream) {
         self.now += Time::from_s(1);
         let flows: Vec<FlowId> = self.flows.iter().map(|(flow, _)| flow).collect();
         for flow in flows {
-            let facts = self.flows.get_mut(flow).unwrap();
-            facts.bytes += rng.below(10_000_000);
-            facts.rate = Some(Bandwidth::from_bps(rng.below(10_000_000_000)));
+            let info = self.flows.get_mut(flow).unwrap();
+            info.bytes += rng.next_below(10_000_000);
+            info.rate = Some(Bandwidth::from_bps(rng.next_below(10_000_000_000)));
         }
         for (link, load) in self.topology.links().iter().zip(&mut self.load) {
-            *load = LinkLoad { rate: Some(Bandwidth::from_bps(rng.below(link.rate.as_bps() + 1))), at: self.now };
+            *load = LinkLoad { rate: Some(Bandwidth::from_bps(rng.next_below(link.rate.as_bps() + 1))), at: self.now };
         }
-        self.decide(Why::Period);
+        self.decide(DecisionTrigger::PeriodElapsed);
     }
 
     fn edge(&self, host: HostIx) -> NodeIx {
@@ -154,13 +154,13 @@ impl Network {
     }
 
     fn check(&self) {
-        self.check_base();
+        self.check_default_routes();
         for (flow, pin) in self.placements.pins() {
-            let facts = self.flows.get(*flow).expect("the pin of a flow that has ended is gone");
-            self.check_path(&pin.path, self.edge(facts.src), self.edge(facts.dst));
+            let info = self.flows.get(*flow).expect("the pin of a flow that has ended is gone");
+            self.check_path(&pin.path, self.edge(info.src), self.edge(info.dst));
             assert!(pin.rate.is_none_or(|rate| rate.as_bps() > 0));
         }
-        for ((from, to), paths) in self.placements.pairs() {
+        for ((from, to), paths) in self.placements.splits() {
             assert!(!paths.is_empty() && paths.iter().all(|path| path.weight > 0));
             assert!(paths.iter().map(|path| &path.path).collect::<BTreeSet<_>>().len() == paths.len(), "a path twice");
             paths.iter().for_each(|path| self.check_path(&path.path, *from, *to));
@@ -179,9 +179,12 @@ impl Network {
         assert_eq!(at, to, "the path ends elsewhere");
     }
 
-    /// Every next hop is live, there are some wherever there is a path, and none leads round in circles.
-    fn check_base(&self) {
-        let Some(Base::Hops(table)) = self.placements.base() else { panic!("there is no base") };
+    /// Checks that every next hop is live, that each reachable destination has some, and that none
+    /// leads into a loop.
+    fn check_default_routes(&self) {
+        let Some(DefaultRoutes::Hops(table)) = self.placements.default_routes() else {
+            panic!("the balancer has set no default routes")
+        };
         let mut by_edge: BTreeMap<NodeIx, Vec<(NodeIx, NodeIx)>> = BTreeMap::new();
         for ((at, edge), hops) in &table.0 {
             assert!(!hops.is_empty() && hops.iter().all(|hop| hop.weight > 0 && self.alive[hop.link.ix()]));
@@ -193,20 +196,21 @@ impl Network {
         for edge in edges {
             let class = self.routes.class_at(edge).unwrap();
             let steps = by_edge.remove(&edge).unwrap_or_default();
-            assert!(is_without_loops(&steps), "packets to {} go round", self.topology.node(edge).name);
+            assert!(is_without_loops(&steps), "packets to {} loop", self.topology.node(edge).name);
             for node in (0..self.topology.nodes().len() as u32).map(NodeIx) {
                 let is_switch = self.topology.node(node).kind == NodeKind::Switch;
                 let is_reachable = node != edge && self.routes.path_count(node, class) > 0;
                 assert_eq!(table.0.contains_key(&(node, edge)), is_switch && is_reachable);
             }
-            // Without loops, whoever has a next hop ends at the only one that needs none.
+            // Without loops, a path along next hops ends at the only node that needs none.
             assert!(steps.iter().all(|(_, to)| *to == edge || table.0.contains_key(&(*to, edge))));
         }
         assert!(by_edge.is_empty(), "next hops to where no hosts are");
     }
 }
 
-/// Whether directed steps contain no circle: those that nobody leads to are removed until none are left.
+/// Returns whether directed steps contain no loop: nodes without an incoming step are removed until
+/// none are left.
 fn is_without_loops(steps: &[(NodeIx, NodeIx)]) -> bool {
     let mut left = steps.to_vec();
     while !left.is_empty() {
@@ -220,23 +224,23 @@ fn is_without_loops(steps: &[(NodeIx, NodeIx)]) -> bool {
     true
 }
 
-/// A random history; answers what was wanted at the end and every change on the way.
+/// Runs a random history; returns the desired state at the end and every change before.
 fn history(family: &str, spec: &str, seed: u64) -> String {
     let mut network = Network::new(family, spec, seed);
-    let mut rng = Stream::new(seed, "history");
-    network.decide(Why::Network);
+    let mut rng = RandomStream::new(seed, "history");
+    network.decide(DecisionTrigger::NetworkChanged);
     network.check();
     let mut trace = format!("{:?}", network.placements.take_changes());
     let cables = network.topology.links().len() as u64 / 2;
     for _ in 0..60 {
-        match rng.below(10) {
+        match rng.next_below(10) {
             0..=4 => network.start(&mut rng),
             5 => network.end(&mut rng),
             6..=7 => network.period(&mut rng),
             8 => {
-                let link = LinkIx(2 * rng.below(cables) as u32);
+                let link = LinkIx(2 * rng.next_below(cables) as u32);
                 // A whole cable, or one direction of it.
-                let both = rng.below(3) > 0;
+                let both = rng.next_below(3) > 0;
                 network.change_links(|alive| {
                     alive[link.ix()] = false;
                     alive[link.reverse().ix()] &= !both;
@@ -257,7 +261,7 @@ fn specs() -> Vec<&'static str> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
     #[test]
-    fn random_histories_keep_every_promise(
+    fn random_histories_keep_invariants(
         spec in prop::sample::select(specs()),
         family in prop::sample::select(NETWORKS),
         seed in any::<u64>(),

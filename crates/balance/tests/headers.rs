@@ -1,4 +1,5 @@
-//! Every balancer's file begins with a header that its page in the book is made of: what it is, where it helps, where it hurts.
+//! Every balancer's file begins with a header that its page in the book is made of: what it is,
+//! where it helps, where it hurts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ fn every_header_says_where_it_helps_and_where_it_hurts() {
         let line = format!("ENTRY: Entry = Entry {{\n    name: \"{}\",\n", entry.name);
         let mut of = texts.iter().filter(|text| text.contains(&line));
         let (Some(text), None) = (of.next(), of.next()) else {
-            panic!("`{}` has no file of its own whose entry begins with its name", entry.name)
+            panic!("`{}` has no file with an entry that begins with its name", entry.name)
         };
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
         for label in ["//! - Helps: ", "//! - Hurts: "] {

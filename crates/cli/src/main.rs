@@ -1,7 +1,7 @@
 //! The `anabranch` command: compares load balancers on simulated networks.
 
 mod commands;
-mod failure;
+mod error;
 mod interrupt;
 mod progress;
 mod results;
@@ -10,9 +10,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::Failure;
+use error::CliError;
 
-/// Which load balancer should your network run? Compares them in a packet simulator and on Open vSwitch, and controls OpenFlow switches
+/// Which load balancer should your network run? Compares them in a packet simulator and on Open
+/// vSwitch, and controls OpenFlow switches
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
@@ -63,8 +64,8 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match done {
-        // Whoever closed our output has read what it wanted.
-        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        // The reader closed the pipe because it has read enough.
+        Ok(()) | Err(CliError::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             eprint!("{failure}");
             ExitCode::from(failure.exit_code())

@@ -1,39 +1,56 @@
 //! The progress bar: on standard error, and only where that is a terminal.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use experiment::{Observer, Progress};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows how far the runs are, how fast they go and how long it will take.
-pub struct Bar(ProgressBar);
+/// Shows the number of finished runs, their speed and the remaining time.
+pub struct Bar {
+    bar: ProgressBar,
+    runs_resumed: AtomicU64,
+    runs_outdated: AtomicU64,
+}
 
-/// Too early to say how long it takes.
+/// Time before which the remaining time is not estimated.
 const FIRST_GUESS: Duration = Duration::from_secs(1);
 
 impl Bar {
-    /// A bar, or nothing at all with `quiet`.
+    /// Creates a bar; `quiet` creates an invisible one.
     pub fn new(quiet: bool) -> Bar {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}").expect("a valid template");
         bar.set_style(style);
-        Bar(bar)
+        Bar { bar, runs_resumed: AtomicU64::new(0), runs_outdated: AtomicU64::new(0) }
     }
 
-    /// Takes the bar away.
+    /// Returns notes about results that the folder already held; empty if it held none.
+    pub fn notes(&self) -> Vec<String> {
+        let [resumed, outdated] = [&self.runs_resumed, &self.runs_outdated].map(|count| count.load(Ordering::Relaxed));
+        let runs = |count| if count == 1 { "1 run was".to_owned() } else { format!("{count} runs were") };
+        let resumed = (resumed > 0).then(|| format!("{} reused from earlier results", runs(resumed)));
+        let outdated =
+            (outdated > 0).then(|| format!("{} repeated: the earlier results are of another build", runs(outdated)));
+        resumed.into_iter().chain(outdated).collect()
+    }
+
+    /// Removes the bar.
     pub fn finish(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 
 impl Observer for Bar {
     fn progress(&self, progress: &Progress) {
-        self.0.update(|state| {
+        self.runs_resumed.store(progress.runs_resumed, Ordering::Relaxed);
+        self.runs_outdated.store(progress.runs_outdated, Ordering::Relaxed);
+        self.bar.update(|state| {
             state.set_len(progress.flows_total.max(1));
             state.set_pos(progress.flows_done.min(progress.flows_total));
         });
-        self.0.set_message(message(progress));
+        self.bar.set_message(message(progress));
     }
 }
 
@@ -64,6 +81,7 @@ mod tests {
             runs_total: 9,
             runs_done: 3,
             runs_resumed: 1,
+            runs_outdated: 0,
             flows_total: 1000,
             flows_done: 250,
             packet_hops: 20_000_000,

@@ -1,4 +1,4 @@
-//! Running an experiment for a command, and the table at the end.
+//! Runs the experiment of a command and prints the table at the end.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
+use experiment::runner::{Runner, Simulator};
 use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
-use experiment::world::{Simulator, World};
 use experiment::{Experiment, Options};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::{interrupt, progress};
 
-/// Options of every command that runs something.
+/// Options of every command that runs experiments.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Folder for the results, in place of earlier ones of the same name [default: results/NAME]
+    /// Folder for the results; it replaces earlier results of the same name [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Runs at a time [default: one per core]
@@ -28,18 +28,19 @@ pub struct RunArgs {
     /// Write no row per flow (flows.parquet, flows.csv)
     #[arg(long)]
     pub no_flows: bool,
-    /// Write the flows that are sent to flow-lists/ in the results folder, to be replayed with traffic.flow_list
+    /// Write the list of flows to flow-lists/ in the results folder, for replay with
+    /// traffic.flow_list
     #[arg(long)]
     pub write_flow_lists: bool,
 }
 
-/// Runs the experiment, then prints who won.
-pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
+/// Runs the experiment in the simulator, then prints the verdict.
+pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     run_in(&Simulator, experiment, args)
 }
 
-/// The same in any world.
-pub fn run_in(world: &dyn World, experiment: &Experiment, args: &RunArgs) -> Result<(), Failure> {
+/// Runs the experiment on any platform, then prints the verdict.
+pub fn run_in(world: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
     let summary = execute_in(world, experiment, &out, args)?;
     let mut stdout = io::stdout().lock();
@@ -50,13 +51,18 @@ pub fn run_in(world: &dyn World, experiment: &Experiment, args: &RunArgs) -> Res
     Ok(stdout.flush()?)
 }
 
-/// Runs the experiment into a folder, telling how far it is.
-pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
+/// Runs the experiment into a folder and shows progress.
+pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, CliError> {
     execute_in(&Simulator, experiment, out, args)
 }
 
-/// The same in any world.
-pub fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, Failure> {
+/// The same on any platform.
+pub fn execute_in(
+    world: &dyn Runner,
+    experiment: &Experiment,
+    out: &Path,
+    args: &RunArgs,
+) -> Result<Summary, CliError> {
     refuse_others_results(experiment, out)?;
     if !args.quiet {
         warn(experiment);
@@ -71,22 +77,25 @@ pub fn execute_in(world: &dyn World, experiment: &Experiment, out: &Path, args: 
     let bar = progress::Bar::new(args.quiet);
     let summary = experiment::run_in(world, experiment, &options, &bar, interrupt::listen());
     bar.finish();
+    if !args.quiet {
+        bar.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    }
     Ok(summary?)
 }
 
-/// Results of another experiment are not written over: they may have taken hours.
-fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), Failure> {
+/// Results of another experiment are not overwritten: they may have taken hours.
+fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), CliError> {
     match experiment::store::Store::open(out).summary() {
         Ok(summary) if summary.experiment != experiment.name => {
             let (folder, other) = (out.display(), summary.experiment);
-            let failure = Failure::new(format!("{folder} holds the results of another experiment, `{other}`"));
-            Err(failure.with_hint("name another folder with --out, or move that one away"))
+            let failure = CliError::new(format!("{folder} holds the results of another experiment, `{other}`"));
+            Err(failure.with_hint("name another folder with --out, or rename that one"))
         }
         _ => Ok(()),
     }
 }
 
-/// Warnings of the experiment, and claims it is not held against.
+/// Prints warnings of the experiment and the claims that are not checked.
 pub fn warn(experiment: &Experiment) {
     for claim in &experiment.left_out {
         eprintln!("note: {claim}");
@@ -96,7 +105,7 @@ pub fn warn(experiment: &Experiment) {
     }
 }
 
-/// One table for each variant and load, each with its verdict; then what became of each published claim.
+/// Returns one table for each variant and load, each with its verdict, then the published claims.
 pub fn text(summary: &Summary, quiet: bool) -> String {
     let mut out = String::new();
     for verdict in &summary.verdicts {
@@ -116,11 +125,11 @@ pub fn text(summary: &Summary, quiet: bool) -> String {
     out
 }
 
-/// A claim on a line.
+/// Formats a claim on one line.
 fn claim(verdict: &ClaimVerdict) -> String {
     let ClaimVerdict { id, claim, sentence, reason, .. } = verdict;
     let reason = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
-    format!("{id} {}: {claim} — {sentence}{reason}\n", verdict.verdict.words())
+    format!("{id} {}: {claim} — {sentence}{reason}\n", verdict.verdict.as_str())
 }
 
 fn heading(verdict: &Verdict) -> String {
@@ -129,10 +138,10 @@ fn heading(verdict: &Verdict) -> String {
     load.into_iter().chain(variant).collect::<Vec<_>>().join(", ")
 }
 
-/// More balancers than this get a column of ranks; for fewer the marks say it all.
+/// Smallest number of balancers with a column of ranks; below it the marks suffice.
 const RANKED_FROM: usize = 8;
 
-/// Best first, those that cannot be told apart beside each other, bounds last.
+/// Best first, indistinguishable balancers next to each other, bounds last.
 fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     let mut points = points.to_vec();
     let rivals = points.iter().filter(|point| !point.is_bound).count();
@@ -151,7 +160,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
         measure,
         is_long,
         has_optimum: points.iter().any(|point| point.share_of_optimum.is_some()),
-        // Jobs, coflows and collectives are over with their last flow.
+        // Jobs, coflows and collectives end with their last flow.
         has_groups: points.iter().any(|point| !is_absent(&point.group_mean_us)),
     };
     let mut table = Table::new();
@@ -173,7 +182,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     table
 }
 
-/// What a table shows beside the columns it always has.
+/// Optional columns of a table.
 #[derive(Clone, Copy)]
 struct Shown {
     measure: Measure,
@@ -220,13 +229,13 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
     }
 }
 
-/// `83.1 ± 0.4 %`.
+/// Such as `83.1 ± 0.4 %`.
 fn share_spread(stat: &Stat) -> String {
     let percent = Stat { mean: stat.mean * 100.0, ci95: stat.ci95 * 100.0, max: stat.max * 100.0, ..Stat::default() };
     if is_absent(stat) { "–".to_owned() } else { format!("{} %", spread(&percent)) }
 }
 
-/// Balancers × scenarios: means only, the best of each scenario with a star.
+/// Returns balancers × scenarios: means only, the best of each scenario with a star.
 pub fn matrix_table(matrix: &Matrix) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -275,7 +284,7 @@ fn spread(stat: &Stat) -> String {
     if stat.ci95 == 0.0 { number(stat) } else { format!("{} ± {}", digits(stat.mean), digits(stat.ci95)) }
 }
 
-/// Three significant digits or so.
+/// Formats about three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         x if x >= 100.0 => format!("{value:.0}"),

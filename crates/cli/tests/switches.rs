@@ -1,7 +1,8 @@
-//! What the controller promises, kept on real switches: a k = 4 fat-tree of Open vSwitch under traffic, by the experiment files
-//! that users run (`anabranch testbed run FILE`).
+//! Guarantees of the controller, checked on real switches: a k = 4 fat-tree of Open vSwitch under
+//! traffic, with the experiment files that users run (`anabranch testbed run FILE`).
 //!
-//! They take minutes, need root, and the machine to themselves: `scripts/test long` runs them, one at a time.
+//! The tests take minutes and need root and an idle machine: `scripts/test soak` runs them one at a
+//! time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,11 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs a file of `experiments/` and answers its summary, whose books are right.
+/// Runs a file of `experiments/`. Returns its summary after checking the accounting.
 fn run(file: &str) -> Value {
     run_with(file, &[])
 }
 
-/// The same with options.
 fn run_with(file: &str, options: &[&str]) -> Value {
     let folder: TempDir = tempfile::tempdir().expect("a folder for temporary files");
     let out = folder.path().join("out");
@@ -31,7 +31,7 @@ fn run_with(file: &str, options: &[&str]) -> Value {
     assert!(output.status.success(), "{file}: {said}");
     let text = fs::read(out.join("summary.json")).expect("a summary");
     let summary: Value = serde_json::from_slice(&text).expect("JSON");
-    runs(&summary).iter().for_each(check_books);
+    runs(&summary).iter().for_each(check_accounting);
     summary
 }
 
@@ -44,15 +44,16 @@ fn runs(summary: &Value) -> &Vec<Value> {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
 }
 
 fn dropped(run: &Value) -> u64 {
     run["packets"]["dropped"].as_object().expect("causes").values().map(number).sum()
 }
 
-/// started = completed + failed + running; sent = delivered + dropped + in flight; and the network was lossless by itself.
-fn check_books(run: &Value) {
+/// Checks started = completed + failed + running, sent = delivered + dropped + in flight, and that
+/// the preflight check lost no packet.
+fn check_accounting(run: &Value) {
     let (flows, packets) = (&run["flows"], &run["packets"]);
     let ended = ["completed", "failed", "running"].map(|field| number(&flows[field])).iter().sum::<u64>();
     assert_eq!(number(&flows["started"]), ended, "{flows}");
@@ -63,43 +64,43 @@ fn check_books(run: &Value) {
     assert!(number(&run["testbed"]["proof_sent"]) > 1000);
 }
 
-fn moves(run: &Value) -> u64 {
+fn migrations(run: &Value) -> u64 {
     number(&run["testbed"]["controller"]["moves"])
 }
 
 #[test]
-#[ignore = "needs root and Open vSwitch: scripts/test long"]
-fn moves_under_udp_lose_nothing() {
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn migrations_under_udp_lose_no_packet() {
     let summary = run("f2-ofpt/e2.6-testbed-udp.toml");
     let run = &runs(&summary)[0];
-    println!("{} moves, reordering {}", moves(run), run["reordering"]);
-    assert!(moves(run) >= 20, "{} moves", moves(run));
+    println!("{} migrations, reordering {}", migrations(run), run["reordering"]);
+    assert!(migrations(run) >= 20, "{} migrations", migrations(run));
     assert_eq!(dropped(run), 0, "{}", run["packets"]);
     assert_eq!(number(&run["flows"]["running"]), 4);
 }
 
 #[test]
-#[ignore = "needs root and Open vSwitch: scripts/test long"]
-fn moves_under_tcp_make_nothing_be_sent_again() {
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn migrations_under_tcp_cause_no_retransmission() {
     let summary = run("f2-ofpt/e2.6-testbed-tcp.toml");
     let run = &runs(&summary)[0];
-    println!("{} moves, losses {}, share {}", moves(run), run["loss"], run["throughput_share"]);
-    assert!(moves(run) >= 20, "{} moves", moves(run));
+    println!("{} migrations, losses {}, share {}", migrations(run), run["loss"], run["throughput_share"]);
+    assert!(migrations(run) >= 20, "{} migrations", migrations(run));
     assert_eq!(run["loss"]["retransmitted_share"].as_f64(), Some(0.0), "{}", run["loss"]);
     assert_eq!(dropped(run), 0, "{}", run["packets"]);
-    // TCP went on at the rate of the hosts' links all the while: four of sixteen hosts send.
+    // TCP continued at the rate of the hosts' links all the time: four of sixteen hosts send.
     let share = 4.0 * run["throughput_share"].as_f64().expect("a share");
     assert!(share > 0.85, "TCP got {share} of its links");
 }
 
 #[test]
-#[ignore = "needs root and Open vSwitch: scripts/test long"]
-fn ofpt_fills_the_bisection() {
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn ofpt_uses_90_percent_of_bisection() {
     let share = |options: &[&str]| -> f64 {
         let summary = run_with("f2-ofpt/e2.1-testbed.toml", options);
         runs(&summary)[0]["throughput_share"].as_f64().expect("a share")
     };
-    // ECMP decides once; a part of the time shows as much of it.
+    // ECMP decides once, so a part of the time shows the same share.
     let ofpt = share(&["--balancers", "ofpt"]);
     let ecmp = share(&["--balancers", "sdn-ecmp", "--set", "stop.until=20s"]);
     println!("OFPT {ofpt:.4}, ECMP {ecmp:.4} of the bisection");
@@ -108,8 +109,8 @@ fn ofpt_fills_the_bisection() {
 }
 
 #[test]
-#[ignore = "needs root and Open vSwitch: scripts/test long"]
-fn streams_leave_a_failed_link_at_once() {
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn streams_leave_failed_link_within_200_ms() {
     let summary = run("testbed/link-failures.toml");
     let run = &runs(&summary)[0];
     let faults = run["testbed"]["faults"].as_array().expect("faults");
@@ -123,8 +124,12 @@ fn streams_leave_a_failed_link_at_once() {
     println!("{} failures: {} packets lost, longest silence {longest:.1} ms", down.len(), lost(&down));
     assert_eq!((down.len(), up.len()), (20, 20));
     for fault in &down {
-        // A thousand packets a second each way: both streams together lost no more than one of them sends in 200 ms.
-        assert!((1..=200).contains(&number(&fault["lost"])), "no stream was on it, or it did not leave it: {fault}");
+        // A thousand packets a second each way: both streams together lost no more than one of them
+        // sends in 200 ms.
+        assert!(
+            (1..=200).contains(&number(&fault["lost"])),
+            "no stream used the link, or a stream stayed on it: {fault}"
+        );
         assert!(gap(fault) <= 200.0, "{fault}");
     }
     assert_eq!(lost(&up), 0, "{up:?}");
@@ -132,18 +137,18 @@ fn streams_leave_a_failed_link_at_once() {
 }
 
 #[test]
-#[ignore = "needs root and Open vSwitch: scripts/test long"]
-fn a_killed_controller_costs_nothing() {
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn killed_controller_loses_no_packet() {
     let summary = run("testbed/controller-killed.toml");
-    assert_eq!(runs(&summary).len(), 3, "hosts configured, in a file of those seen, and only seen");
+    assert_eq!(runs(&summary).len(), 3, "hosts configured, persisted and learned");
     for run in runs(&summary) {
         let faults = run["testbed"]["faults"].as_array().expect("faults");
         let what: Vec<&str> = faults.iter().filter_map(|fault| fault["what"].as_str()).collect();
         assert_eq!(what, ["controller killed", "controller started again"]);
         let second = &run["testbed"]["controller"];
-        println!("{}: second life {second}", run["variant"]);
+        println!("{}: after the restart {second}", run["variant"]);
         assert_eq!(dropped(run), 0, "{}: {faults:?}", run["variant"]);
-        // It came to know the whole network again, and found nothing to change.
+        // The restarted controller learned the whole network again and found nothing to change.
         assert_eq!((number(&second["flow_mods"]), number(&second["group_mods"])), (0, 0), "{second}");
     }
 }

@@ -1,6 +1,7 @@
 //! The testbed on this machine: a fat-tree of 20 real switches with 16 hosts.
 //!
-//! These tests need root, Mininet and Open vSwitch. Where they are missing they say so and do nothing, but in CI that is a failure.
+//! These tests need root, Mininet and Open vSwitch. If one is missing, they print a note and pass;
+//! in CI they fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 /// A machine has one testbed at a time.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// Every host sends five packets to every other one: all of them arrive, or something is wrong.
+/// Every host sends five packets to every other host, and all of them must arrive.
 const PING_ALL: &str = r#"
 name = "ping-all"
 seeds = 1
@@ -44,7 +45,8 @@ shape = false
 proof = "1s"
 "#;
 
-/// A test's own folder, and the machine to itself; `None` where there is nothing to test with.
+/// Returns a folder for one test and exclusive use of the machine; `None` if the testbed cannot
+/// run.
 fn machine() -> Option<(MutexGuard<'static, ()>, TempDir)> {
     let has =
         |tool: &str| ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(|at| Path::new(at).join(tool).exists());
@@ -73,7 +75,7 @@ fn state(folder: &Path) -> PathBuf {
     folder.join("state")
 }
 
-fn words(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -81,10 +83,13 @@ fn write(folder: &Path, text: &str) {
     fs::write(folder.join("file.toml"), text).expect("a file can be written");
 }
 
-/// Nothing of ours is left: no interface, no journal, no process, and kernel settings as they were.
+/// Checks that nothing is left: no interface, no journal, no process, and unchanged kernel
+/// settings.
 fn assert_clean(folder: &Path, settings: &str) {
     let interfaces = fs::read_dir("/sys/class/net").expect("a list of interfaces");
-    let ours = interfaces.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_ours(name));
+    let ours = interfaces
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| is_testbed_interface(name));
     assert_eq!(ours.collect::<Vec<_>>(), Vec::<String>::new());
     assert!(!state(folder).join("journal").exists());
     let left: Vec<String> = fs::read_dir("/proc")
@@ -96,7 +101,7 @@ fn assert_clean(folder: &Path, settings: &str) {
     assert_eq!(buffers(), settings);
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_testbed_interface(name: &str) -> bool {
     let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix("ab").is_some_and(|rest| number(rest.split("-eth").next().unwrap_or(rest)))
 }
@@ -107,7 +112,7 @@ fn buffers() -> String {
         .concat()
 }
 
-/// Starts a command and waits until its network is there.
+/// Starts a command and waits until its network is up.
 fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
     let mut child =
         anabranch(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -121,12 +126,12 @@ fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
 }
 
 #[test]
-fn every_host_reaches_every_other_and_nothing_is_left() {
+fn all_pairs_complete_and_nothing_is_left() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
     write(folder, PING_ALL);
     let output = anabranch(folder, &["testbed", "run", "file.toml", "--out", "out"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", words(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
     let summary: Value =
         serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
     let run = &summary["runs"][0];
@@ -140,7 +145,8 @@ fn every_host_reaches_every_other_and_nothing_is_left() {
     assert!(dropped.values().all(|count| *count == 0), "{dropped:?}");
     let proof = &run["testbed"];
     assert!(proof["proof_sent"].as_u64() > Some(1000) && proof["proof_lost"] == 0, "{proof}");
-    // 16 x 15 flows: 16 x 1 stay at their edge switch, 16 x 2 in their pod, 16 x 12 cross the core, over one of its switches.
+    // 16 x 15 flows: 16 x 1 stay at their edge switch, 16 x 2 in their pod, 16 x 12 cross one core
+    // switch.
     let hops = run["engine"]["packet_hops"].as_u64().expect("a count");
     let expected = 5 * (16 * 2 + 32 * 4 + 192 * 6);
     assert!((expected..expected + 400).contains(&hops), "{hops} for {expected}");
@@ -152,19 +158,19 @@ fn every_host_reaches_every_other_and_nothing_is_left() {
 }
 
 #[test]
-fn what_a_crash_leaves_is_taken_down() {
+fn rest_of_crashed_testbed_is_removed() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
     write(folder, PING_ALL);
     let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", words(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
     let again = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(again.status.code() == Some(2) && words(&again).contains("testbed down"), "{}", words(&again));
+    assert!(again.status.code() == Some(2) && text_of(&again).contains("testbed down"), "{}", text_of(&again));
     let journal = fs::read_to_string(state(folder).join("journal")).expect("a journal");
     let first: Value = serde_json::from_str(journal.lines().next().expect("a line")).expect("JSON");
     let driver = Pid::from_raw(i32::try_from(first["driver"].as_i64().expect("a number")).expect("a process"));
     kill(driver, Signal::SIGKILL).expect("it is alive");
-    // On a busy machine it takes a while to die, and is up as long.
+    // On a busy machine the process takes a while to die, and its network stays up as long.
     let stat = format!("/proc/{driver}/stat");
     let is_dead = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
     let until = Instant::now() + Duration::from_secs(10);
@@ -173,21 +179,21 @@ fn what_a_crash_leaves_is_taken_down() {
     }
     assert!(Path::new("/sys/class/net/ab1-eth1").exists());
     let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(down.status.success() && words(&down).contains("removed"), "{}", words(&down));
+    assert!(down.status.success() && text_of(&down).contains("removed"), "{}", text_of(&down));
     assert_clean(folder, &settings);
     let nothing = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(nothing.status.success() && words(&nothing).contains("nothing"), "{}", words(&nothing));
+    assert!(nothing.status.success() && text_of(&nothing).contains("nothing"), "{}", text_of(&nothing));
 }
 
 #[test]
-fn a_testbed_that_is_up_is_taken_down() {
+fn running_testbed_is_removed() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
     write(folder, PING_ALL);
     let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", words(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
     let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(down.status.success() && words(&down).contains("was up"), "{}", words(&down));
+    assert!(down.status.success() && text_of(&down).contains("was up"), "{}", text_of(&down));
     assert_clean(folder, &settings);
 }
 
@@ -199,13 +205,13 @@ fn ctrl_c_cleans_up() {
     let child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), Signal::SIGINT).expect("it is alive");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
-    assert!(words(&output).contains("interrupted"), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert!(text_of(&output).contains("interrupted"), "{}", text_of(&output));
     assert_clean(folder, &settings);
 }
 
 #[test]
-fn a_killed_run_cleans_up_too() {
+fn killed_run_cleans_up() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
     write(folder, PING_ALL);
@@ -222,10 +228,10 @@ fn a_killed_run_cleans_up_too() {
 }
 
 #[test]
-fn who_is_not_root_is_told() {
+fn user_without_root_gets_error() {
     let Some((_guard, folder)) = machine() else { return };
     write(folder.path(), PING_ALL);
-    // The program itself may lie where others cannot go; a copy does not.
+    // The program may be in a folder that other users cannot enter; its copy is not.
     let copy = tempfile::tempdir().expect("a folder");
     let program = copy.path().join("anabranch");
     fs::copy(assert_cmd::cargo::cargo_bin!("anabranch"), &program).expect("a copy");
@@ -236,7 +242,7 @@ fn who_is_not_root_is_told() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);
         let output = command.current_dir(copy.path()).output().expect("setpriv is part of every Debian");
-        assert_eq!(output.status.code(), Some(2), "{}", words(&output));
-        assert!(words(&output).contains("needs root"), "{}", words(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+        assert!(text_of(&output).contains("needs root"), "{}", text_of(&output));
     }
 }

@@ -1,17 +1,17 @@
-//! The flows the balancer is told of, and the counters behind them.
+//! The flows the balancer knows, and their counters.
 
 use std::collections::BTreeMap;
 
-use balance::central::{FlowFacts, FlowId, FlowSource, FlowTable};
+use balance::central::{FlowId, FlowInfo, FlowSource, FlowTable};
 use net::{FiveTuple, NodeIx, Time};
 
-use crate::compile::Compiler;
-use crate::fabric::Fabric;
 use crate::network::Network;
-use crate::soft::Counted;
-use crate::stats::{Reading, Sample};
+use crate::planning::compile::Compiler;
+use crate::rules::installers::Installers;
+use crate::switches::counters::FlowCounters;
+use crate::switches::counters::{Reading, Sample};
 
-/// What counting has shown.
+/// Result of a counter sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     Started(FlowId),
@@ -27,10 +27,10 @@ pub(crate) struct Flows {
     samples: BTreeMap<FiveTuple, Sample>,
     /// Bytes a flow had sent before it was counted.
     before: BTreeMap<FiveTuple, u64>,
-    /// Rules that count and are the controller's, with their switches.
+    /// Counting rules in the desired state, with their switches.
     counters: BTreeMap<FiveTuple, NodeIx>,
-    /// Of flows known by their first packets.
-    pub(crate) soft: Counted,
+    /// Flows known by their first packet.
+    pub(crate) switch_owned: FlowCounters,
     pub(crate) stale: u64,
 }
 
@@ -43,22 +43,22 @@ impl Flows {
             samples: BTreeMap::new(),
             before: BTreeMap::new(),
             counters: BTreeMap::new(),
-            soft: Counted::default(),
+            switch_owned: FlowCounters::default(),
             stale: 0,
         }
     }
 
-    /// Hosts came or went: pairs of them are counted beforehand, where the balancer wants pairs. Answers flows whose hosts
-    /// are gone.
-    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) -> Vec<FlowId> {
+    /// Updates the counted pairs of hosts, if the balancer uses pairs as flows. Returns the flows
+    /// whose hosts are gone.
+    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Installers) -> Vec<FlowId> {
         if self.source == FlowSource::Pairs {
             self.set_pairs(compiler, network, fabric);
         }
-        let is_lost = |facts: &FlowFacts| !network.is_current(facts.src) || !network.is_current(facts.dst);
+        let is_lost = |facts: &FlowInfo| !network.is_current(facts.src) || !network.is_current(facts.dst);
         self.table.iter().filter(|(_, facts)| is_lost(facts)).map(|(flow, _)| flow).collect()
     }
 
-    fn set_pairs(&mut self, compiler: Compiler, network: &Network, fabric: &mut Fabric) {
+    fn set_pairs(&mut self, compiler: Compiler, network: &Network, fabric: &mut Installers) {
         let mut wanted: BTreeMap<FiveTuple, NodeIx> = BTreeMap::new();
         for (src, from) in network.current_hosts() {
             for (dst, to) in network.current_hosts().filter(|(dst, _)| *dst != src) {
@@ -79,21 +79,21 @@ impl Flows {
         }
     }
 
-    fn count(&mut self, compiler: Compiler, tuple: FiveTuple, node: NodeIx, fabric: &mut Fabric) {
+    fn count(&mut self, compiler: Compiler, tuple: FiveTuple, node: NodeIx, fabric: &mut Installers) {
         if self.counters.insert(tuple, node).is_none() {
             let (key, wanted) = compiler.counter(&tuple, 0);
             fabric.set((node, key, Some(wanted)));
         }
     }
-    fn uncount(&mut self, compiler: Compiler, tuple: &FiveTuple, fabric: &mut Fabric) {
+    fn uncount(&mut self, compiler: Compiler, tuple: &FiveTuple, fabric: &mut Installers) {
         self.samples.remove(tuple);
         if let Some(node) = self.counters.remove(tuple) {
             fabric.set((node, compiler.counter(tuple, 0).0, None));
         }
     }
 
-    /// An agent reports a flow; it is counted from now on if counters are wanted.
-    #[expect(clippy::too_many_arguments, reason = "what an agent tells, and what it is told to")]
+    /// Handles an agent's report of a flow, and counts the flow if counters are configured.
+    #[expect(clippy::too_many_arguments, reason = "the fields of a report, and what they are applied to")]
     pub(crate) fn reported(
         &mut self,
         now: Time,
@@ -103,7 +103,7 @@ impl Flows {
         size: Option<u64>,
         is_counted: bool,
         network: &Network,
-        fabric: &mut Fabric,
+        fabric: &mut Installers,
     ) -> Option<FlowId> {
         if self.source != FlowSource::Agents || self.table.find(&tuple).is_some() {
             return None;
@@ -116,7 +116,7 @@ impl Flows {
         Some(self.table.insert(facts))
     }
 
-    /// Counters of a flow's rule at the switch of its source.
+    /// Handles the counters of a flow's rule at the switch of its source.
     pub(crate) fn counted(
         &mut self,
         now: Time,
@@ -133,7 +133,7 @@ impl Flows {
         self.samples.insert(tuple, next);
         let has_moved = bytes > sample.map_or(0, |sample| sample.bytes);
         let Some(flow) = self.table.find(&tuple) else {
-            // A pair is a flow when it has sent anything, or something again after it had ended.
+            // A pair is a flow once it has sent anything, or something again after it had ended.
             return (is_pairs && has_moved && reading != Reading::Stale)
                 .then(|| facts(now, tuple, bytes, None, network))
                 .flatten()
@@ -149,16 +149,16 @@ impl Flows {
         is_over.then_some(News::Ended(flow))
     }
 
-    /// Another balancer wants flows from this source. Those known stay where the source does; otherwise they are
-    /// forgotten, and these are those that were.
+    /// Changes the source of flows. Known flows stay if the source is the same; otherwise they are
+    /// forgotten and returned.
     pub(crate) fn set_source(
         &mut self,
         compiler: Compiler,
         source: FlowSource,
         is_counted: bool,
         network: &Network,
-        fabric: &mut Fabric,
-    ) -> Vec<FlowFacts> {
+        fabric: &mut Installers,
+    ) -> Vec<FlowInfo> {
         if source == self.source {
             if source == FlowSource::Agents {
                 self.recount(compiler, is_counted, network, fabric);
@@ -172,10 +172,10 @@ impl Flows {
         forgotten
     }
 
-    /// Flows that agents reported are to be counted, or not any more.
-    fn recount(&mut self, compiler: Compiler, is_counted: bool, network: &Network, fabric: &mut Fabric) {
-        let flows: Vec<FlowFacts> = self.table.iter().map(|(_, facts)| *facts).collect();
-        for FlowFacts { tuple, src, bytes, .. } in flows {
+    /// Starts or stops to count the flows that agents reported.
+    fn recount(&mut self, compiler: Compiler, is_counted: bool, network: &Network, fabric: &mut Installers) {
+        let flows: Vec<FlowInfo> = self.table.iter().map(|(_, facts)| *facts).collect();
+        for FlowInfo { tuple, src, bytes, .. } in flows {
             match (is_counted, self.counters.contains_key(&tuple)) {
                 (true, false) => {
                     let Some(edge) = network.host(src).map(|host| host.edge) else { continue };
@@ -188,11 +188,11 @@ impl Flows {
         }
     }
 
-    /// A flow is over and its balancer has been told.
-    pub(crate) fn forget(&mut self, compiler: Compiler, flow: FlowId, fabric: &mut Fabric) -> Option<FlowFacts> {
+    /// Forgets a flow whose end the balancer has received.
+    pub(crate) fn forget(&mut self, compiler: Compiler, flow: FlowId, fabric: &mut Installers) -> Option<FlowInfo> {
         let facts = self.table.remove(flow)?;
         self.before.remove(&facts.tuple);
-        self.soft.forget(flow);
+        self.switch_owned.forget(flow);
         if self.source != FlowSource::Pairs {
             self.uncount(compiler, &facts.tuple, fabric);
         }
@@ -200,7 +200,7 @@ impl Flows {
     }
 }
 
-fn facts(now: Time, tuple: FiveTuple, bytes: u64, size: Option<u64>, network: &Network) -> Option<FlowFacts> {
+fn facts(now: Time, tuple: FiveTuple, bytes: u64, size: Option<u64>, network: &Network) -> Option<FlowInfo> {
     let (src, dst) = (network.find_host(tuple.src)?, network.find_host(tuple.dst)?);
-    Some(FlowFacts { tuple, src, dst, started: now, bytes, rate: None, size })
+    Some(FlowInfo { tuple, src, dst, started: now, bytes, rate: None, size })
 }

@@ -1,6 +1,6 @@
-//! What a controller knows, for whoever shows it: copies of facts, no handles into the state.
+//! Read-only copies of the controller's state, for display.
 
-use balance::central::{FlowFacts, FlowId, HopTable, Path};
+use balance::central::{FlowId, FlowInfo, HopTable, Path};
 use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time};
 use openflow::{ConnectionId, DatapathId, Features, PortDesc, PortNo};
@@ -9,87 +9,87 @@ use crate::{Controller, KnownHost};
 
 /// A switch that has been ready at least once.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SwitchFacts {
-    /// Its number.
+pub struct SwitchInfo {
+    /// Datapath id, which identifies the switch.
     pub datapath: DatapathId,
-    /// Its connection, if it is connected.
+    /// Its connection; `None` while it is disconnected.
     pub connection: Option<ConnectionId>,
-    /// Since when it has been connected, or away.
+    /// Since when it has been connected or disconnected.
     pub since: Time,
-    /// What it says it is, while it is connected.
+    /// Features it reported; `None` while it is disconnected.
     pub features: Option<Features>,
-    /// Round trip of the latest echo, while it is connected.
+    /// Round trip of the latest echo; `None` while it is disconnected.
     pub rtt: Option<Time>,
-    /// Its ports as they were described last.
+    /// Its ports as described last.
     pub ports: Vec<PortDesc>,
-    /// Rules it should have.
+    /// Number of desired rules.
     pub rules_wanted: usize,
-    /// Groups it should have.
+    /// Number of desired groups.
     pub groups_wanted: usize,
-    /// Rules it would not have.
+    /// Number of desired rules that it rejected.
     pub rules_refused: usize,
-    /// How it divides flows among next hops: `groups` (by its own hash), `bundles` (Open vSwitch's, with a basis of its
-    /// own) or `shuffled-groups`.
+    /// How it distributes flows over next hops: `groups` (its own hash), `bundles` (Open vSwitch's,
+    /// with a basis per switch) or `shuffled-groups`.
     pub spread: &'static str,
-    /// Whether all of it has been confirmed.
+    /// Whether its desired state is installed and confirmed.
     pub is_settled: bool,
 }
 
-/// A directed link between switches, found at some time.
+/// A directed link between switches that was found at some time.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LinkFacts {
-    /// Its number in [`Controller::topology`], once that has been brought up to date.
+pub struct LinkInfo {
+    /// Its number in the current [`Controller::topology`].
     pub link: LinkIx,
-    /// Sending end.
+    /// Sending end: switch and port.
     pub from: (DatapathId, PortNo),
-    /// Receiving end.
+    /// Receiving end: switch and port.
     pub to: (DatapathId, PortNo),
-    /// Whether it is believed alive.
+    /// Whether it was confirmed in time and both ports are up.
     pub is_alive: bool,
     /// Configured capacity.
     pub capacity: Bandwidth,
-    /// One-way latency as measured, if it has been.
+    /// Measured one-way latency, if there is a measurement.
     pub latency: Option<Time>,
-    /// Load by the latest counters, if the balancer has them polled.
+    /// Load by the latest counters; `None` if the balancer does not use them.
     pub load: Option<Bandwidth>,
 }
 
-/// A host where it is now.
+/// A current host.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct HostAt {
-    /// Its number.
+pub struct HostInfo {
+    /// Number in the topology.
     pub host: HostIx,
-    /// Addresses and place.
+    /// Addresses and attachment.
     pub known: KnownHost,
     /// Whether its port is alive.
     pub is_alive: bool,
 }
 
-/// A flow the balancer knows, with the path of its own it has, if any.
+/// A flow the balancer knows, with its path if it is pinned.
 #[derive(Clone, PartialEq, Debug)]
-pub struct FlowAt {
-    /// Its number.
+pub struct FlowDetail {
+    /// Number that balancers use.
     pub flow: FlowId,
-    /// What is known of it.
-    pub facts: FlowFacts,
-    /// Path of its own; `None` if it goes with its pair or by the base.
+    /// Its properties.
+    pub facts: FlowInfo,
+    /// Path of a pinned flow; `None` if it is forwarded with its pair or by the default routes.
     pub path: Option<Path>,
 }
 
 impl Controller {
-    /// Now, as it was told last.
+    /// Returns the time of the latest input.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Every switch that has been ready at least once, by number.
-    pub fn switches(&self) -> impl Iterator<Item = SwitchFacts> {
+    /// Returns every switch that has been ready at least once, by number.
+    pub fn switches(&self) -> impl Iterator<Item = SwitchInfo> {
         self.status.iter().map(|(datapath, status)| {
             let connection = self.connections.get(datapath).copied();
             let session = connection.and_then(|connection| self.sessions.get(&connection));
             let node = self.network.node_of(*datapath);
             let installer = node.and_then(|node| self.fabric.switches.get(&node));
-            SwitchFacts {
+            SwitchInfo {
                 datapath: *datapath,
                 connection,
                 since: status.since,
@@ -99,17 +99,17 @@ impl Controller {
                 rules_wanted: installer.map_or(0, |installer| installer.desired.len()),
                 groups_wanted: installer.map_or(0, |installer| installer.groups.len()),
                 rules_refused: installer.map_or(0, |installer| installer.refused.len()),
-                spread: installer.map_or_else(Default::default, crate::install::Installer::means).words(),
-                is_settled: installer.is_none_or(crate::install::Installer::is_settled),
+                spread: installer.map_or_else(Default::default, crate::rules::store::Installer::hashing_method).words(),
+                is_settled: installer.is_none_or(crate::rules::store::Installer::is_settled),
             }
         })
     }
 
-    /// Every directed link between switches that was ever found, by its ends.
-    pub fn links(&self) -> impl Iterator<Item = LinkFacts> {
+    /// Returns every directed link between switches that was ever found, by its ends.
+    pub fn links(&self) -> impl Iterator<Item = LinkInfo> {
         let mut links: Vec<_> = self.network.switch_links().into_iter().collect();
         links.sort_unstable_by_key(|(_, ends)| *ends);
-        links.into_iter().map(|(link, (from, to))| LinkFacts {
+        links.into_iter().map(|(link, (from, to))| LinkInfo {
             link,
             from,
             to,
@@ -120,43 +120,44 @@ impl Controller {
         })
     }
 
-    /// Hosts where they are now, by number.
-    pub fn hosts(&self) -> impl Iterator<Item = HostAt> {
-        self.network.current_hosts().map(|(host, facts)| HostAt {
+    /// Returns the current hosts, by number.
+    pub fn hosts(&self) -> impl Iterator<Item = HostInfo> {
+        self.network.current_hosts().map(|(host, facts)| HostInfo {
             host,
             known: facts.known,
             is_alive: self.network.is_alive(facts.uplink()),
         })
     }
 
-    /// Flows the balancer knows, by number.
-    pub fn flows(&self) -> impl Iterator<Item = FlowAt> {
+    /// Returns the flows the balancer knows, by number.
+    pub fn flows(&self) -> impl Iterator<Item = FlowDetail> {
         let table = &self.flows.table;
         table.iter().map(|(flow, facts)| {
             let path = self.placements().pin_of(flow).map(|pin| pin.path.clone());
-            FlowAt { flow, facts: *facts, path }
+            FlowDetail { flow, facts: *facts, path }
         })
     }
 
-    /// Next hops by switch and switch of the destination, as the balancer wants them; `None` before it has said.
+    /// Returns the balancer's default next hops by switch and destination switch; `None` before its
+    /// first decision.
     pub fn hops(&self) -> Option<&HopTable> {
-        self.placements().base().map(|balance::central::Base::Hops(table)| &**table)
+        self.placements().default_routes().map(|balance::central::DefaultRoutes::Hops(table)| &**table)
     }
 
-    /// The switch of a node, if it is one.
+    /// Returns the datapath id of a node, if it is a switch.
     pub fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
         self.network.datapath_of(node)
     }
-    /// The sending port of a link that leaves a switch.
+    /// Returns the sending port of a link that leaves a switch.
     pub fn port_of(&self, link: LinkIx) -> Option<PortNo> {
         self.network.port_of(link)
     }
-    /// Where an address is now.
+    /// Returns the current attachment of an address.
     pub fn find_host(&self, address: Ipv4Addr) -> Option<KnownHost> {
         let host = self.network.find_host(address)?;
         Some(self.network.host(host)?.known)
     }
-    /// Connections of switches, ready or shaking hands.
+    /// Returns the number of connections of switches, ready or in the handshake.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }

@@ -1,112 +1,110 @@
-//! The controller without input or output: what a central balancer wants, done on OpenFlow 1.3 switches.
+//! The controller without input or output: it carries out the decisions of a central balancer on
+//! OpenFlow 1.3 switches.
 //!
-//! A driver owns sockets (or simulated channels) and the clock:
-//! - what happens is told by [`Controller::handle`] and [`Controller::report`], and time by
-//!   [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come;
-//! - what is wanted is taken by [`Controller::poll_output`], to be called until it answers `None` after each of these.
+//! A driver owns the sockets (or simulated channels) and the clock:
+//! - it passes input to [`Controller::handle`] and [`Controller::handle_agent_report`], and calls
+//!   [`Controller::handle_timeout`] at the time that [`Controller::poll_timeout`] returns;
+//! - after each of these calls it calls [`Controller::poll_output`] until that returns `None`.
 //!
-//! Same calls, same answers: there is no clock, no randomness but the balancer's stream, and no unordered iteration.
+//! The same calls produce the same outputs: there is no clock, no randomness but the balancer's
+//! random stream, and no unordered iteration.
+//!
+//! Outputs are computed when the driver takes the first of them, so simultaneous events cause one
+//! decision.
 
-//!
-//! Outputs are thought out when the first of them is taken: several things that happened at once make one decision.
-
-mod base;
-mod compile;
 mod controller;
-mod discovery;
-mod fabric;
 mod flows;
-mod hints;
 mod hosts;
 mod inspect;
-mod install;
-mod labels;
-mod moves;
 mod network;
-mod order;
-mod packets;
-mod pairs;
-mod pins;
-mod ports;
-mod room;
-mod sequence;
-mod session;
-mod soft;
-mod spread;
-mod stage;
-mod stats;
+mod planning;
+mod rules;
+mod switches;
 mod timing;
-mod unsure;
 pub mod vip;
 
 use std::collections::BTreeMap;
 
-use balance::central::AgentOrder;
+use balance::central::AgentCommand;
 use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
 use openflow::{DatapathId, FromController, MacAddr, PortNo};
 
 pub use controller::Controller;
-pub use inspect::{FlowAt, HostAt, LinkFacts, SwitchFacts};
+pub use inspect::{FlowDetail, HostInfo, LinkInfo, SwitchInfo};
 
-/// How a controller works.
+/// Configuration of a controller.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Seed of the balancer's random draws.
     pub seed: u64,
-    /// Upper 16 bits of the cookies of all its rules: rules with others are foreign and left alone.
+    /// Secret key of discovery probes: with it a host could forge links. A live controller must
+    /// draw it from the operating system. `None`: derived from [`Config::seed`], for simulations.
+    pub discovery_key: Option<[u8; 16]>,
+    /// Upper 16 bits of the cookies of all rules of this controller. Rules with other values are
+    /// foreign and never changed.
     pub owner: u16,
-    /// Capacity of links by sending port, where it is known: switches report wrong ones.
+    /// Configured capacity of links by sending port; takes precedence because switches report wrong
+    /// values.
     pub capacities: BTreeMap<(DatapathId, PortNo), Bandwidth>,
-    /// Capacity of the others.
+    /// Capacity of links that are not in [`Config::capacities`].
     pub default_capacity: Bandwidth,
-    /// Hosts known beforehand, besides those that are seen to speak.
+    /// Configured hosts, in addition to those learned from ARP.
     pub hosts: Vec<KnownHost>,
-    /// Hosts that were learnt in an earlier life: known beforehand, too, but bounded as those learnt now.
-    pub remembered: Vec<KnownHost>,
+    /// Hosts learned by a previous controller instance. They count towards the limits of learned
+    /// hosts.
+    pub persisted_hosts: Vec<KnownHost>,
     /// Time between two echo requests to a switch.
     pub echo_interval: Time,
-    /// A switch that has not answered for this long is disconnected.
+    /// Time without any message after which a switch is disconnected.
     pub echo_timeout: Time,
     /// Time between two LLDP packets out of a port.
     pub discovery_interval: Time,
-    /// A link not confirmed for this long is gone. Port-status messages tell sooner.
+    /// Time after which an unconfirmed link expires. Port-status messages report most failures
+    /// sooner.
     pub link_timeout: Time,
-    /// Time between two polls of counters, where the balancer wants them.
+    /// Time between two counter polls, if the balancer uses counters.
     pub poll_interval: Time,
-    /// Idle timeout of rules that count flows (first packets), s.
+    /// Idle timeout of counting rules (flows known by their first packet), s.
     pub flow_idle_timeout_s: u16,
-    /// Most flows the balancer is told of at once, where first packets or agents tell of them; some 200 bytes each. Others go by the base like flows
-    /// that were not noticed. Switches count them all the same, and when there is room again the balancer is told of those
-    /// that a poll finds; agents report theirs again.
+    /// Maximum number of flows reported to the balancer (about 200 bytes each). Further flows use
+    /// the default routes; switches still count them. When a flow ends, a poll or an agent reports
+    /// one of the others again.
     pub flows_max: usize,
-    /// Most hosts learnt that are known at once. Each costs a rule or two at every switch and some 3 kB here. Hosts of
-    /// [`Config::hosts`] always fit, and do not count.
+    /// Maximum number of learned hosts. Each needs a rule or two at every switch and about 3 kB
+    /// here. Hosts of [`Config::hosts`] are always accepted and do not count.
     pub hosts_max: usize,
-    /// Most hosts learnt at one port: a switch of virtual machines may be behind it, or somebody who makes up addresses.
+    /// Maximum number of learned hosts at one port. A port may lead to a switch of virtual
+    /// machines, or to a host that forges addresses.
     pub hosts_per_port: usize,
-    /// How switches divide flows among several next hops.
-    pub spread: Spread,
-    /// Whether to use what switches take beyond OpenFlow 1.3 where their maker is known for it: matches on control bits of TCP with
-    /// Open vSwitch ([`vip`]).
+    /// Maximum memory of the table read-back of one switch, bytes. A switch that reports more
+    /// ports, groups and rules is disconnected. All read-backs in progress together may use four
+    /// times as much.
+    pub read_back_bytes_max: usize,
+    /// How switches distribute flows over equal-cost next hops.
+    pub ecmp_hashing: EcmpHashing,
+    /// Whether to use extensions of OpenFlow 1.3 on switches whose manufacturer supports them:
+    /// matches on TCP control bits with Open vSwitch ([`vip`]).
     pub uses_extensions: bool,
-    /// The address health checks of members come from; `None`: there are none.
-    pub checker: Option<vip::Checker>,
-    /// Most connections to virtual services known at once; further ones are refused ([`vip::Refusal`]).
+    /// Source address of health checks; `None` disables them.
+    pub health_check_address: Option<vip::Checker>,
+    /// Maximum number of connections to virtual services. Further ones are rejected
+    /// ([`vip::Refusal`]).
     pub connections_max: usize,
-    /// How long it is remembered who served a connection after its rules have gone.
-    pub connection_memory: Time,
+    /// How long the member of a connection is remembered after its rules have gone.
+    pub connection_retention: Time,
 }
 
-/// How switches divide flows among several next hops.
+/// How switches distribute flows over equal-cost next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Spread {
-    /// Select groups, by whatever hash the switch has: for switches whose hashes are independent of each other.
+pub enum EcmpHashing {
+    /// Select groups with the switch's own hash: for switches with independent hashes.
     #[default]
-    Switch,
-    /// Open vSwitch's hash with a basis per switch, on Open vSwitch; elsewhere as [`Spread::Shuffled`].
+    Native,
+    /// Open vSwitch's hash with a basis per switch on Open vSwitch; [`EcmpHashing::Shuffled`] on
+    /// other switches.
     Auto,
-    /// Select groups with every bucket several times, in an order of the switch's own.
+    /// Select groups that repeat every bucket several times, in an order that differs per switch.
     Shuffled,
 }
 
@@ -114,11 +112,12 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             seed: 1,
+            discovery_key: None,
             owner: 0xa7ab,
             capacities: BTreeMap::new(),
             default_capacity: Bandwidth::from_gbps(10),
             hosts: Vec::new(),
-            remembered: Vec::new(),
+            persisted_hosts: Vec::new(),
             echo_interval: Time::from_s(5),
             echo_timeout: Time::from_s(15),
             discovery_interval: Time::from_s(15),
@@ -128,31 +127,42 @@ impl Default for Config {
             flows_max: 32_768,
             hosts_max: 10_000,
             hosts_per_port: 256,
-            spread: Spread::Switch,
+            read_back_bytes_max: 64 << 20,
+            ecmp_hashing: EcmpHashing::Native,
             uses_extensions: false,
-            checker: None,
+            health_check_address: None,
             connections_max: 250_000,
-            connection_memory: Time::from_s(600),
+            connection_retention: Time::from_s(600),
         }
     }
 }
 
-/// A host and where it is.
+impl Config {
+    /// Returns the key of discovery probes.
+    fn discovery_key(&self) -> [u8; 16] {
+        self.discovery_key.unwrap_or_else(|| {
+            let mut stream = net::RandomStream::new(self.seed, "discovery");
+            (u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64())).to_be_bytes()
+        })
+    }
+}
+
+/// A host and its attachment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KnownHost {
-    /// Ethernet address.
+    /// Ethernet address of the host.
     pub mac: MacAddr,
-    /// IPv4 address.
+    /// IPv4 address, unique in the network.
     pub ipv4: Ipv4Addr,
-    /// Its switch.
+    /// Switch it is attached to.
     pub datapath: DatapathId,
-    /// Port there.
+    /// Port of that switch.
     pub port: PortNo,
 }
 
 impl KnownHost {
-    /// The hosts of a topology that has the project's addresses and numbers ([`net::address`]), each at the switch of its
-    /// first link; hosts without a link are left out.
+    /// Returns the hosts of a topology with the addresses and numbers of [`net::address`], each at
+    /// the switch of its first link. Hosts without a link are left out.
     pub fn all_of(topology: &Topology) -> Vec<KnownHost> {
         let host = |(host, node): (HostIx, &NodeIx)| {
             let up = *topology.out_links(*node).first()?;
@@ -167,24 +177,27 @@ impl KnownHost {
     }
 }
 
-/// What a controller wants done.
+/// An output of the controller, for the driver to execute.
 #[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind; a box would cost more than it saves")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all values are of the large variant; a box would add an allocation to each"
+)]
 pub enum Output {
-    /// On a channel to a switch.
+    /// A message for a switch, or the end of its connection.
     Channel(FromController),
-    /// By agents on hosts.
-    Agents(AgentOrder),
-    /// Nothing: something worth knowing happened.
+    /// A command for the agents on hosts.
+    Agents(AgentCommand),
+    /// A notification that requires no action.
     Event(Event),
 }
 
-/// Something worth knowing.
+/// A notification about switches, links, hosts, flows and members.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A switch is ready for rules.
+    /// A switch is reconciled and accepts rules.
     SwitchUp(DatapathId),
-    /// It is gone.
+    /// A switch has disconnected.
     SwitchDown(DatapathId),
     /// A directed link was found.
     LinkUp {
@@ -193,47 +206,63 @@ pub enum Event {
         /// Receiving end.
         to: (DatapathId, PortNo),
     },
-    /// It is gone.
+    /// A directed link has failed or expired.
     LinkDown {
         /// Sending end.
         from: (DatapathId, PortNo),
         /// Receiving end.
         to: (DatapathId, PortNo),
     },
-    /// A host was seen for the first time, or elsewhere than before.
+    /// A flapping port counts as down from now on, until it has been quiet for some seconds.
+    PortDamped {
+        /// Switch of the port.
+        datapath: DatapathId,
+        /// Port number at that switch.
+        port: PortNo,
+    },
+    /// A host was found, or has moved.
     Host(KnownHost),
-    /// There is no room for a host that spoke. Told once for a port (or for the network) until there is room again.
+    /// A host was ignored because a limit is reached. Reported once per port (or for the network)
+    /// until there is capacity again.
     HostRefused {
-        /// The first one refused.
+        /// The first ignored host.
         host: KnownHost,
-        /// What is full.
+        /// The limit that is reached.
         limit: HostLimit,
     },
-    /// A flow has been moved to another path, and its old rules are gone.
-    Migrated(net::FiveTuple),
-    /// A member of a pool can serve, or cannot any more.
+    /// A flow has migrated to another path, and its old rules are deleted.
+    FlowMigrated(net::FiveTuple),
+    /// The state of a pool member has changed.
     Member {
-        /// Its pool.
+        /// Pool of the member.
         pool: vip::PoolId,
-        /// Its number.
+        /// Number of the member in its pool.
         member: vip::MemberId,
-        /// Its address.
+        /// IPv4 address of the server.
         address: Ipv4Addr,
-        /// What it is now.
+        /// Its new state.
         state: vip::MemberState,
     },
-    /// A switch refused something.
-    Refused {
-        /// Which switch.
+    /// A switch was disconnected because it reported more ports, groups and rules than
+    /// [`Config::read_back_bytes_max`] allows.
+    ReadBackTooLarge {
+        /// Disconnected switch.
         datapath: DatapathId,
-        /// Why.
+        /// [`Config::read_back_bytes_max`], bytes.
+        limit_bytes: usize,
+    },
+    /// A switch rejected a message.
+    SwitchError {
+        /// Switch that rejected a message.
+        datapath: DatapathId,
+        /// Error code of the switch.
         error: openflow::ErrorKind,
-        /// What this means for the network, in words.
-        words: String,
+        /// Human-readable consequence for the network.
+        message: String,
     },
 }
 
-/// What leaves no room for a host.
+/// The limit because of which a host was ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostLimit {
     /// [`Config::hosts_per_port`].
@@ -242,9 +271,9 @@ pub enum HostLimit {
     Network,
 }
 
-/// What control has cost so far.
+/// Overhead of the controller since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct ControllerStats {
     /// Rule additions, changes and deletions sent.
     pub flow_mods: u64,
     /// Group changes sent.
@@ -255,16 +284,18 @@ pub struct Tally {
     pub packet_outs: u64,
     /// Statistics requests sent.
     pub polls: u64,
-    /// Times the balancer was asked.
+    /// Decisions of the balancer.
     pub decisions: u64,
-    /// Flows moved from one path of their own to another, or to and from the default.
+    /// Migrations of flows from one path to another, or to and from the default routes.
     pub moves: u64,
-    /// Counter samples that were the same as the one before, and not used.
+    /// Counter samples equal to the previous one, which were not used.
     pub stale_samples: u64,
-    /// First packets and reports of flows beyond [`Config::flows_max`]: the balancer was not told, or not then.
+    /// First packets and reports of flows beyond [`Config::flows_max`], which the balancer did not
+    /// receive at that time.
     pub flows_untold: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,
-    /// Questions for unknown hosts that were not passed on: asked a moment ago, or more than a port may ask.
+    /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
+    /// of their port.
     pub questions_dropped: u64,
 }

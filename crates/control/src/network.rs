@@ -1,9 +1,10 @@
-//! What is known of the network: an append-only graph with numbers that never change their meaning.
+//! The known network: an append-only graph with numbers that never change their meaning.
 //!
-//! Switches, hosts and cables get a number when first seen; what is gone is dead in `alive`. A host seen elsewhere than
-//! before is a new one (its paths, its edge switch and its class are others), and the old one is dead. The number of a host
-//! that has left is given to the next host that comes to the same port, when everyone has followed: to everyone but those
-//! who look at addresses it means the port, and hosts that come and go must not fill memory.
+//! Switches, hosts and cables get a number when first seen; those that are gone are dead in
+//! `alive`. A host seen at another port is a new one (its paths, edge switch and class differ), and
+//! the old one is dead. The number of a host that has left is given to the next host at the same
+//! port, when every component has processed the departure. For all but the users of addresses the
+//! number means the port, and hosts that come and go must not fill the memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,32 +14,31 @@ use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::{Config, KnownHost};
 
-/// A port of a switch.
-pub(crate) type End = (DatapathId, PortNo);
+pub(crate) type SwitchPort = (DatapathId, PortNo);
 
-/// A host as it was seen.
+/// A host at one attachment.
 #[derive(Clone, Debug)]
-pub(crate) struct HostFacts {
+pub(crate) struct HostRecord {
     pub(crate) known: KnownHost,
     pub(crate) edge: NodeIx,
-    /// From the host to its switch.
+    /// Link from the host to its switch.
     uplink: LinkIx,
-    /// Whether this is where the host is now.
+    /// Whether this is the current attachment of the host.
     is_current: bool,
-    /// When it was seen to speak last.
-    heard: Time,
+    /// When a packet of the host was last seen.
+    last_seen: Time,
 }
 
-impl HostFacts {
-    /// From the host to its switch.
+impl HostRecord {
+    /// Returns the link from the host to its switch.
     pub(crate) fn uplink(&self) -> LinkIx {
         self.uplink
     }
-    /// When it was seen to speak last.
-    pub(crate) fn heard(&self) -> Time {
-        self.heard
+    /// Returns when a packet of the host was last seen.
+    pub(crate) fn last_seen(&self) -> Time {
+        self.last_seen
     }
-    /// One that no other has: an address is at one place only.
+    /// Returns a unique name: an address has one attachment only.
     fn name(&self, host: HostIx) -> String {
         let address = self.known.ipv4;
         if self.is_current { address.to_string() } else { format!("{address}, gone, #{}", host.0) }
@@ -53,7 +53,7 @@ enum Kind {
 
 /// One direction of a cable.
 #[derive(Clone, Copy, Debug)]
-struct Wire {
+struct DirectedLink {
     from: NodeIx,
     to: NodeIx,
     /// Port at the sending end; `None` at hosts.
@@ -61,43 +61,42 @@ struct Wire {
     rate: Bandwidth,
 }
 
-/// What is behind a port.
-pub(crate) enum Beyond {
-    /// Hosts alone.
+/// Peer of a port.
+pub(crate) enum PortPeer {
+    /// Hosts only.
     Host,
     /// These switches, now or before.
     Switches(BTreeSet<NodeIx>),
-    /// Nothing is known.
     Unknown,
 }
 
-/// The network as it is known.
+/// The known network.
 #[derive(Debug)]
 pub(crate) struct Network {
     nodes: Vec<Kind>,
     switches: BTreeMap<DatapathId, NodeIx>,
-    hosts: Vec<HostFacts>,
-    /// By their addresses as numbers: looked up several times for every packet.
+    hosts: Vec<HostRecord>,
+    /// By address as a number: looked up several times for every packet.
     by_ipv4: BTreeMap<u32, HostIx>,
-    /// Hosts where they are now, by their ports.
-    at: BTreeMap<End, BTreeSet<HostIx>>,
-    /// Numbers of hosts that have left, by their ports, to be given again.
-    vacant: BTreeMap<End, Vec<HostIx>>,
-    /// Hosts that have left and may not have been forgotten by all.
+    /// Current hosts by port.
+    at: BTreeMap<SwitchPort, BTreeSet<HostIx>>,
+    /// Reusable numbers of hosts that have left, by port.
+    vacant: BTreeMap<SwitchPort, Vec<HostIx>>,
+    /// Hosts that have left and that some component may still use.
     left: Vec<HostIx>,
     /// Addresses of configured hosts.
     configured: BTreeSet<Ipv4Addr>,
-    /// Whether a number was given again, so that its name in the topology is another.
+    /// Whether a number was reused, so that its name in the topology changes.
     is_renamed: bool,
-    wires: Vec<Wire>,
-    links: BTreeMap<(End, End), LinkIx>,
+    wires: Vec<DirectedLink>,
+    links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
     topology: Topology,
     routes: Routes,
 }
 
 impl Network {
-    /// Nothing but the hosts of a configuration, and of those remembered as many as there is room for.
+    /// Returns a network of the configured hosts and as many persisted ones as the limits allow.
     pub(crate) fn new(config: &Config) -> Network {
         let mut network = Network::empty();
         for host in &config.hosts {
@@ -105,7 +104,7 @@ impl Network {
             network.add_host(config, *host, Time::ZERO);
         }
         let mut learnt = 0;
-        for host in &config.remembered {
+        for host in &config.persisted_hosts {
             let end = (host.datapath, host.port);
             let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
             let is_known = network.find_host(host.ipv4).is_some();
@@ -151,73 +150,74 @@ impl Network {
     pub(crate) fn is_alive(&self, link: LinkIx) -> bool {
         self.alive.get(link.ix()).copied().unwrap_or(false)
     }
-    /// Whether every link of a path is alive.
+    /// Returns whether every link of a path is alive.
     pub(crate) fn is_path_alive(&self, path: &[LinkIx]) -> bool {
         path.iter().all(|link| self.is_alive(*link))
     }
     pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
         self.switches.get(&datapath).copied()
     }
-    /// A switch's own number.
+    /// Returns the datapath id of a switch.
     pub(crate) fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
         match self.nodes.get(node.ix())? {
             Kind::Switch(datapath) => Some(*datapath),
             Kind::Host(_) => None,
         }
     }
-    /// Sending port of a link that leaves a switch.
+    /// Returns the sending port of a link that leaves a switch.
     pub(crate) fn port_of(&self, link: LinkIx) -> Option<PortNo> {
         self.wires.get(link.ix())?.port
     }
-    /// Receiving end of a link.
+    /// Returns the receiving end of a link.
     pub(crate) fn far_end(&self, link: LinkIx) -> Option<NodeIx> {
         Some(self.wires.get(link.ix())?.to)
     }
-    /// Sending end of a link.
+    /// Returns the sending end of a link.
     pub(crate) fn near_end(&self, link: LinkIx) -> Option<NodeIx> {
         Some(self.wires.get(link.ix())?.from)
     }
-    /// Both ends of a link.
+    /// Returns both ends of a link.
     pub(crate) fn ends(&self, link: LinkIx) -> impl Iterator<Item = NodeIx> {
         self.near_end(link).into_iter().chain(self.far_end(link))
     }
     pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
         Some(self.wires.get(link.ix())?.rate)
     }
-    /// The links that leave a port of a switch.
-    pub(crate) fn links_from(&self, from: End) -> impl Iterator<Item = LinkIx> {
+    /// Returns the links that leave a port of a switch.
+    pub(crate) fn links_from(&self, from: SwitchPort) -> impl Iterator<Item = LinkIx> {
         let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
         let switches = self.links.range(range).map(|(_, link)| *link);
         switches.chain(self.hosts_at(from).map(|host| self.hosts[host.ix()].uplink.reverse()))
     }
-    pub(crate) fn host(&self, host: HostIx) -> Option<&HostFacts> {
+    pub(crate) fn host(&self, host: HostIx) -> Option<&HostRecord> {
         self.hosts.get(host.ix())
     }
-    /// What a port of a switch leads to, or has led to.
-    pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> Beyond {
-        let Some(datapath) = self.datapath_of(node) else { return Beyond::Unknown };
+    /// Returns the current or former peer of a port.
+    pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> PortPeer {
+        let Some(datapath) = self.datapath_of(node) else { return PortPeer::Unknown };
         let links: Vec<LinkIx> = self.links_from((datapath, port)).collect();
         let switches = links.iter().filter(|link| !self.is_host_link(**link));
         let switches: BTreeSet<NodeIx> = switches.filter_map(|link| self.far_end(*link)).collect();
         match (switches.is_empty(), self.has_host_at((datapath, port))) {
-            (true, true) => Beyond::Host,
-            (true, false) => Beyond::Unknown,
-            (false, _) => Beyond::Switches(switches),
+            (true, true) => PortPeer::Host,
+            (true, false) => PortPeer::Unknown,
+            (false, _) => PortPeer::Switches(switches),
         }
     }
-    /// Where an address is now.
+    /// Returns the current host of an address.
     pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {
         self.by_ipv4.get(&address.to_bits()).copied()
     }
-    /// Hosts where they are now, in order of their numbers.
-    pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostFacts)> {
+    /// Returns the current hosts in order of their numbers.
+    pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostRecord)> {
         (0u32..).map(HostIx).zip(&self.hosts).filter(|(_, host)| host.is_current)
     }
-    /// How long packets on a path may take to arrive: its latency, and 256 KB queued at each link.
+    /// Returns the time within which packets on a path arrive: its latency, and 256 KB queued at
+    /// each link.
     pub(crate) fn drain_time(&self, path: &[LinkIx]) -> Time {
         bounded(path.iter().map(|link| self.hop_time(*link)).fold(Time::ZERO, Time::saturating_add))
     }
-    /// How long packets may take over this many links, whichever they are.
+    /// Returns the time within which packets arrive over this number of links, whichever they are.
     pub(crate) fn drain_time_of(&self, hops: u32) -> Time {
         let switch_links = self.links.values().filter(|link| self.is_alive(**link));
         let slowest = switch_links.map(|link| self.hop_time(*link)).max().unwrap_or(Time::ZERO);
@@ -227,12 +227,12 @@ impl Network {
         let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
         self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
     }
-    /// Whether a host is known at a port.
-    pub(crate) fn has_host_at(&self, end: End) -> bool {
+    /// Returns whether a host is known at a port.
+    pub(crate) fn has_host_at(&self, end: SwitchPort) -> bool {
         self.at.contains_key(&end)
     }
 
-    /// A switch; its number.
+    /// Adds a switch. Returns its number.
     pub(crate) fn add_switch(&mut self, datapath: DatapathId) -> NodeIx {
         let next = NodeIx(self.nodes.len() as u32);
         let node = *self.switches.entry(datapath).or_insert(next);
@@ -242,23 +242,24 @@ impl Network {
         node
     }
 
-    /// A link from port to port was confirmed. The other direction gets its number, but is dead until confirmed itself.
-    pub(crate) fn add_link(&mut self, config: &Config, from: End, to: End) -> LinkIx {
+    /// Adds a confirmed link. The other direction gets its number, but stays dead until it is
+    /// confirmed itself.
+    pub(crate) fn add_link(&mut self, config: &Config, from: SwitchPort, to: SwitchPort) -> LinkIx {
         if let Some(link) = self.links.get(&(from, to)) {
             self.alive[link.ix()] = true;
             return *link;
         }
         let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
         let link = LinkIx(self.wires.len() as u32);
-        self.wires.push(Wire { from: a, to: b, port: Some(from.1), rate: config.capacity(from) });
-        self.wires.push(Wire { from: b, to: a, port: Some(to.1), rate: config.capacity(to) });
+        self.wires.push(DirectedLink { from: a, to: b, port: Some(from.1), rate: config.capacity(from) });
+        self.wires.push(DirectedLink { from: b, to: a, port: Some(to.1), rate: config.capacity(to) });
         self.alive.extend([true, false]);
         self.links.insert((from, to), link);
         self.links.insert((to, from), link.reverse());
         link
     }
 
-    /// A host was seen at a port; whether this is news.
+    /// Records a host at a port. Returns whether this is new.
     pub(crate) fn add_host(&mut self, config: &Config, known: KnownHost, now: Time) -> bool {
         if let Some(host) = self.find_host(known.ipv4) {
             if self.hosts[host.ix()].known == known {
@@ -272,7 +273,7 @@ impl Network {
             None => self.new_place(config, known),
         };
         let facts = &mut self.hosts[host.ix()];
-        (facts.known, facts.is_current, facts.heard) = (known, true, now);
+        (facts.known, facts.is_current, facts.last_seen) = (known, true, now);
         let uplink = facts.uplink;
         (self.alive[uplink.ix()], self.alive[uplink.reverse().ix()]) = (true, true);
         self.by_ipv4.insert(known.ipv4.to_bits(), host);
@@ -280,8 +281,8 @@ impl Network {
         true
     }
 
-    /// The number of a host that was at a port and has been forgotten by all.
-    fn take_vacant(&mut self, end: End) -> Option<HostIx> {
+    /// Returns the reusable number of a former host of a port.
+    fn take_vacant(&mut self, end: SwitchPort) -> Option<HostIx> {
         let numbers = self.vacant.get_mut(&end)?;
         let host = numbers.pop();
         if numbers.is_empty() {
@@ -297,14 +298,14 @@ impl Network {
         let uplink = LinkIx(self.wires.len() as u32);
         let rate = config.capacity((known.datapath, known.port));
         self.nodes.push(Kind::Host(host));
-        self.wires.push(Wire { from: node, to: edge, port: None, rate });
-        self.wires.push(Wire { from: edge, to: node, port: Some(known.port), rate });
+        self.wires.push(DirectedLink { from: node, to: edge, port: None, rate });
+        self.wires.push(DirectedLink { from: edge, to: node, port: Some(known.port), rate });
         self.alive.extend([true, true]);
-        self.hosts.push(HostFacts { known, edge, uplink, is_current: true, heard: Time::ZERO });
+        self.hosts.push(HostRecord { known, edge, uplink, is_current: true, last_seen: Time::ZERO });
         host
     }
 
-    /// Everyone has forgotten the hosts that had left by now: their numbers may be given again.
+    /// Makes the numbers of all departed hosts reusable.
     pub(crate) fn vacate(&mut self) {
         for host in std::mem::take(&mut self.left) {
             let known = self.hosts[host.ix()].known;
@@ -312,51 +313,51 @@ impl Network {
         }
     }
 
-    /// Hosts at a port now.
-    pub(crate) fn hosts_at(&self, end: End) -> impl Iterator<Item = HostIx> {
+    /// Returns the current hosts at a port.
+    pub(crate) fn hosts_at(&self, end: SwitchPort) -> impl Iterator<Item = HostIx> {
         self.at.get(&end).into_iter().flatten().copied()
     }
-    /// Whether a host of this address always fits.
+    /// Returns whether an address is configured, and so never over a limit.
     pub(crate) fn is_configured(&self, address: Ipv4Addr) -> bool {
         self.configured.contains(&address)
     }
-    /// Hosts there are now, and numbers that were given.
+    /// Returns the number of current hosts, and of host numbers.
     pub(crate) fn host_counts(&self) -> (usize, usize) {
         (self.by_ipv4.len(), self.hosts.len())
     }
-    /// Whether a host that comes to a port needs no number of its own.
-    pub(crate) fn has_vacancy(&self, end: End) -> bool {
+    /// Returns whether a port has a reusable host number.
+    pub(crate) fn has_vacancy(&self, end: SwitchPort) -> bool {
         self.vacant.contains_key(&end)
     }
-    /// A host spoke where it is.
-    pub(crate) fn heard(&mut self, host: HostIx, now: Time) {
-        self.hosts[host.ix()].heard = now;
+    /// Records that a packet of a host was seen.
+    pub(crate) fn last_seen(&mut self, host: HostIx, now: Time) {
+        self.hosts[host.ix()].last_seen = now;
     }
 
-    /// The hosts at a port are not there: it leads to a switch. Whether there were any.
-    pub(crate) fn retire_at(&mut self, end: End) -> bool {
+    /// Retires the hosts at a port that leads to a switch. Returns whether there were any.
+    pub(crate) fn retire_at(&mut self, end: SwitchPort) -> bool {
         let hosts: Vec<HostIx> = self.hosts_at(end).collect();
         hosts.iter().for_each(|host| self.retire(*host));
         !hosts.is_empty()
     }
-    /// Ports of hosts where they are now.
-    pub(crate) fn host_ends(&self) -> Vec<(HostIx, End)> {
+    /// Returns the current hosts with their ports.
+    pub(crate) fn host_ends(&self) -> Vec<(HostIx, SwitchPort)> {
         self.current_hosts().map(|(host, facts)| (host, (facts.known.datapath, facts.known.port))).collect()
     }
-    /// The link between two ports.
-    pub(crate) fn link(&self, from: End, to: End) -> Option<LinkIx> {
+    /// Returns the link between two ports.
+    pub(crate) fn link(&self, from: SwitchPort, to: SwitchPort) -> Option<LinkIx> {
         self.links.get(&(from, to)).copied()
     }
-    /// Ports at the ends of every link between switches.
-    pub(crate) fn switch_links(&self) -> BTreeMap<LinkIx, (End, End)> {
+    /// Returns the ports at the ends of every link between switches.
+    pub(crate) fn switch_links(&self) -> BTreeMap<LinkIx, (SwitchPort, SwitchPort)> {
         self.links.iter().map(|(ends, link)| (*link, *ends)).collect()
     }
-    /// Whether a link leads to or from a host.
+    /// Returns whether a link leads to or from a host.
     pub(crate) fn is_host_link(&self, link: LinkIx) -> bool {
         let is_host = |link: LinkIx| self.wires.get(link.ix()).is_some_and(|wire| wire.port.is_none());
         is_host(link) || is_host(link.reverse())
     }
-    /// The host is not there any more.
+    /// Retires a host that has left.
     pub(crate) fn retire(&mut self, host: HostIx) {
         let facts = &mut self.hosts[host.ix()];
         if !std::mem::take(&mut facts.is_current) {
@@ -376,17 +377,17 @@ impl Network {
             self.by_ipv4.remove(&facts.known.ipv4.to_bits());
         }
     }
-    /// The host of a number if it is still where it was.
+    /// Returns whether this is the current attachment of the host.
     pub(crate) fn is_current(&self, host: HostIx) -> bool {
         self.host(host).is_some_and(|facts| facts.is_current)
     }
 
-    /// Marks a directed link; whether that is news.
+    /// Marks a directed link. Returns whether this changes it.
     pub(crate) fn set_alive(&mut self, link: LinkIx, is_alive: bool) -> bool {
         std::mem::replace(&mut self.alive[link.ix()], is_alive) != is_alive
     }
-    /// Marks the links of hosts at a port; whether any of that is news.
-    pub(crate) fn set_hosts_alive(&mut self, end: End, is_alive: bool) -> bool {
+    /// Marks the links of hosts at a port. Returns whether this changes any.
+    pub(crate) fn set_hosts_alive(&mut self, end: SwitchPort, is_alive: bool) -> bool {
         let uplinks: Vec<LinkIx> = self.hosts_at(end).map(|host| self.hosts[host.ix()].uplink).collect();
         let mut is_news = false;
         for link in uplinks {
@@ -396,7 +397,7 @@ impl Network {
         is_news
     }
 
-    /// Brings topology and routes up to date with what was added, marked and measured.
+    /// Updates topology and routes after additions, marks and measurements.
     pub(crate) fn refresh(&mut self, latency: impl Fn(LinkIx) -> Time) {
         let is_larger =
             self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len();
@@ -440,13 +441,13 @@ impl Network {
         self.topology = built.with_out_links_by(|link| self.wires[link.ix()].port);
     }
 
-    /// Links have these latencies now, where they are known and differ by more than an eighth: less is noise, and paths that are
-    /// remembered would have to be searched anew.
+    /// Sets the known latencies of links that differ by more than an eighth. Smaller differences
+    /// are noise, and would invalidate cached paths.
     pub(crate) fn set_delays(&mut self, latency: impl Fn(LinkIx) -> Option<Time>) {
         let before = self.topology.links();
         let delays: Vec<Option<Time>> = (0..before.len())
             .map(|ix| {
-                // Both directions of a cable have that of the first.
+                // Both directions of a cable have the latency of the first.
                 let known = before[ix].delay;
                 let measured = latency(LinkIx(ix as u32 & !1))?;
                 let difference = measured.max(known).saturating_sub(measured.min(known));
@@ -461,7 +462,8 @@ impl Network {
         }
     }
 
-    /// Height of every node: hosts 0, switches the least number of cables to a host (1 where there is none).
+    /// Returns the height of every node: hosts 0, switches the smallest number of cables to a host
+    /// (1 if a network has no hosts).
     fn tiers(&self) -> Vec<u8> {
         let mut tier = vec![u8::MAX; self.nodes.len()];
         let mut queue: std::collections::VecDeque<NodeIx> = std::collections::VecDeque::new();
@@ -487,18 +489,18 @@ impl Network {
     }
 }
 
-/// Neither so short that jitter matters, nor so long that nothing ever moves.
+/// Bounds a time: shorter ones are dominated by jitter, and longer ones would stop all migrations.
 fn bounded(time: Time) -> Time {
     time.clamp(Time::from_ms(10), Time::from_s(10))
 }
 
 impl Config {
-    /// Capacity of the link that leaves a port.
-    pub(crate) fn capacity(&self, from: End) -> Bandwidth {
+    /// Returns the capacity of the link that leaves a port.
+    pub(crate) fn capacity(&self, from: SwitchPort) -> Bandwidth {
         let known = self.capacities.get(&from).copied().unwrap_or(self.default_capacity);
-        known.max(Bandwidth::from_bps(1)) // A rate of zero is no link; balancers divide by capacities.
+        known.max(Bandwidth::from_bps(1)) // A link needs a positive rate; balancers divide by capacities.
     }
 }
 
-/// Address that stands for the controller where a packet needs a sender.
+/// Ethernet address of the controller as a sender.
 pub(crate) const CONTROLLER_MAC: MacAddr = MacAddr([0x02, 0xa7, 0xab, 0, 0, 1]);

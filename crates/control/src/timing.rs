@@ -1,16 +1,16 @@
-//! What a controller does by itself: echoes, probes, polls, periods, and noticing what did not happen.
+//! Timers of the controller: echoes, probes, polls, decision periods, and timeouts.
 
-use balance::central::{FlowSource, Why};
+use balance::central::{DecisionTrigger, FlowSource};
 use net::Time;
 use openflow::{ConnectionId, DatapathId, FlowSelection, Message, MultipartRequest, PortNo};
 
-use crate::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 use crate::controller::Controller;
-use crate::discovery::next_after;
-use crate::soft::PollOut;
+use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
+use crate::switches::counters::PendingPoll;
+use crate::switches::discovery::next_after;
 
 impl Controller {
-    /// When something here is due.
+    /// Returns when the next timer is due.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         let echoes = self.sessions.values().map(|session| session.poll_timeout(self.config.echo_timeout));
         let is_anyone_there = !self.connections.is_empty();
@@ -18,35 +18,38 @@ impl Controller {
         let timers = [
             round,
             self.expiry_at,
+            self.damping.next_due().filter(|_| is_anyone_there),
             self.next_poll.filter(|_| is_anyone_there),
             self.next_period,
-            self.held.values().copied().min(),
-            self.claims.next_due(),
-            self.hints.next_due(),
-            self.held_answers.next_due(),
+            self.recovering.values().copied().min(),
+            self.host_candidates.next_due(),
+            self.host_recovery.next_due(),
+            self.pending_arp_replies.next_due(),
             self.next_of_services().filter(|_| is_anyone_there),
         ];
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
 
-    /// Does what is due.
+    /// Runs all timers that are due.
     pub(crate) fn run_timers(&mut self) {
         self.keep_alive();
-        self.release_held();
+        self.end_recovery_holds();
         self.find_gone();
-        self.believe_claims();
-        self.seek_members();
+        self.release_damped();
+        self.accept_host_candidates();
+        self.probe_unknown_members();
         self.run_checks();
         self.probe_all();
-        self.ask_hinted();
-        // Ports may have turned out to be edge ports; rules about them are compared, so nothing is sent in vain.
-        self.are_ports_new = true;
+        self.probe_installed_hosts();
+        // Ports may have become edge ports. Their rules are compared, so an unchanged port causes
+        // no message.
+        self.ports_changed = true;
         self.poll_counters();
         if let (Some(due), Some(period)) = (self.next_period, self.needs.period)
             && due <= self.now
         {
             self.next_period = Some(next_after(self.now, due, period));
-            self.questions.push_back(Why::Period);
+            self.pending_triggers.push_back(DecisionTrigger::PeriodElapsed);
         }
     }
 
@@ -62,7 +65,7 @@ impl Controller {
         }
     }
 
-    /// Asks a switch whether it is there, if that is due.
+    /// Sends an echo request to a switch, if one is due.
     pub(crate) fn echo(&mut self, connection: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&connection) else { return };
         if let Some(echo) = session.echo_due(self.now, self.config.echo_interval) {
@@ -70,20 +73,20 @@ impl Controller {
         }
     }
 
-    fn release_held(&mut self) {
+    fn end_recovery_holds(&mut self) {
         let now = self.now;
         let due: Vec<DatapathId> =
-            self.held.iter().filter(|(_, at)| **at <= now).map(|(datapath, _)| *datapath).collect();
+            self.recovering.iter().filter(|(_, at)| **at <= now).map(|(datapath, _)| *datapath).collect();
         for datapath in due {
-            self.held.remove(&datapath);
+            self.recovering.remove(&datapath);
             if let Some(node) = self.network.node_of(datapath) {
                 self.fabric.switch(node).is_held = false;
             }
         }
     }
 
-    /// When the next switch that is not connected will count as gone. While none is connected it is the controller that is
-    /// cut off.
+    /// Returns when the next disconnected switch will count as gone. While no switch is connected,
+    /// the controller itself is cut off.
     fn gone_at(&self) -> Option<Time> {
         if self.connections.is_empty() {
             return None;
@@ -99,14 +102,24 @@ impl Controller {
         if self.connections.is_empty() {
             return;
         }
-        let is_gone = |(datapath, status): (&DatapathId, &crate::discovery::Status)| {
+        let is_gone = |(datapath, status): (&DatapathId, &crate::switches::discovery::Status)| {
             let at = status.since.saturating_add(self.config.link_timeout);
             (!status.is_online && at <= self.now).then_some(*datapath)
         };
         let switches: Vec<DatapathId> = self.status.iter().filter_map(is_gone).collect();
         for (_, end) in self.network.host_ends() {
             if switches.contains(&end.0) {
-                self.is_network_new |= self.network.set_hosts_alive(end, false);
+                self.network_changed |= self.network.set_hosts_alive(end, false);
+            }
+        }
+    }
+
+    /// Ends the suppression of ports that have been quiet.
+    fn release_damped(&mut self) {
+        for datapath in self.damping.release(self.now) {
+            let session = self.connections.get(&datapath).and_then(|connection| self.sessions.get(connection));
+            if let Some(ports) = session.map(|session| session.ports.clone()) {
+                self.set_ports(datapath, ports);
             }
         }
     }
@@ -116,7 +129,7 @@ impl Controller {
         due.into_iter().for_each(|end| self.probe(end));
     }
 
-    /// A switch will not answer what it was asked.
+    /// Forgets the polls that a switch will not answer.
     pub(crate) fn forget_polls_of(&mut self, datapath: DatapathId) {
         self.polls_out.remove(&datapath);
         self.forget_round_of(datapath);
@@ -133,9 +146,9 @@ impl Controller {
         let connected: Vec<(DatapathId, ConnectionId)> = self.connections.iter().map(|(d, c)| (*d, *c)).collect();
         for (datapath, connection) in connected {
             if self.polls_out.contains_key(&datapath) {
-                continue; // Still answering the last one.
+                continue; // It has not answered the previous one yet.
             }
-            let mut poll = PollOut { xid: None, number: self.next_poll_number, sent: self.now };
+            let mut poll = PendingPoll { xid: None, number: self.next_poll_number, sent: self.now };
             if self.needs.counters && self.needs.flows != FlowSource::None {
                 let cookie = self.compiler.cookie(Purpose::Count);
                 let selection =
@@ -144,7 +157,7 @@ impl Controller {
                 self.tally.polls += 1;
             }
             self.polls_out.insert(datapath, poll);
-            // The answer to this one ends the poll.
+            // The reply to this request ends the poll.
             self.send(connection, Message::MultipartRequest(MultipartRequest::Port(PortNo::ANY)));
             self.tally.polls += 1;
         }

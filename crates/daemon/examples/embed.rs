@@ -1,4 +1,5 @@
-//! A daemon inside another program: configuration file as the only argument, until standard input ends.
+//! Runs a daemon inside another program with the configuration file of the only argument, until
+//! standard input ends.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     match started {
         Ok(daemon) => {
             println!("switches: {}", daemon.openflow);
-            // An end, an error: either way nobody is there any more.
+            // End of input and errors both stop the daemon.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             daemon.stop();
             ExitCode::SUCCESS

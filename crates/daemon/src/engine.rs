@@ -1,7 +1,8 @@
-//! The one task that owns the controller.
+//! The task that owns the controller.
 //!
-//! Each round takes a batch of every connection that has one, tells the controller everything, and then takes everything
-//! the controller wants: what happened at once is decided at once, and leaves in one write per connection.
+//! In each round it takes one batch of every connection that has one, passes all messages to the
+//! controller and then applies all outputs. Simultaneous input causes one decision, and each
+//! connection gets one write.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
-use balance::server::Facts;
+use balance::server::ServerStats;
 use control::{Controller, Event, Output, vip};
 use net::Time;
 use openflow::wire;
@@ -20,56 +21,58 @@ use openflow::{
 };
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use crate::agent_commands::AgentCommands;
 use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
-use crate::events::{Happening, dpid, limit_name};
+use crate::events::{DaemonEvent, dpid, limit_name};
 use crate::http::ServerFacts;
 use crate::metrics::Metrics;
-use crate::orders::Orders;
 use crate::settings::Settings;
 
-/// Something to be done with the engine between two rounds.
+/// A closure that the engine runs between two rounds.
 pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
 
-/// Events kept for readers that are slow; who is slower misses some, and is told so.
+/// Number of events kept for slow readers. A reader that falls further behind loses events and is
+/// notified.
 const EVENTS_KEPT: usize = 1024;
-/// Jobs done between two rounds.
+/// Maximum number of jobs run between two rounds.
 const JOBS_PER_ROUND: usize = 4;
-/// Stands for never.
+/// Timer period while no deadline is set.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The controller and what connects it to the world.
+/// The controller with its connections, timers and event stream.
 pub(crate) struct Engine {
     pub(crate) controller: Controller,
     pub(crate) balancer: Spec,
     pub(crate) clock: Clock,
     pub(crate) hub: Arc<Hub>,
-    /// What agents are to do.
-    pub(crate) orders: Orders,
-    /// What agents of members told last over HTTP, and when.
-    pub(crate) told: BTreeMap<Ipv4Addr, (Time, ServerFacts)>,
+    /// Agent commands in force.
+    pub(crate) agent_commands: AgentCommands,
+    /// Latest server statistics that the agents of members sent over HTTP, with the time of
+    /// receipt.
+    pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerFacts)>,
     seed: u64,
     metrics: Arc<Metrics>,
-    events: broadcast::Sender<Happening>,
-    /// Connections the controller has been told of.
+    events: broadcast::Sender<DaemonEvent>,
+    /// Connections that the controller knows.
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
-    /// Connections something is to be sent on in this round.
+    /// Connections with output of this round.
     touched: Vec<Arc<Peer>>,
-    /// Messages that could not be sent.
+    /// Messages that could not be encoded.
     unsendable: Vec<(ConnectionId, openflow::Xid)>,
     round: Round,
-    /// Kept for their memory.
+    /// Empty between rounds; kept to reuse the allocation.
     batch: Vec<Envelope>,
     outputs: VecDeque<Output>,
 }
 
-/// A port of a switch, for the log.
+/// Returns a switch port as text for the log.
 fn end((datapath, port): &(DatapathId, PortNo)) -> String {
     format!("{}:{}", dpid(*datapath), port.0)
 }
 
-/// The switch a message goes to.
+/// Returns the connection of a message to a switch; `None` for other outputs.
 fn switch_of(output: &Output) -> Option<ConnectionId> {
     match output {
         Output::Channel(FromController::Message(connection, _)) => Some(*connection),
@@ -77,7 +80,7 @@ fn switch_of(output: &Output) -> Option<ConnectionId> {
     }
 }
 
-/// A message to be sent. A hello is not: it was sent when the connection was opened, before the controller was told of it.
+/// Returns the message of an output. A hello is skipped: the connection task has already sent it.
 fn message_of(output: &Output) -> Option<&Envelope> {
     match output {
         Output::Channel(FromController::Message(_, envelope)) => {
@@ -88,16 +91,17 @@ fn message_of(output: &Output) -> Option<&Envelope> {
 }
 
 impl Engine {
-    pub(crate) fn new(settings: &Settings, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
+    pub(crate) fn new(settings: &Settings, discovery_key: [u8; 16], hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
         let seed = settings.control.seed;
         let balancer = balancer::build(&settings.balancer, seed);
+        let config = control::Config { discovery_key: Some(discovery_key), ..settings.control.clone() };
         Engine {
-            controller: Controller::new(settings.control.clone(), balancer),
+            controller: Controller::new(config, balancer),
             balancer: settings.balancer.clone(),
             clock: Clock::start(),
             hub,
-            orders: Orders::default(),
-            told: BTreeMap::new(),
+            agent_commands: AgentCommands::default(),
+            agent_stats: BTreeMap::new(),
             seed,
             metrics,
             events: broadcast::channel(EVENTS_KEPT).0,
@@ -110,12 +114,11 @@ impl Engine {
         }
     }
 
-    /// Where events are sent to.
-    pub(crate) fn events(&self) -> broadcast::Sender<Happening> {
+    pub(crate) fn events(&self) -> broadcast::Sender<DaemonEvent> {
         self.events.clone()
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until `stop` fires.
     pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
         let hub = self.hub.clone();
         let mut alarm = std::pin::pin!(tokio::time::sleep(LONG));
@@ -134,7 +137,7 @@ impl Engine {
                 () = &mut alarm => armed = None,
                 Some(job) = jobs.recv() => job(&mut self),
             }
-            // Whatever woke it: none of the others may wait for ever.
+            // // All event sources get their turn in every round, so that none starves.
             for _ in 0..JOBS_PER_ROUND {
                 match jobs.try_recv() {
                     Ok(job) => job(&mut self),
@@ -145,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// One round.
+    /// Runs one round.
     fn turn(&mut self) {
         self.metrics.rounds.inc();
         let began = Instant::now();
@@ -163,7 +166,7 @@ impl Engine {
             peer.take_batch(&mut self.batch);
             longest = longest.max(self.batch.len());
             for envelope in &self.batch {
-                self.controller.hear(now, peer.id, envelope);
+                self.controller.handle_message(now, peer.id, envelope);
             }
             self.batch.clear();
         }
@@ -173,26 +176,27 @@ impl Engine {
             }
         }
         self.drain();
-        round.ready.drain(..).for_each(|peer| peer.heard());
+        round.ready.drain(..).for_each(|peer| peer.mark_processed());
         self.round = round;
-        self.hub.round_over(began.elapsed(), longest);
+        self.hub.adapt_share(began.elapsed(), longest);
     }
 
-    /// Does everything the controller wants.
+    /// Applies all outputs of the controller.
     fn drain(&mut self) {
         let (before, began) = (self.controller.tally().decisions, Instant::now());
         let mut outputs = std::mem::take(&mut self.outputs);
         loop {
             while self.controller.take_outputs(&mut outputs) {
-                // What goes to one switch one after the other is one piece.
+                // Consecutive outputs to one switch are sent as one piece.
                 let pieces =
                     outputs.make_contiguous().chunk_by(|a, b| switch_of(a).is_some() && switch_of(a) == switch_of(b));
-                pieces.for_each(|piece| self.carry_out(piece));
+                pieces.for_each(|piece| self.apply_outputs(piece));
             }
             if self.unsendable.is_empty() {
                 break;
             }
-            // As if the switch had refused it: what the controller believes to be installed stays true.
+            // A synthetic error reply keeps the controller's installed state correct: the switch
+            // never got this message.
             let (now, kind) = (self.clock.now(), ErrorKind::BadRequest(BadRequest::BadLen));
             for (connection, xid) in std::mem::take(&mut self.unsendable) {
                 let message = Message::Error { kind, data: Vec::new() };
@@ -209,8 +213,8 @@ impl Engine {
         }
     }
 
-    /// One output, or several messages to one switch.
-    fn carry_out(&mut self, piece: &[Output]) {
+    /// Applies one output, or several messages to one switch.
+    fn apply_outputs(&mut self, piece: &[Output]) {
         match &piece[0] {
             Output::Channel(FromController::Message(connection, _)) => self.send(*connection, piece),
             Output::Channel(FromController::Close(connection)) => {
@@ -218,9 +222,9 @@ impl Engine {
                     peer.close(Closing::ByController);
                 }
             }
-            Output::Agents(order) => {
-                self.orders.note(*order);
-                self.tell(Happening::Order(*order));
+            Output::Agents(command) => {
+                self.agent_commands.note(*command);
+                self.tell(DaemonEvent::Order(*command));
             }
             Output::Event(event) => self.event(event.clone()),
         }
@@ -238,13 +242,18 @@ impl Engine {
                     Err(error) => {
                         metrics.encode_errors.inc();
                         let name = kinds::NAMES[kind];
-                        tracing::error!(connection = connection.0, kind = name, "cannot be sent: {}", error.words);
+                        tracing::error!(
+                            connection = connection.0,
+                            kind = name,
+                            "message cannot be encoded: {}",
+                            error.message
+                        );
                         unsendable.push((connection, envelope.xid));
                     }
                 }
             }
         });
-        if waiting > self.hub.limits.output_bytes {
+        if waiting > self.hub.limits.send_buffer_bytes {
             peer.close(Closing::OutputLimit);
         }
         if !peer.is_touched.swap(true, Ordering::Relaxed) {
@@ -262,74 +271,86 @@ impl Engine {
                 }
             }
             Event::SwitchDown(datapath) => tracing::warn!(datapath = %dpid(*datapath), "switch is down"),
-            Event::Refused { datapath, error, words } => {
-                tracing::warn!(datapath = %dpid(*datapath), ?error, "switch refused something: {words}");
+            Event::SwitchError { datapath, error, message } => {
+                tracing::warn!(datapath = %dpid(*datapath), ?error, "switch sent an error: {message}");
             }
+            Event::ReadBackTooLarge { datapath, limit_bytes } => tracing::warn!(
+                datapath = %dpid(*datapath),
+                "switch disconnected: its ports, groups and rules take more than [limits] read_back_bytes = {limit_bytes}, or \
+                 four times that together with other switches that are being read; raise it if its tables are this large"
+            ),
             Event::LinkUp { from, to } => tracing::info!(from = end(from), to = end(to), "link is up"),
             Event::LinkDown { from, to } => tracing::warn!(from = end(from), to = end(to), "link is down"),
+            Event::PortDamped { datapath, port } => {
+                tracing::warn!(at = end(&(*datapath, *port)), "port flaps: it is treated as down until it is stable");
+            }
             Event::Host(host) => {
                 tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
             }
             Event::HostRefused { host, limit } => {
                 let (limit, at) = (limit_name(*limit), (host.datapath, host.port));
-                tracing::warn!(ipv4 = %host.ipv4, at = end(&at), "no room for a host: [limits] {limit} is reached");
+                tracing::warn!(
+                    ipv4 = %host.ipv4,
+                    at = end(&at),
+                    "host ignored: [limits] {limit} is reached; raise it or check the port for spoofed addresses"
+                );
             }
             Event::Member { pool, member, address, state } => {
                 let (pool, member, state) = (pool.0, member.0, state.words());
                 tracing::info!(pool, member, %address, "member: {state}");
             }
-            Event::Migrated(tuple) => tracing::debug!(?tuple, "flow moved"),
+            Event::FlowMigrated(tuple) => tracing::debug!(?tuple, "flow moved"),
         }
-        self.tell(Happening::Event(event));
+        self.tell(DaemonEvent::Event(event));
     }
 
-    fn tell(&self, happening: Happening) {
-        // Nobody may be listening.
+    fn tell(&self, happening: DaemonEvent) {
+        // The send fails only if no reader is subscribed.
         let _ = self.events.send(happening);
     }
 
-    /// An agent tells something; what follows from it is done at once.
+    /// Handles a report of an agent and applies the outputs immediately.
     pub(crate) fn report(&mut self, report: AgentReport) {
-        self.orders.reported(&report);
-        self.controller.report(self.clock.now(), report);
+        self.agent_commands.reported(&report);
+        self.controller.handle_agent_report(self.clock.now(), report);
         self.drain();
     }
 
-    /// The agent of a server tells how it does; whether the server is a member of a pool.
-    pub(crate) fn facts(&mut self, host: Ipv4Addr, facts: Facts, told: ServerFacts) -> bool {
+    /// Handles server statistics of an agent. Returns whether the server is a member of a pool.
+    pub(crate) fn handle_server_stats(&mut self, host: Ipv4Addr, stats: ServerStats, told: ServerFacts) -> bool {
         let now = self.clock.now();
-        let is_member = self.controller.member_reported(now, host, facts);
-        // Who is no member could fill the memory.
+        let is_member = self.controller.handle_member_report(now, host, stats);
+        // Statistics of other hosts are not stored: forged addresses could fill the memory.
         if is_member {
-            self.told.insert(host, (now, told));
+            self.agent_stats.insert(host, (now, told));
         }
         self.drain();
         is_member
     }
 
-    /// Wants these virtual services, and no others.
+    /// Replaces the virtual services.
     ///
     /// # Errors
-    /// What cannot be; nothing has changed then.
+    /// Returns why the services are invalid; the previous ones stay in force.
     pub(crate) fn set_services(&mut self, services: vip::Services) -> Result<(), vip::ServicesError> {
         let members = services.pools.iter().flat_map(|pool| pool.members.iter().map(|member| member.address));
         let members: BTreeSet<Ipv4Addr> = members.collect();
         self.controller.set_services(self.clock.now(), services)?;
-        self.told.retain(|host, _| members.contains(host));
+        self.agent_stats.retain(|host, _| members.contains(host));
         self.drain();
         Ok(())
     }
 
-    /// Lets another balancer decide from now on.
+    /// Replaces the balancer.
     pub(crate) fn set_balancer(&mut self, spec: Spec) {
-        tracing::info!(balancer = spec.label(), "another balancer decides from now on");
-        // Whatever the new one wants of agents it says; what the old one wanted is over.
-        self.orders = Orders::default();
+        tracing::info!(balancer = spec.label(), "balancer replaced");
+        // The new balancer sends its own agent commands; those of the old one no longer apply.
+        self.agent_commands = AgentCommands::default();
         self.controller.set_balancer(self.clock.now(), balancer::build(&spec, self.seed));
         self.balancer = spec;
     }
 
-    /// Brings the figures of the controller up to date.
+    /// Updates the metrics that are read from the controller.
     pub(crate) fn note_metrics(&self) {
         let metrics = &self.metrics;
         metrics.note(&self.controller.tally());

@@ -1,24 +1,22 @@
-//! What happens, for whoever listens.
+//! Events for the event stream.
 
-use balance::central::AgentOrder;
+use balance::central::AgentCommand;
 use control::{Event, HostLimit};
 use openflow::DatapathId;
 
-/// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Happening {
-    /// An event of the controller.
+pub(crate) enum DaemonEvent {
     Event(Event),
-    /// Agents on hosts are told something.
-    Order(AgentOrder),
+    /// A command to agents on hosts.
+    Order(AgentCommand),
 }
 
-/// The number of a switch as people write it: 16 hexadecimal digits.
+/// Returns a datapath id as 16 hexadecimal digits.
 pub(crate) fn dpid(datapath: DatapathId) -> String {
     format!("{:016x}", datapath.0)
 }
 
-/// What leaves no room for a host, as `[limits]` names it.
+/// Returns the key of `[limits]` of a host limit.
 pub(crate) fn limit_name(limit: HostLimit) -> &'static str {
     match limit {
         HostLimit::Port => "hosts_per_port",

@@ -1,4 +1,5 @@
-//! A daemon that runs: one thread for switches, one for HTTP, so that nobody who looks disturbs those who work.
+//! The running daemon. Switches and HTTP have separate threads, so API clients cannot delay control
+//! messages.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,90 +13,83 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::access::Tokens;
+use crate::auth::Tokens;
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
-use crate::events::Happening;
+use crate::events::DaemonEvent;
+use crate::host_store::{self, StateError};
 use crate::metrics::Metrics;
-use crate::services::{Desired, Focus, Keeper, Origin, Refused, Store, StoreError};
+use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
 use crate::settings::Settings;
-use crate::state::{self, StateError};
 use crate::tls::{self, TlsError};
-use crate::{files, http};
+use crate::{fd_limit, http};
 
-/// Connections the kernel keeps until they are accepted.
+/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
-/// Jobs from HTTP that wait for the engine; more wait outside.
+/// Capacity of the job queue of the engine; further requests wait in their HTTP handlers.
 const JOBS: usize = 64;
 
-/// A daemon that could not be started.
+/// The reason why a daemon cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A socket could not be opened.
     #[error("cannot listen on {address} for {what}")]
     Listen {
-        /// What for.
+        /// The interface: `switches` or `HTTP`.
         what: &'static str,
-        /// Where.
         address: SocketAddr,
-        /// Why.
         source: io::Error,
     },
-    /// TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Remembered hosts cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// What is written down of virtual services cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The virtual services of the configuration file and those of the store do not go together.
-    #[error("virtual services: {words}")]
-    Services {
-        /// What does not.
-        words: String,
-    },
-    /// A thread or runtime could not be made.
+    /// The services of the configuration file conflict with the stored ones.
+    #[error("virtual services: {message}")]
+    Services { message: String },
+    /// Discovery probes need random numbers so that hosts cannot forge links.
+    #[error("the operating system returned no random numbers: {0}")]
+    Random(getrandom::Error),
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
 
-/// A daemon that runs. It stops when it is dropped.
+/// A running daemon. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Where switches connect to: the port is known here if port 0 was asked for.
+    /// Address for switches, with the actual port if port 0 was configured.
     pub openflow: SocketAddr,
-    /// Where the HTTP interface is.
+    /// Address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
     parts: Vec<Part>,
 }
 
-/// A thread, and what stops it.
+/// A thread and its stop signal.
 #[derive(Debug)]
 struct Part {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The engine does not do anything any more.
+/// The error of a request to an engine that is shutting down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopping;
 
-/// What others need of the engine.
+/// Shared access to the engine, its events and its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) jobs: mpsc::Sender<Job>,
-    pub(crate) events: broadcast::Sender<Happening>,
+    pub(crate) events: broadcast::Sender<DaemonEvent>,
     pub(crate) metrics: Arc<Metrics>,
-    /// What is wanted of virtual services.
-    pub(crate) services: Arc<Keeper>,
-    /// Who may do what.
+    pub(crate) services: Arc<ServiceManager>,
     pub(crate) tokens: Arc<Tokens>,
+    /// Host names, in lower case, that requests may use if no tokens are configured.
+    pub(crate) http_names: Arc<[String]>,
 }
 
 impl Handle {
-    /// Has the engine do something between two rounds.
+    /// Runs a closure in the engine between two rounds and returns its result.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Engine) -> T + Send + 'static,
@@ -108,31 +102,33 @@ impl Handle {
 }
 
 impl Daemon {
-    /// Opens sockets and starts. Everything that can go wrong goes wrong here.
+    /// Opens the sockets and starts the threads. All start-up errors are returned here.
     ///
     /// # Errors
-    /// What could not be had.
+    /// Returns which file, socket, key or thread is not available.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let http_tls = settings.http_tls.as_ref().map(tls::http_acceptor).transpose()?;
         let metrics = Arc::new(Metrics::new());
-        let limits = files::within_limits(settings.limits);
+        let limits = fd_limit::raise_fd_limit(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
-        let settings = &state::with_remembered(settings)?;
-        let mut engine = Engine::new(settings, hub.clone(), metrics.clone());
-        // Before any switch connects: rules of connections of an earlier life would be removed.
-        let services = Arc::new(wanted_services(settings, &mut engine)?);
+        let settings = &host_store::with_stored_hosts(settings)?;
+        let mut engine = Engine::new(settings, discovery_key()?, hub.clone(), metrics.clone());
+        // This precedes the first connection: otherwise the controller would remove the connection
+        // rules of its previous instance.
+        let services = Arc::new(merge_services(settings, &mut engine)?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let tokens = Arc::new(settings.tokens.clone());
-        let handle = Handle { jobs, events: engine.events(), metrics, services, tokens };
+        let http_names = own_names(&settings.http_names);
+        let handle = Handle { jobs, events: engine.events(), metrics, services, tokens, http_names };
 
         let switches = runtime()?;
         let listener = open(&switches, "switches", settings.listen)?;
         let openflow = address(&listener, settings.listen);
-        let web = settings.http.map(|wanted| -> Result<_, StartError> {
+        let web = settings.http.map(|configured| -> Result<_, StartError> {
             let runtime = runtime()?;
-            let listener = open(&runtime, "HTTP", wanted)?;
-            let at = address(&listener, wanted);
+            let listener = open(&runtime, "HTTP", configured)?;
+            let at = address(&listener, configured);
             Ok((runtime, listener, at))
         });
         let web = web.transpose()?;
@@ -144,24 +140,24 @@ impl Daemon {
         })?];
         if let Some(file) = settings.state.clone() {
             let handle = handle.clone();
-            parts.push(Part::spawn("state", runtime()?, move |stop| state::keep(handle, file, stop))?);
+            parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            let door = http::Door { listener, tls: http_tls, limits };
+            let door = http::HttpListener { listener, tls: http_tls, limits };
             parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, door, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
         Ok(Daemon { openflow, http, parts })
     }
 
-    /// Stops: connections are closed, and what is in the switches stays as it is.
+    /// Stops the daemon: closes the connections and leaves the rules in the switches.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
         for part in &mut self.parts {
-            // One that has ended by itself has nobody to hear this.
+            // The send fails if the thread has already stopped.
             let _ = part.stop.take().map(|stop| stop.send(()));
         }
         for part in &mut self.parts {
@@ -171,7 +167,7 @@ impl Daemon {
         }
     }
 
-    /// Whether every part still runs: one that does not has panicked.
+    /// Returns whether all threads run; a thread that stopped without a request has panicked.
     pub fn is_running(&self) -> bool {
         self.parts.iter().all(|part| part.thread.as_ref().is_some_and(|thread| !thread.is_finished()))
     }
@@ -196,31 +192,47 @@ impl Part {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(run(stopped));
-            // Tasks of connections are dropped with their sockets; nobody waits for those that write.
+            // Connection tasks are dropped with their sockets; a slow writer must not delay the
+            // shutdown.
             runtime.shutdown_background();
         });
         Ok(Part { stop: Some(stop), thread: Some(thread.map_err(StartError::Thread)?) })
     }
 }
 
-/// The virtual services of the store and of the configuration file together; the engine knows them then.
-fn wanted_services(settings: &Settings, engine: &mut Engine) -> Result<Keeper, StartError> {
-    let store = settings.state.as_deref().map(|file| Store::open(&Store::beside(file))).transpose()?;
+/// Merges the stored virtual services with those of the configuration file and sets them in the
+/// engine.
+fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
+    let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
-    let checker = settings.control.checker.map(|checker| checker.ipv4);
-    let refused = |refused: &Refused| StartError::Services { words: refused.to_string() };
+    let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
+    let refused = |refused: &ChangeError| StartError::Services { message: refused.to_string() };
     let mut desired = before.clone();
     desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
-    desired.check(checker, Focus::All).map_err(|fault| refused(&Refused::Fault(fault)))?;
+    desired.check(checker, ErrorScope::All).map_err(|fault| refused(&ChangeError::Fault(fault)))?;
     if let Some(store) = store.as_ref().filter(|_| desired != before) {
-        store.write(&desired).map_err(|error| refused(&Refused::Store(error.to_string())))?;
+        store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
     }
     let set = engine.set_services(desired.compile());
-    set.map_err(|error| StartError::Services { words: error.to_string() })?;
-    Ok(Keeper::new(desired, store, checker))
+    set.map_err(|error| StartError::Services { message: error.to_string() })?;
+    Ok(ServiceManager::new(desired, store, checker))
 }
 
-/// Everything of one kind on one thread: no locks are fought over, and what is read together is answered together.
+/// Returns `localhost`, the name of this machine and the configured names.
+fn own_names(configured: &[String]) -> Arc<[String]> {
+    let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let own = ["localhost".to_owned()].into_iter().chain(host_name);
+    own.chain(configured.iter().cloned()).map(|name| name.to_ascii_lowercase()).collect()
+}
+
+fn discovery_key() -> Result<[u8; 16], StartError> {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(StartError::Random)?;
+    Ok(key)
+}
+
+/// Creates a single-threaded runtime: no lock contention, and messages that arrive together are
+/// processed together.
 fn runtime() -> Result<Runtime, StartError> {
     Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
 }
@@ -229,7 +241,7 @@ fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<Tc
     let _context = runtime.enter();
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A daemon that starts again takes its port although connections of the one before are still remembered.
+        // Lets a restarted daemon bind the port while old connections are in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         send_at_once(&socket);
         socket.bind(address)?;
@@ -238,15 +250,15 @@ fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<Tc
     listen().map_err(|source| StartError::Listen { what, address, source })
 }
 
-/// Connections accepted send what they have, as far as the window goes: some congestion controls (BBR, for one) pace every
-/// write by a timer, which costs more than the messages of a control channel do. Reno is in every kernel; where it may not
-/// be chosen, the system's stays.
+/// Selects Reno, so that a socket sends as much as the window allows. Some congestion controls
+/// (BBR, for one) pace every write by a timer, which takes longer than the messages of a control
+/// channel. Reno is in every kernel; where it cannot be selected, the default of the system stays.
 fn send_at_once(socket: &TcpSocket) {
     if let Err(error) = setsockopt(socket, TcpCongestion, &OsString::from("reno")) {
         tracing::debug!("the system's congestion control stays in use: {error}");
     }
 }
 
-fn address(listener: &TcpListener, wanted: SocketAddr) -> SocketAddr {
-    listener.local_addr().unwrap_or(wanted)
+fn address(listener: &TcpListener, configured: SocketAddr) -> SocketAddr {
+    listener.local_addr().unwrap_or(configured)
 }

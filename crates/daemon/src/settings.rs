@@ -1,4 +1,4 @@
-//! How a daemon works.
+//! Settings of a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,113 +6,126 @@ use std::path::PathBuf;
 use balance::Spec;
 use net::Time;
 
-use crate::access::Tokens;
-use crate::services::Defined;
+use crate::auth::Tokens;
+use crate::services::ConfiguredServices;
 
-/// Everything a daemon is told when it starts.
+/// Settings of a daemon. The keys of the configuration file describe them
+/// ([`crate::config::KEYS`]).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where switches connect to.
+    /// Listen address for switches.
     pub listen: SocketAddr,
-    /// Certificates, if switches are to use TLS.
+    /// Certificates for switches; `None` for TCP.
     pub tls: Option<Tls>,
-    /// The balancer: central.
+    /// The balancer, a central one.
     pub balancer: Spec,
-    /// What the controller is made from.
     pub control: control::Config,
-    /// Where the HTTP interface listens; `None` for none.
+    /// Listen address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// Certificate, if the HTTP interface is to use TLS.
+    /// Certificate of the HTTP interface; `None` for plain HTTP.
     pub http_tls: Option<HttpTls>,
-    /// Who may do what over HTTP; if there are none, this machine everything, and others look.
+    /// Host names that requests may use if no tokens are configured, in addition to addresses,
+    /// `localhost` and the name of this machine.
+    pub http_names: Vec<String>,
+    /// Tokens of the HTTP interface. Without tokens, loopback may do everything, and other
+    /// addresses may read.
     pub tokens: Tokens,
-    /// File in which hosts that were learnt are remembered; virtual services are in another one beside it, with `.services`
-    /// at the end of its name. `None` for nowhere: what the API is told then is forgotten when the daemon ends.
+    /// File of learned hosts. Virtual services are stored next to it in a file whose name ends in
+    /// `.services`. `None` stores neither, and services defined over the API end with the daemon.
     pub state: Option<PathBuf>,
-    /// Virtual services and pools the configuration file defines.
-    pub services: Defined,
-    /// What is kept within bounds.
+    pub services: ConfiguredServices,
     pub limits: Limits,
-    /// How logs are written.
     pub log: Log,
 }
 
-/// Certificates of the controller and of those who sign switches' certificates, as PEM files.
+/// PEM files of the control channel: the certificate of the controller and the authorities of
+/// switches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tls {
-    /// Certificate of the controller, with those that lead to its authority.
+    /// Certificate of the controller, followed by its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
-    /// Authorities that sign switches' certificates; a switch without one is refused.
+    /// Authorities that sign the certificates of switches. A switch without such a certificate is
+    /// rejected.
     pub ca: PathBuf,
 }
 
-/// Certificate of the HTTP interface, as PEM files, read once at the start. Clients show tokens, and no certificates.
+/// PEM files of the HTTP interface, read once at the start. Clients authenticate with tokens, not
+/// with certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpTls {
-    /// Certificate, with those that lead to its authority.
+    /// Certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
-/// Bounds of what others can make a daemon use.
+/// Bounds of the resources that peers can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Maximum number of switch connections.
     pub connections: usize,
-    /// Connections at once that have not finished the handshake; the oldest silent one goes when another comes.
-    pub handshaking: usize,
-    /// Time for the handshake, from the opening of the connection until the switch's state has been read.
+    /// Maximum number of connections that have not finished the handshake. At the limit a new
+    /// connection evicts the oldest one, silent ones first.
+    pub pending_handshakes: usize,
+    /// Time from the accept of a connection until the table read-back is complete.
     pub handshake_timeout: Time,
-    /// Messages of one switch per second, as many as a tenth of it at once; what comes faster waits in its socket.
+    /// Messages of one switch per second, with bursts of a tenth of that number. Further messages
+    /// wait in the socket.
     pub messages_per_s: u32,
-    /// Connections accepted per second, a hundredth of it at once; others wait in the kernel's queue.
+    /// Connections accepted per second, with bursts of a hundredth of that number. Further ones
+    /// wait in the kernel's queue.
     pub accepts_per_s: u32,
-    /// Bytes that may wait for a switch to read them; beyond, its connection is closed. At a sixteenth of it the switch is
-    /// not read from until it has read.
-    pub output_bytes: usize,
-    /// A switch that reads nothing of what waits for it for this long is disconnected.
+    /// Maximum number of output bytes that wait for a switch to read them. Above it the connection
+    /// is closed. From a sixteenth of it on the switch is not read from.
+    pub send_buffer_bytes: usize,
+    /// Time after which a switch or HTTP client that reads none of its pending output is
+    /// disconnected.
     pub write_timeout: Time,
+    /// Maximum number of HTTP connections. At the limit the oldest one without a request in
+    /// progress is closed.
+    pub http_connections: usize,
+    /// Time for an HTTP client to send a request. An HTTP connection that is idle for this time is
+    /// closed.
+    pub http_request_timeout: Time,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 4096,
-            handshaking: 1024,
+            pending_handshakes: 1024,
             handshake_timeout: Time::from_s(10),
             messages_per_s: 250_000,
             accepts_per_s: 4_000,
-            output_bytes: 16 << 20,
+            send_buffer_bytes: 16 << 20,
             write_timeout: Time::from_s(10),
+            http_connections: 256,
+            http_request_timeout: Time::from_s(10),
         }
     }
 }
 
 impl Limits {
-    /// Bytes waiting to be read by a switch from which on nothing is read from it.
+    /// Returns the number of pending output bytes from which on a switch is not read from.
     pub(crate) fn output_pause(&self) -> usize {
-        self.output_bytes / 16
+        self.send_buffer_bytes / 16
     }
 }
 
-/// How logs are written.
+/// Settings of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
-    /// Form of a line.
     pub format: LogFormat,
-    /// What is logged, in the words of tracing's filters: `info`, `anabranch_daemon=debug`.
+    /// Filter in the syntax of `tracing`, such as `info,anabranch_daemon=debug`.
     pub filter: String,
 }
 
-/// Form of a line of the log.
+/// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable.
     Text,
-    /// One JSON object each.
+    /// One JSON object a line.
     Json,
 }
 
@@ -129,15 +142,16 @@ impl Default for Settings {
             tls: None,
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config {
-                spread: control::Spread::Auto,
+                ecmp_hashing: control::EcmpHashing::Auto,
                 uses_extensions: true,
                 ..control::Config::default()
             },
             http: Some(SocketAddr::from(([127, 0, 0, 1], 8080))),
             http_tls: None,
+            http_names: Vec::new(),
             tokens: Tokens::default(),
             state: None,
-            services: Defined::default(),
+            services: ConfiguredServices::default(),
             limits: Limits::default(),
             log: Log::default(),
         }

@@ -1,4 +1,4 @@
-//! TLS: with certificates on both sides for switches, with that of the controller alone for HTTP.
+//! TLS: mutual authentication for switches, server authentication for HTTP.
 
 use std::error::Error;
 use std::fs;
@@ -15,33 +15,31 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::settings::{HttpTls, Tls};
 
-/// Certificates that cannot be used.
+/// The reason why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is no PEM of this kind.
+    /// The file cannot be read or does not contain this kind of PEM item.
     #[error("cannot read {what} from {file}")]
     File {
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
-        /// The file.
         file: String,
-        /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Certificates and key do not go together, or are not what they should be.
+    /// Certificate and key do not match, or a certificate is invalid.
     #[error("{file} cannot be used for TLS")]
     Use {
-        /// The files.
+        /// The files, as text.
         file: String,
-        /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
-/// Reads the files and makes what accepts connections of switches: of those with a certificate of the authority, no others.
+/// Loads the files and creates the acceptor for switches. It accepts only certificates of the
+/// configured authority.
 ///
 /// # Errors
-/// Which file cannot be used, and why.
+/// Returns which file cannot be used, and why.
 pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, TlsError> {
     let own = Own::read(&tls.certificate, &tls.key)?;
     let roots = Arc::new(roots(&tls.ca, authorities(&tls.ca)?)?);
@@ -50,10 +48,10 @@ pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(own.config(verifier)?)))
 }
 
-/// Certificates of authorities in a file, for those who connect.
+/// Loads the certificates of authorities for clients.
 ///
 /// # Errors
-/// The file cannot be read, or has one that cannot be used.
+/// Returns that the file cannot be read or holds an unusable certificate.
 pub fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all = certificates("the certificate of an authority", file)?;
     roots(file, all.clone())?;
@@ -72,7 +70,7 @@ fn cannot_use(file: &Path, error: impl Error + Send + Sync + 'static) -> TlsErro
     TlsError::Use { file: file.display().to_string(), source: Box::new(error) }
 }
 
-/// Reads the files and makes what accepts connections of HTTP, of anyone.
+/// Loads the files and creates the acceptor for HTTP, which accepts any client.
 ///
 /// # Errors
 /// As [`acceptor`].
@@ -82,16 +80,16 @@ pub fn http_acceptor(tls: &HttpTls) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The cryptography both ends use.
+/// Returns the cryptography provider of both ends.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What the controller shows.
+/// The certificate chain and key of the controller.
 struct Own {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// The files they are from.
+    /// File names, for error messages.
     files: String,
 }
 
@@ -117,7 +115,7 @@ impl Own {
 fn certificates(what: &'static str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     read(what, file, |text| {
         let all = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>().map_err(Box::new)?;
-        if all.is_empty() { Err("there is none in it".into()) } else { Ok(all) }
+        if all.is_empty() { Err("the file contains no certificate".into()) } else { Ok(all) }
     })
 }
 
@@ -126,7 +124,7 @@ fn read<T>(
     file: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T, Box<dyn Error + Send + Sync>>,
 ) -> Result<T, TlsError> {
-    let wrong = |source| TlsError::File { what, file: file.display().to_string(), source };
-    let text = fs::read(file).map_err(|error| wrong(Box::new(error)))?;
-    parse(&text).map_err(wrong)
+    let file_error = |source| TlsError::File { what, file: file.display().to_string(), source };
+    let text = fs::read(file).map_err(|error| file_error(Box::new(error)))?;
+    parse(&text).map_err(file_error)
 }

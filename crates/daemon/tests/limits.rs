@@ -1,4 +1,4 @@
-//! Limits of what one switch, or many who are none, can make the daemon do and keep.
+//! Limits of the resources of the daemon that one switch, or many idle connections, can use.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anabranch_daemon::balancer;
-use common::{Fabric, PATIENCE, daemon, fat_tree, request, udp, wait};
+use common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, request, udp, wait};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use openflow::{Envelope, Message, Xid, wire};
 
@@ -24,18 +24,18 @@ fn bytes(message: Message) -> Vec<u8> {
 }
 
 #[test]
-fn flows_beyond_the_limit_go_by_the_base() {
+fn flows_over_limit_use_default_routes() {
     let daemon = daemon(&fat_tree(), |settings| {
         settings.balancer = balancer::parse("hedera").expect("a balancer");
         settings.control.flows_max = 3;
     });
     let http = daemon.http.expect("HTTP is on");
     let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    // Each of its packets is the first of a flow; the daemon is told of all and keeps three.
+    // Every packet is the first of a flow; the daemon counts all of them and keeps three flows.
     fabric.wait_reached();
     assert_eq!(metric(http, "flows"), 3);
     wait("the others are counted", || metric(http, "flows_untold_total") > 0);
-    // One that is known is not counted as untold, however often it speaks.
+    // Packets of a known flow are not counted as over the limit.
     let before = metric(http, "flows_untold_total");
     fabric.with(|wires| (0..20).for_each(|turn| wires.send(udp(0, 9, 5_000 + turn))));
     wait("these are untold, too", || metric(http, "flows_untold_total") >= before + 20);
@@ -43,12 +43,12 @@ fn flows_beyond_the_limit_go_by_the_base() {
 }
 
 #[test]
-fn a_switch_that_sends_too_much_waits_for_its_turn() {
+fn switch_above_message_rate_is_throttled() {
     let daemon = daemon(&fat_tree(), |settings| settings.limits.messages_per_s = 4_000);
     let http = daemon.http.expect("HTTP is on");
     let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
-    // 400 at once, and the rest at 4,000/s.
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    // A burst of 400, then 4,000/s.
     let many = bytes(Message::EchoRequest(Vec::new())).repeat(4_400);
     let began = Instant::now();
     stream.write_all(&[bytes(Message::Hello { versions: 1 << 4 }), many].concat()).expect("bytes");
@@ -68,11 +68,11 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-fn ten_thousand_connections_that_say_nothing_are_forgotten_but_for_a_few() {
+fn silent_connections_are_limited_and_time_out() {
     // Both ends are in this process.
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("Linux");
     let needed = 13_000;
-    assert!(hard >= needed, "{needed} files are needed, and {hard} allowed (ulimit -Hn)");
+    assert!(hard >= needed, "{needed} files are needed, but only {hard} are allowed (ulimit -Hn)");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).expect("up to the hard limit");
     let daemon = daemon(&fat_tree(), |settings| settings.limits.handshake_timeout = net::Time::from_s(4));
     let http = daemon.http.expect("HTTP is on");
@@ -82,17 +82,17 @@ fn ten_thousand_connections_that_say_nothing_are_forgotten_but_for_a_few() {
     let silent: Vec<TcpStream> =
         (0..10_000).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
     let opened = metric(http, "connections");
-    assert!(opened <= 20 + 1024, "{opened} connections are kept, of 1,024 that may be without a handshake");
+    assert!(opened <= 20 + 1024, "{opened} connections are open; the limit of pending handshakes is 1,024");
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 30 << 20, "{grown} bytes for connections that say nothing");
+    assert!(grown < 30 << 20, "{grown} bytes for silent connections");
     assert_eq!(fabric.with(|wires| wires.unreached()), []);
-    // A switch that comes while all of that is open is let in.
+    // A new switch is admitted in spite of them.
     let node = *fabric.with(|wires| wires.nodes.keys().copied().collect::<Vec<_>>()).first().expect("a switch");
     fabric.with(move |wires| wires.disconnect(node));
     wait("it comes again", || fabric.with(|wires| wires.connects) == connects + 1);
     wait("it is let in", || metric(http, "switches") == 20);
     fabric.wait_reached();
-    // Nobody closes them but time.
-    wait("those who say nothing are closed", || metric(http, "connections") == 20 && metric(http, "tasks") <= 22);
+    // The handshake timeout closes them.
+    wait("silent connections are closed", || metric(http, "connections") == 20 && metric(http, "tasks") <= 22);
     drop(silent);
 }

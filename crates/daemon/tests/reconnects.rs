@@ -1,4 +1,4 @@
-//! Connections that come and go leave nothing behind.
+//! Reconnecting switches leave no resources behind.
 
 mod common;
 
@@ -8,11 +8,11 @@ use common::{Fabric, Wires, daemon, fat_tree, request, wait};
 use net::NodeIx;
 use serde_json::Value;
 
-/// Reconnects before the first look: whatever is kept for the next connection is there by then.
+/// Reconnects before the first measurement, so that reused allocations exist by then.
 const FIRST: u32 = 60;
 const RECONNECTS: u32 = 200;
-/// Greatest growth of resident memory over all reconnects: well below what one of them leaves behind per turn times
-/// their number, if it leaves anything worth mention (a session with its survey has some 20 kB).
+/// Maximum growth of resident memory over all reconnects: well below the growth if every reconnect
+/// leaked a session with its table read-back (about 20 kB).
 const GROWTH_MAX: u64 = 2 << 20;
 
 fn statistics(http: SocketAddr) -> Value {
@@ -21,12 +21,12 @@ fn statistics(http: SocketAddr) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// What this process has: the daemon runs in it, and so does the network.
+/// Returns the resources of this process, which runs both the daemon and the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Held {
     files: usize,
     threads: usize,
-    /// Tasks of the daemon, as it tells.
+    /// Returns the number of tasks of the daemon from its metrics.
     tasks: u64,
 }
 
@@ -60,7 +60,7 @@ fn settled(http: SocketAddr) {
 }
 
 #[test]
-fn two_hundred_reconnects_leak_nothing() {
+fn reconnects_leak_nothing() {
     let daemon = daemon(&fat_tree(), |_| {});
     let http = daemon.http.expect("HTTP is on");
     let fabric = Fabric::start(fat_tree(), daemon.openflow);
@@ -72,11 +72,15 @@ fn two_hundred_reconnects_leak_nothing() {
             first = Some((held(http), resident_bytes()));
         }
         fabric.with(move |wires| disconnect(wires, turn));
-        // Others come and say nothing, or half a hello, and go.
+        // Other peers connect, send nothing or half a hello, and disconnect.
         let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
         std::io::Write::write_all(&mut stream, &[4, 0, 0][..turn as usize % 4]).expect("bytes");
         drop(stream);
-        assert_eq!(fabric.with(|wires| wires.unreached()), [], "turn {turn}: packets go on without the controller");
+        assert_eq!(
+            fabric.with(|wires| wires.unreached()),
+            [],
+            "turn {turn}: packets are forwarded without the controller"
+        );
         wait("it connects again", || fabric.with(|wires| wires.connected()) == 20);
     }
     assert_eq!(fabric.with(|wires| wires.connects), 20 + FIRST + RECONNECTS);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::file::{Experiment, Override};
+use crate::input::{Experiment, Override};
 
 pub(crate) const SMALL: &str = r#"
 name = "small"
@@ -16,8 +16,8 @@ load = [0.1, 0.5]
 flows = 20
 "#;
 
-/// [`SMALL`] with overrides.
+/// Parses [`SMALL`] with overrides.
 pub(crate) fn small(overrides: &[(&str, &str)]) -> Experiment {
     let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-    Experiment::parse("small.toml", SMALL, "small", Path::new("."), &overrides).expect("the test's own file is right")
+    Experiment::parse("small.toml", SMALL, "small", Path::new("."), &overrides).expect("the file of the test is valid")
 }

@@ -1,10 +1,11 @@
-//! Addresses and port numbers of simulated and emulated networks, and the five-tuple that names a flow.
+//! Addresses and port numbers of simulated and emulated networks, and the five-tuple of a flow.
 
 use core::net::Ipv4Addr;
 
 use crate::topology::{HostIx, LinkIx, NodeIx, Topology};
 
-/// What names a flow on the wire, in its direction of travel. Ordered by its fields as they stand here.
+/// The five-tuple of a flow in its direction of travel. Ordered by its fields in the order of
+/// declaration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FiveTuple {
     /// Source address.
@@ -20,13 +21,13 @@ pub struct FiveTuple {
 }
 
 impl FiveTuple {
-    /// The way back.
+    /// Returns the five-tuple of the opposite direction.
     pub const fn reverse(self) -> FiveTuple {
         FiveTuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
     }
 
-    /// Two numbers in the order of the tuples: maps of flows compare five of these for every level, and field by field that
-    /// takes several times as long.
+    /// Returns two numbers that order like the tuples. Flow maps compare about five tuples per
+    /// level; comparing field by field takes several times as long.
     #[inline]
     fn rank(&self) -> (u64, u64) {
         let ports = u64::from(self.src_port) << 16 | u64::from(self.dst_port);
@@ -49,29 +50,30 @@ impl PartialOrd for FiveTuple {
     }
 }
 
-/// IPv4 address of a host: `10.0.0.1` for the first, counting up through `10.0.0.0/8`.
+/// Returns the IPv4 address of a host: `10.0.0.1` for the first, counting up through `10.0.0.0/8`.
 pub fn host_ipv4(host: HostIx) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + host.0)
 }
 
-/// The host of an address given by [`host_ipv4`].
+/// Returns the host of an address given by [`host_ipv4`]; `None` for other addresses.
 pub fn host_of_ipv4(address: Ipv4Addr, host_count: usize) -> Option<HostIx> {
     let number = u32::from(address).checked_sub(0x0a00_0001)?;
     ((number as usize) < host_count).then_some(HostIx(number))
 }
 
-/// Ethernet address of a host: locally administered, counting up.
+/// Returns the Ethernet address of a host: locally administered, counting up.
 pub fn host_mac(host: HostIx) -> [u8; 6] {
     let [a, b, c, d] = (host.0 + 1).to_be_bytes();
     [0x02, 0, a, b, c, d]
 }
 
-/// Datapath id of a switch: its node number plus one.
+/// Returns the datapath id of a switch: its node number plus one.
 pub fn datapath_of(node: NodeIx) -> u64 {
     u64::from(node.0) + 1
 }
 
-/// Port of the sending end of a link: its position among the links leaving the node, plus one.
+/// Returns the port of the sending end of a link: its position among the links leaving the node,
+/// plus one.
 pub fn port_of(topology: &Topology, link: LinkIx) -> u32 {
     let from = topology.link(link).from;
     let position = topology.out_links(from).iter().position(|out| *out == link);
@@ -94,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tuples_are_in_the_order_of_their_fields(a in tuples(), b in tuples()) {
+        fn tuple_order_equals_order_of_fields(a in tuples(), b in tuples()) {
             let fields = |t: FiveTuple| (t.src, t.dst, t.protocol, t.src_port, t.dst_port);
             prop_assert_eq!(a.cmp(&b), fields(a).cmp(&fields(b)));
             prop_assert_eq!(a.cmp(&b) == core::cmp::Ordering::Equal, a == b);

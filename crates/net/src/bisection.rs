@@ -5,31 +5,26 @@ use std::collections::VecDeque;
 use crate::topology::{HostIx, NodeIx, NodeKind, Topology};
 use crate::units::Bandwidth;
 
-/// Most hosts for which [`exact`] enumerates all halves: 16 hosts have 12 870 of them.
+/// Maximum number of hosts for which [`exact`] enumerates all halves: 16 hosts have 12 870 of them.
 pub const MAX_EXACT_HOSTS: usize = 16;
 
-/// Why no bisection was computed.
+/// The reason why no bisection was computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum BisectionError {
-    /// The number of halves grows as 2^hosts.
+    /// Too many halves: their number grows as 2^hosts.
     #[error(
         "the exact bisection of {hosts} hosts would need every half of them; at most {MAX_EXACT_HOSTS} hosts \
          are enumerated, use the closed form of the family or `between` for a chosen half"
     )]
-    TooManyHosts {
-        /// Hosts of the topology.
-        hosts: usize,
-    },
-    /// One host has no halves.
+    TooManyHosts { hosts: usize },
+    /// Fewer than two hosts.
     #[error("a bisection needs at least 2 hosts, the topology has {hosts}")]
-    TooFewHosts {
-        /// Hosts of the topology.
-        hosts: usize,
-    },
+    TooFewHosts { hosts: usize },
 }
 
-/// The least capacity, in one direction, between two halves of the hosts (differing by one for odd numbers),
-/// over all ways to halve them.
+/// Returns the smallest capacity, in one direction, between two halves of the hosts over all ways
+/// to halve them. With an odd number of hosts the halves differ by one.
 ///
 /// # Errors
 /// More than [`MAX_EXACT_HOSTS`] hosts, or fewer than two.
@@ -41,7 +36,7 @@ pub fn exact(topology: &Topology) -> Result<Bandwidth, BisectionError> {
     if hosts < 2 {
         return Err(BisectionError::TooFewHosts { hosts });
     }
-    // Every half and its complement, so both directions of each cut are seen.
+    // Every half and its complement, so that both directions of each cut are examined.
     let halves = (0u32..1 << hosts).filter(|half| {
         let ones = half.count_ones() as usize;
         ones == hosts / 2 || ones == hosts - hosts / 2
@@ -50,7 +45,7 @@ pub fn exact(topology: &Topology) -> Result<Bandwidth, BisectionError> {
     Ok(halves.map(capacity).min().expect("two hosts have halves"))
 }
 
-/// Capacity from the hosts for which `is_sender` holds to all others: the most they can send together.
+/// Returns the maximum rate from the hosts accepted by `is_sender` to all other hosts.
 pub fn between(topology: &Topology, is_sender: impl Fn(HostIx) -> bool) -> Bandwidth {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     for (i, node) in topology.hosts().iter().enumerate() {
@@ -63,11 +58,12 @@ pub fn between(topology: &Topology, is_sender: impl Fn(HostIx) -> bool) -> Bandw
     max_flow(topology, &senders, &receivers)
 }
 
-/// The most that `sources` together can send to `sinks` together over links at their rates. Only nodes that
-/// forward carry flow of others. A node that is both source and sink makes the flow unlimited
-/// (`u64::MAX` bit/s); none of either makes it zero.
+/// Returns the maximum flow from `sources` together to `sinks` together over links at their rates.
+/// Only nodes that forward carry flow of other nodes. A node that is both source and sink makes the
+/// flow unlimited (`u64::MAX` bit/s); without sources or sinks it is zero.
 ///
-/// Dinic: Algorithm for solution of a problem of maximum flow in networks with power estimation, 1970.
+/// Dinic: Algorithm for solution of a problem of maximum flow in networks with power estimation,
+/// 1970.
 pub fn max_flow(topology: &Topology, sources: &[NodeIx], sinks: &[NodeIx]) -> Bandwidth {
     if sources.iter().any(|source| sinks.contains(source)) {
         return Bandwidth::from_bps(u64::MAX);
@@ -83,7 +79,7 @@ pub fn max_flow(topology: &Topology, sources: &[NodeIx], sinks: &[NodeIx]) -> Ba
     Bandwidth::from_bps(flow)
 }
 
-/// Residual network: arc `i` and arc `i ^ 1` are each other's reverse.
+/// The residual network: arc `i` and arc `i ^ 1` are each other's reverse.
 struct Network {
     /// Arcs leaving each node.
     out: Vec<Vec<u32>>,
@@ -108,7 +104,8 @@ impl Network {
             source,
             sink,
         };
-        // A host that does not forward may only begin or end flows: one direction of its links is closed.
+        // A host that does not forward only starts or ends flows: one direction of its links is
+        // closed.
         let open_out = |node: NodeIx| topology.node(node).forwards || sources.contains(&node);
         let open_in = |node: NodeIx| topology.node(node).forwards || sinks.contains(&node);
         for pair in topology.links().chunks(2) {
@@ -137,7 +134,7 @@ impl Network {
         }
     }
 
-    /// Levels by breadth-first search; whether the sink is still reached.
+    /// Computes levels by breadth-first search. Returns whether the sink is reachable.
     fn find_levels(&mut self) -> bool {
         self.level.fill(u32::MAX);
         self.level[self.source as usize] = 0;
@@ -154,7 +151,7 @@ impl Network {
         self.level[self.sink as usize] != u32::MAX
     }
 
-    /// Sends as much as fits along one path of rising levels; `None` when no such path is left.
+    /// Sends the maximum along one path of rising levels; returns `None` when no such path remains.
     fn augment(&mut self) -> Option<u64> {
         let mut path: Vec<u32> = Vec::new();
         loop {
@@ -172,7 +169,7 @@ impl Network {
                     self.next_arc[at as usize] += 1;
                 }
             } else {
-                // A dead end: step back and do not come here again.
+                // A dead end: step back, and do not try this arc again.
                 let arc = path.pop()?;
                 let before = self.to[(arc ^ 1) as usize];
                 self.next_arc[before as usize] += 1;
@@ -187,7 +184,7 @@ impl Network {
     }
 }
 
-/// What the hosts of a topology can send together at most: the sum of their outgoing rates.
+/// Returns the sum of the outgoing rates of all hosts: the most they can send together.
 pub fn host_capacity(topology: &Topology) -> Bandwidth {
     let links = topology.links().iter();
     let from_host = links.filter(|link| topology.node(link.from).kind == NodeKind::Host);
@@ -264,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_enumerated_is_refused() {
+    fn exact_of_too_many_or_too_few_hosts_fails() {
         let net = |hosts| {
             let net = SingleSwitch { hosts, ..SingleSwitch::default() };
             exact(&net.build().unwrap())

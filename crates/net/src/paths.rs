@@ -1,8 +1,8 @@
 //! Paths between two nodes: equal-cost, all simple, k shortest, widest.
 //!
-//! A path is a list of directed links. It visits no node twice and passes only through nodes that forward.
-//! `usable` says which links may be taken (dead ones are not; [`every_link`] allows all). Ties are broken by
-//! port order, so answers are the same on every run.
+//! A path is a list of directed links. It visits no node twice and passes only through nodes that
+//! forward. `usable` returns whether a link may be used; [`every_link`] allows all links. Ties are
+//! broken by port order, so results are the same in every run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -11,28 +11,28 @@ use crate::routes::{ClassIx, Routes};
 use crate::topology::{LinkIx, NodeIx, Topology};
 use crate::units::{Bandwidth, Time};
 
-/// A path as the links it takes, in order; empty from a node to itself.
+/// The links of a path in order; empty from a node to itself.
 pub type Path = Vec<LinkIx>;
 
-/// What makes a path short. Ports break ties that are left.
+/// The length of a path. Port order breaks the remaining ties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// Number of links, whatever their delays: measured ones differ by noise, if by nothing else.
+    /// Number of links, regardless of delay: measured delays differ by noise at least.
     Hops,
     /// Propagation delay, then number of links.
     Delay,
 }
 
-/// Bounds for enumerations that grow exponentially.
+/// Bounds of enumerations that grow exponentially.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Longest path wanted, in links.
+    /// Longest accepted path, in links.
     pub max_links: usize,
-    /// Most paths wanted.
+    /// Maximum number of paths.
     pub max_paths: usize,
 }
 
-/// What an enumeration found.
+/// The result of an enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The paths, depth first in port order.
@@ -44,42 +44,43 @@ pub struct Found {
 /// A path and the rate of its narrowest link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WidePath {
-    /// The path.
+    /// The links, in order.
     pub path: Path,
-    /// The least capacity along it.
+    /// The smallest capacity along the path.
     pub bottleneck: Bandwidth,
 }
 
-/// For callers to whom every link is usable.
+/// Returns true: the `usable` of callers that may use every link.
 pub fn every_link(_: LinkIx) -> bool {
     true
 }
 
-/// Sum of the propagation delays along a path.
+/// Returns the sum of the propagation delays along a path.
 pub fn delay(topology: &Topology, path: &[LinkIx]) -> Time {
     let delays = path.iter().map(|link| topology.link(*link).delay);
     delays.fold(Time::ZERO, Time::saturating_add)
 }
 
-/// Rate of the narrowest link of a path; the largest value there is for an empty one.
+/// Returns the rate of the narrowest link of a path; the largest possible rate for an empty path.
 pub fn bottleneck(topology: &Topology, path: &[LinkIx]) -> Bandwidth {
     let rates = path.iter().map(|link| topology.link(*link).rate);
     rates.min().unwrap_or(Bandwidth::from_bps(u64::MAX))
 }
 
-/// The nodes a path from `from` visits, both ends included.
+/// Returns the nodes a path from `from` visits, both ends included.
 pub fn nodes(topology: &Topology, from: NodeIx, path: &[LinkIx]) -> Vec<NodeIx> {
     let rest = path.iter().map(|link| topology.link(*link).to);
     std::iter::once(from).chain(rest).collect()
 }
 
-/// The first `max_paths` equal-cost paths of the routing tables, by rank (see [`Routes::path`]).
+/// Returns the first `max_paths` equal-cost paths of the routing tables, by rank (see
+/// [`Routes::path`]).
 pub fn of_routes(topology: &Topology, routes: &Routes, from: NodeIx, class: ClassIx, max_paths: u32) -> Vec<Path> {
     let count = routes.path_count(from, class).min(max_paths);
     (0..count).map(|rank| routes.path(topology, from, class, rank)).collect()
 }
 
-/// The paths with the fewest links between any two nodes, at most `max_paths` of them.
+/// Returns the paths with the fewest links between two nodes, at most `max_paths`.
 pub fn equal_cost(
     topology: &Topology,
     from: NodeIx,
@@ -99,12 +100,12 @@ pub fn equal_cost(
     })
 }
 
-/// All simple paths between two nodes within `limits`.
+/// Returns all simple paths between two nodes within `limits`.
 pub fn simple(topology: &Topology, from: NodeIx, to: NodeIx, limits: Limits, usable: impl Fn(LinkIx) -> bool) -> Found {
     walk(topology, from, to, limits, &usable, &|_, _| true)
 }
 
-/// The shortest path, or `None` if there is none.
+/// Returns the shortest path; `None` if the nodes are not connected.
 pub fn shortest(
     topology: &Topology,
     from: NodeIx,
@@ -115,7 +116,7 @@ pub fn shortest(
     shortest_around(topology, from, to, metric, &usable, &[])
 }
 
-/// The `k` shortest simple paths, shortest first; fewer if there are not so many.
+/// Returns the `k` shortest simple paths, shortest first; fewer if fewer exist.
 ///
 /// Yen: Finding the K Shortest Loopless Paths in a Network, Management Science 17(11), 1971.
 pub fn k_shortest(
@@ -127,7 +128,7 @@ pub fn k_shortest(
     usable: impl Fn(LinkIx) -> bool,
 ) -> Vec<Path> {
     let mut accepted: Vec<Path> = Vec::new();
-    // Ordered by cost, then by the links, so that equal costs come in one order always.
+    // Ordered by cost, then by links, so that the order of equal costs is fixed.
     let mut candidates: BTreeSet<(Cost, Path)> = BTreeSet::new();
     if k == 0 {
         return accepted;
@@ -149,10 +150,11 @@ pub fn k_shortest(
     accepted
 }
 
-/// The path whose narrowest link is widest; among those the one with the least delay, then the fewest links.
+/// Returns the path whose narrowest link is widest. Ties go to the smallest delay, then to the
+/// fewest links.
 ///
-/// `capacity` answers what a link has to offer (its rate, or what is left of it), or `None` where it must not
-/// be used. A path of no links has the largest bottleneck there is.
+/// `capacity` returns the rate a link offers (its own, or the remaining rate), or `None` if it must
+/// not be used. The bottleneck of a path without links is the largest possible rate.
 pub fn widest(
     topology: &Topology,
     from: NodeIx,
@@ -160,14 +162,14 @@ pub fn widest(
     capacity: impl Fn(LinkIx) -> Option<Bandwidth>,
 ) -> Option<WidePath> {
     let bottleneck = widest_bottleneck(topology, from, to, &capacity)?;
-    // Among all links wide enough the shortest path is the answer: exact, where breaking ties inside the
-    // widest-path search would not be.
+    // The shortest path among all links of sufficient rate is exact. Breaking ties inside the
+    // widest-path search is not.
     let wide_enough = |link| capacity(link).is_some_and(|offered| offered >= bottleneck);
     let path = shortest(topology, from, to, Metric::Delay, wide_enough)?;
     Some(WidePath { path, bottleneck })
 }
 
-/// A length: first and second criterion of the metric.
+/// The length of a path: first and second criterion of the metric.
 type Cost = (u64, u64);
 
 fn link_cost(topology: &Topology, metric: Metric, link: LinkIx) -> Cost {
@@ -187,8 +189,8 @@ fn cost_of(topology: &Topology, metric: Metric, path: &[LinkIx]) -> Cost {
     costs.fold((0, 0), add)
 }
 
-/// Dijkstra backwards: the cost from every node to `to`, never through nodes marked in `avoid` (which may be
-/// empty for none).
+/// Runs Dijkstra backwards: returns the cost from every node to `to`. Paths never pass through
+/// nodes marked in `avoid`, which may be empty.
 fn costs_to(
     topology: &Topology,
     to: NodeIx,
@@ -219,7 +221,7 @@ fn costs_to(
     best
 }
 
-/// The shortest path around the nodes in `avoid`, first in port order among equals.
+/// Returns the shortest path that avoids the nodes in `avoid`; ties go to the first in port order.
 fn shortest_around(
     topology: &Topology,
     from: NodeIx,
@@ -246,7 +248,7 @@ fn shortest_around(
     Some(path)
 }
 
-/// The best deviations from the last accepted path, one for each node along it.
+/// Returns the best deviations from the last accepted path, one for each of its nodes.
 fn deviations(
     topology: &Topology,
     from: NodeIx,
@@ -278,7 +280,7 @@ fn deviations(
     found
 }
 
-/// Depth-first enumeration of simple paths whose every step `admits`.
+/// Enumerates simple paths depth first; `admits` accepts each step.
 fn walk(
     topology: &Topology,
     from: NodeIx,
@@ -291,7 +293,8 @@ fn walk(
     let mut visited = vec![false; topology.nodes().len()];
     visited[from.ix()] = true;
     let mut path: Path = Vec::new();
-    // The next port to try at every node of the path: an explicit stack, as paths may be long.
+    // The next port to try at every node of the path. The stack is explicit because paths may be
+    // long.
     let mut ports = vec![0usize];
     if from == to {
         found.paths.push(Vec::new());
@@ -328,7 +331,7 @@ fn walk(
     found
 }
 
-/// The largest bottleneck any path has.
+/// Returns the largest bottleneck of any path.
 fn widest_bottleneck(
     topology: &Topology,
     from: NodeIx,

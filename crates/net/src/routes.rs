@@ -1,7 +1,8 @@
 //! Equal-cost shortest paths to every destination, as next-hop sets.
 //!
-//! Destinations are grouped into classes: hosts behind one switch share a class (the switch), so the
-//! tables grow with the number of racks, not of hosts. A host with several links is its own class.
+//! Destinations are grouped into classes. Hosts behind one switch share a class (the switch), so
+//! the tables grow with the number of racks, not of hosts. A host with several links is its own
+//! class.
 
 use std::collections::BTreeMap;
 
@@ -12,69 +13,73 @@ use crate::units::Bandwidth;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClassIx(pub u32);
 
-/// The shortest-path (by hops) DAG towards each destination class over the links that are alive.
+/// The shortest-path DAG (by hops) towards each destination class over the links that are alive.
 #[derive(Clone, Debug)]
 pub struct Routes {
     class_count: usize,
-    /// Destination node of each class: a switch for single-homed hosts, else the host itself.
+    /// Destination node of each class: the switch of single-homed hosts, otherwise the host itself.
     class_node: Vec<NodeIx>,
-    /// Class of each host.
     host_class: Vec<ClassIx>,
-    /// Last link to each host where its class is a switch.
+    /// Last link to each host whose class is a switch.
     host_link: Vec<Option<LinkIx>>,
-    /// By node: how to look it up.
+    /// The row of each node.
     rows: Vec<Row>,
-    /// Blocks that make up all rows of a class.
+    /// Number of blocks that hold all rows of a class.
     blocks_per_class: usize,
-    /// `(class, row / BLOCK)` -> which block. By class first: a path is walked within one class, over neighbouring memory.
+    /// Block of `(class, row / BLOCK)`. The class comes first because a path is walked within one
+    /// class.
     blocks: Vec<u32>,
-    /// `(block, row % BLOCK)` -> where the next hops are in `hops`: their number, then they.
+    /// Position in `hops` of `(block, row % BLOCK)`: the number of next hops, followed by them.
     table: Vec<u32>,
-    /// `(block, row % BLOCK)` -> what else is known there.
-    beyond: Vec<Beyond>,
+    /// Summary of `(block, row % BLOCK)`.
+    beyond: Vec<PathSummary>,
     hops: Vec<LinkIx>,
 }
 
-/// Rows of one class that are stored once for all classes where they are the same: in a tree the same ways lead to all racks
-/// of a pod, and up to all others, so that a table of millions of entries shrinks to one that a cache holds.
+/// Number of rows of one class that are stored once for all classes with the same content. In a
+/// tree the same links lead to all racks of a pod, and up to all others. A table of millions of
+/// entries therefore shrinks to a size that fits a cache.
 const BLOCK: usize = 32;
 
-/// What lies between a node and a class.
+/// The paths between a node and a class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Beyond {
+struct PathSummary {
     /// Number of equal-cost paths, saturating; 0 if unreachable.
     count: u32,
     /// Links to the class node; `u16::MAX` if unreachable.
     distance: u16,
-    /// Whether as many paths lead on from every next hop: then the next hop of a rank is found by division.
+    /// Whether every next hop continues over the same number of paths. The next hop of a rank then
+    /// follows by division.
     is_even: bool,
 }
 
-impl Beyond {
-    const UNREACHABLE: Beyond = Beyond { count: 0, distance: u16::MAX, is_even: false };
+impl PathSummary {
+    const UNREACHABLE: PathSummary = PathSummary { count: 0, distance: u16::MAX, is_even: false };
 }
 
-/// What repeats while tables are computed, with where it is stored.
+/// The repeated parts of tables under construction, with their positions.
 #[derive(Default)]
-struct Shared {
+struct InternTables {
     hops: BTreeMap<Vec<LinkIx>, u32>,
-    blocks: BTreeMap<Vec<(u32, Beyond)>, u32>,
+    blocks: BTreeMap<Vec<(u32, PathSummary)>, u32>,
 }
 
-/// Where to find what is known of a node. In a large network nearly all nodes are hosts with one link: they have no rows
-/// of their own, which makes the table several times smaller.
+/// The location of a node's entries. In a large network nearly all nodes are hosts with one link.
+/// They have no row of their own, which makes the table several times smaller.
 #[derive(Clone, Copy, Debug)]
 enum Row {
-    /// In its own row.
+    /// The node's own row.
     Own(u32),
-    /// In the row of its switch, over the one link in `hops` (none if it is dead).
+    /// The row of the host's switch, reached over the one link in `hops` (none if it is dead).
     Behind { switch: u32, hop: u32 },
 }
 
 impl Routes {
-    /// Computes the tables. `alive[link]` says which directed links may be used; next hops are in port order.
+    /// Computes the tables. `alive[link]` says whether a directed link may be used; next hops are
+    /// in port order.
     ///
-    /// Classes depend on the topology only, never on `alive`, so they stay comparable across failures.
+    /// Classes depend on the topology only, never on `alive`, so they stay comparable across
+    /// failures.
     pub fn new(topology: &Topology, alive: &[bool]) -> Routes {
         let (class_node, host_class, host_link) = classes(topology);
         let class_count = class_node.len();
@@ -91,8 +96,9 @@ impl Routes {
             beyond: Vec::new(),
             hops,
         };
-        // The tables repeat few distinct sets of next hops, and few distinct blocks; share them.
-        let mut shared = Shared::default();
+        // The tables repeat few distinct sets of next hops and few distinct blocks; both are
+        // shared.
+        let mut shared = InternTables::default();
         for class in 0..class_count {
             let column = routes.column(topology, alive, class, row_count, &mut shared.hops);
             routes.store(&column, &mut shared.blocks);
@@ -100,33 +106,34 @@ impl Routes {
         routes
     }
 
-    /// Tables with every link alive.
+    /// Computes the tables with every link alive.
     pub fn intact(topology: &Topology) -> Routes {
         Routes::new(topology, &vec![true; topology.links().len()])
     }
 
-    /// Number of destination classes.
+    /// Returns the number of destination classes.
     pub fn class_count(&self) -> usize {
         self.class_count
     }
-    /// The class of a host.
+    /// Returns the class of a host.
     pub fn class_of(&self, host: HostIx) -> ClassIx {
         self.host_class[host.ix()]
     }
-    /// The node all members of a class are reached through: their switch, or the host itself.
+    /// Returns the node that leads to all hosts of a class: their switch, or the host itself.
     pub fn class_node(&self, class: ClassIx) -> NodeIx {
         self.class_node[class.0 as usize]
     }
-    /// The class whose node is `node`, if any.
+    /// Returns the class of `node`, if it has one.
     pub fn class_at(&self, node: NodeIx) -> Option<ClassIx> {
         self.class_node.iter().position(|n| *n == node).map(|class| ClassIx(class as u32))
     }
-    /// The link from the class node down to the host; `None` where the class is the host itself.
+    /// Returns the link from the class node down to the host; `None` if the class is the host
+    /// itself.
     pub fn last_link(&self, host: HostIx) -> Option<LinkIx> {
         self.host_link[host.ix()]
     }
-    /// The equal-cost next hops of `node` towards `class`, in port order; empty at the class node itself
-    /// and where there is no path.
+    /// Returns the equal-cost next hops of `node` towards `class`, in port order. They are empty at
+    /// the class node and where no path exists.
     #[inline]
     pub fn next_hops(&self, node: NodeIx, class: ClassIx) -> &[LinkIx] {
         let at = match self.rows[node.ix()] {
@@ -136,7 +143,8 @@ impl Routes {
         };
         self.hops_at(at)
     }
-    /// Number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 where there is none.
+    /// Returns the number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 without a
+    /// path.
     #[inline]
     pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
         match self.rows[node.ix()] {
@@ -145,7 +153,7 @@ impl Routes {
             Row::Behind { switch, .. } => self.beyond[self.slot(switch, class)].count,
         }
     }
-    /// Number of links from `node` to the class node; `None` where there is no path.
+    /// Returns the number of links from `node` to the class node; `None` without a path.
     pub fn distance(&self, node: NodeIx, class: ClassIx) -> Option<u16> {
         let (row, farther) = match self.rows[node.ix()] {
             Row::Own(row) => (row, 0),
@@ -156,10 +164,10 @@ impl Routes {
         (distance != u16::MAX).then_some(distance.saturating_add(farther))
     }
 
-    /// The links of path number `rank` (0 .. `path_count`) from `node` to `class`. Ranks count the paths
-    /// of the DAG depth first in port order, so a rank is the same as the list of ports taken.
+    /// Returns the links of path number `rank` (0 .. `path_count`) from `node` to `class`. Ranks
+    /// count the paths of the DAG depth first in port order, so a rank identifies a list of ports.
     ///
-    /// Answers an empty path if `rank` is out of range.
+    /// Returns an empty path if `rank` is out of range.
     pub fn path(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Vec<LinkIx> {
         let (mut at, mut rank, mut path) = (node, rank, Vec::new());
         while at != self.class_node(class) {
@@ -173,10 +181,10 @@ impl Routes {
         path
     }
 
-    /// The next link of path number `rank` at `node`, and the rank to continue with at its far end.
+    /// Returns the next link of path number `rank` at `node`, and the rank at its far end.
     pub fn step(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
         if let Row::Own(row) = self.rows[node.ix()]
-            && let Beyond { count, is_even: true, .. } = self.beyond[self.slot(row, class)]
+            && let PathSummary { count, is_even: true, .. } = self.beyond[self.slot(row, class)]
         {
             let hops = self.hops_at(self.table[self.slot(row, class)]);
             let beyond = count / hops.len() as u32;
@@ -197,12 +205,12 @@ impl Routes {
         None
     }
 
-    /// For every node, by [`NodeIx`], the capacity of the shortest-path DAG from it to `class`:
-    /// `cap(node) = sum over next hops of min(rate, cap(far end))`, unlimited (`u64::MAX` bit/s) at the class
-    /// node, zero where there is no path. What WCMP derives its weights from (Zhou et al.: WCMP: Weighted
-    /// Cost Multipathing for Improved Fairness in Data Centers, EuroSys 2014).
+    /// Returns, by [`NodeIx`], the capacity of the shortest-path DAG from every node to `class`:
+    /// `cap(node) = sum over next hops of min(rate, cap(far end))`. It is unlimited (`u64::MAX`
+    /// bit/s) at the class node and zero without a path. WCMP derives its weights from it (Zhou et
+    /// al.: WCMP: Weighted Cost Multipathing for Improved Fairness in Data Centers, EuroSys 2014).
     ///
-    /// Computed on demand; keep the answer when asking for many nodes.
+    /// Computed on each call; keep the result for several nodes.
     pub fn capacities(&self, topology: &Topology, class: ClassIx) -> Vec<Bandwidth> {
         let mut capacities = vec![Bandwidth::from_bps(0); topology.nodes().len()];
         let mut order: Vec<(u16, NodeIx)> = (0..topology.nodes().len() as u32)
@@ -217,12 +225,12 @@ impl Routes {
         }
         capacities
     }
-    /// The WCMP weight of each next hop of `node` towards `class`, in the order of [`Routes::next_hops`]:
-    /// the capacity reachable through it, `min(rate, cap(far end))`.
+    /// Returns the WCMP weight of each next hop of `node` towards `class`, in the order of
+    /// [`Routes::next_hops`]: the capacity reachable through it, `min(rate, cap(far end))`.
     pub fn capacity_weights(&self, topology: &Topology, node: NodeIx, class: ClassIx) -> Vec<Bandwidth> {
         self.weights_from(topology, &self.capacities(topology, class), node, class)
     }
-    /// [`Routes::capacity_weights`] from capacities computed before by [`Routes::capacities`].
+    /// Returns [`Routes::capacity_weights`] from the result of [`Routes::capacities`].
     pub fn weights_from(
         &self,
         topology: &Topology,
@@ -249,7 +257,7 @@ impl Routes {
         &self.hops[at + 1..at + 1 + self.hops[at].0 as usize]
     }
 
-    /// What is known of every row about a class.
+    /// Computes the entries of all rows for one class.
     fn column(
         &mut self,
         topology: &Topology,
@@ -257,21 +265,21 @@ impl Routes {
         class: usize,
         row_count: usize,
         shared: &mut BTreeMap<Vec<LinkIx>, u32>,
-    ) -> Vec<(u32, Beyond)> {
+    ) -> Vec<(u32, PathSummary)> {
         let target = self.class_node[class];
         let row_of = |node: NodeIx| match self.rows[node.ix()] {
             Row::Own(row) => Some(row as usize),
             Row::Behind { .. } => None,
         };
         let (distance, order) = distances_to(topology, alive, target, |node| row_of(node).is_some());
-        let mut column = vec![(NO_HOPS, Beyond::UNREACHABLE); row_count];
+        let mut column = vec![(NO_HOPS, PathSummary::UNREACHABLE); row_count];
         for node in order {
             let Some(row) = row_of(node) else {
                 continue;
             };
             let distance_here = distance[node.ix()];
             if node == target {
-                column[row].1 = Beyond { count: 1, distance: distance_here, is_even: false };
+                column[row].1 = PathSummary { count: 1, distance: distance_here, is_even: false };
                 continue;
             }
             let closer = |link: &LinkIx| {
@@ -285,24 +293,24 @@ impl Routes {
             let beyond =
                 || hops.iter().map(|link| row_of(topology.link(*link).to).map_or(0, |row| column[row].1.count));
             let count = beyond().fold(0u32, u32::saturating_add);
-            // A saturated count is no product.
+            // A saturated count is not a product.
             let is_even = count < u32::MAX && beyond().all(|paths| paths > 0 && Some(paths) == beyond().next());
             let at = *shared.entry(hops).or_insert_with_key(|hops| append(&mut self.hops, hops));
-            column[row] = (at, Beyond { count, distance: distance_here, is_even });
+            column[row] = (at, PathSummary { count, distance: distance_here, is_even });
         }
         column
     }
 
-    /// Adds the column of the next class.
-    fn store(&mut self, column: &[(u32, Beyond)], shared: &mut BTreeMap<Vec<(u32, Beyond)>, u32>) {
+    /// Appends the column of the next class.
+    fn store(&mut self, column: &[(u32, PathSummary)], shared: &mut BTreeMap<Vec<(u32, PathSummary)>, u32>) {
         for rows in column.chunks(BLOCK) {
             let block = *shared.entry(rows.to_vec()).or_insert_with(|| {
                 let block = self.table.len() / BLOCK;
                 self.table.extend(rows.iter().map(|(hops, _)| *hops));
                 self.beyond.extend(rows.iter().map(|(_, beyond)| *beyond));
-                // The last block of a class may be shorter; all are stored at full length.
+                // The last block of a class may be shorter, but all are stored at full length.
                 self.table.resize((block + 1) * BLOCK, NO_HOPS);
-                self.beyond.resize((block + 1) * BLOCK, Beyond::UNREACHABLE);
+                self.beyond.resize((block + 1) * BLOCK, PathSummary::UNREACHABLE);
                 block as u32
             });
             self.blocks.push(block);
@@ -310,10 +318,10 @@ impl Routes {
     }
 }
 
-/// Where there are no next hops in `hops`.
+/// Position in `hops` of the empty set of next hops.
 const NO_HOPS: u32 = 0;
 
-/// Adds next hops after their number, and answers where.
+/// Appends the number of next hops and the next hops. Returns their position.
 fn append(all: &mut Vec<LinkIx>, hops: &[LinkIx]) -> u32 {
     let at = all.len() as u32;
     all.push(LinkIx(hops.len() as u32));
@@ -321,7 +329,8 @@ fn append(all: &mut Vec<LinkIx>, hops: &[LinkIx]) -> u32 {
     at
 }
 
-/// Class node of every class, class of every host, last link to every single-homed host.
+/// Returns the node of every class, the class of every host and the last link to every single-homed
+/// host.
 fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx>>) {
     let mut class_node: Vec<NodeIx> = Vec::new();
     let mut class_of_node = vec![u32::MAX; topology.nodes().len()];
@@ -343,7 +352,7 @@ fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx
     (class_node, host_class, host_link)
 }
 
-/// How to look up every node, the number of rows, and the links of hosts that have none.
+/// Returns the row of every node, the number of rows, and the links of hosts without a row.
 fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (Vec<Row>, usize, Vec<LinkIx>) {
     let mut is_behind = vec![false; topology.nodes().len()];
     for (host, link) in topology.hosts().iter().zip(host_link) {
@@ -368,13 +377,13 @@ fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (V
     (rows, row_count as usize, hops)
 }
 
-/// Hop distance of every node to `target` (`u16::MAX` if none), and the reachable nodes nearest first; only of those that
-/// are wanted.
+/// Returns the hop distance of every node to `target` (`u16::MAX` if unreachable), and the
+/// reachable nodes nearest first. Only nodes accepted by `is_included` are visited.
 fn distances_to(
     topology: &Topology,
     alive: &[bool],
     target: NodeIx,
-    is_wanted: impl Fn(NodeIx) -> bool,
+    is_included: impl Fn(NodeIx) -> bool,
 ) -> (Vec<u16>, Vec<NodeIx>) {
     let mut distance = vec![u16::MAX; topology.nodes().len()];
     let mut order = vec![target];
@@ -387,9 +396,9 @@ fn distances_to(
             continue;
         }
         for out in topology.out_links(node) {
-            // Walk cables backwards: the link we would use is the reverse direction.
+            // Cables are walked backwards: traffic uses the reverse direction of the link.
             let (toward, from) = (out.reverse(), topology.link(*out).to);
-            if alive[toward.ix()] && distance[from.ix()] == u16::MAX && is_wanted(from) {
+            if alive[toward.ix()] && distance[from.ix()] == u16::MAX && is_included(from) {
                 distance[from.ix()] = distance[node.ix()] + 1;
                 order.push(from);
             }
@@ -421,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_name_each_path_once() {
+    fn ranks_enumerate_distinct_paths() {
         let t = leaf_spine();
         let r = Routes::intact(&t);
         let (from, class) = (NodeIx(0), r.class_of(HostIx(1)));
@@ -447,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_found_by_its_switch_and_cut_off_by_its_own_link() {
+    fn host_routes_follow_its_switch_and_its_own_link() {
         let t = leaf_spine();
         let (host, class) = (t.host(HostIx(0)), Routes::intact(&t).class_of(HostIx(1)));
         let up = t.out_links(host)[0];
@@ -462,7 +471,7 @@ mod tests {
         alive[up.ix()] = false;
         let r = Routes::new(&t, &alive);
         assert_eq!((r.next_hops(host, class), r.path_count(host, class), r.distance(host, class)), (&[][..], 0, None));
-        // Alive itself, behind a switch that is cut off.
+        // The host's own link is alive, but its switch is cut off.
         let mut alive = vec![true; t.links().len()];
         t.out_links(t.link(up).to).iter().filter(|link| t.is_upward(**link)).for_each(|link| alive[link.ix()] = false);
         let r = Routes::new(&t, &alive);

@@ -1,16 +1,17 @@
 //! Topologies as text: `fat-tree:k=8,host_rate=10Gbps`.
 //!
-//! A spec is the name of a family, then optionally `:` and parameters `name=value` separated by `,`. Lists
-//! are written with `/` (`switches=8/4/2`). Parameters left out take the defaults [`FAMILIES`] shows.
+//! A spec is the name of a family, optionally followed by `:` and parameters `name=value` separated
+//! by `,`. Lists are separated by `/` (`switches=8/4/2`). Omitted parameters take the defaults in
+//! [`FAMILIES`].
 
 use std::collections::BTreeMap;
 
+use crate::did_you_mean;
 use crate::families;
 use crate::topology::{Topology, TopologyError};
 use crate::units::{Bandwidth, Time, UnitError};
-use crate::words;
 
-/// Every topology family, in the order lists show them.
+/// All topology families, in the order of lists.
 pub const FAMILIES: &[Family] = &[
     families::fat_tree::FAMILY,
     families::leaf_spine::FAMILY,
@@ -25,31 +26,31 @@ pub const FAMILIES: &[Family] = &[
     families::single_switch::FAMILY,
 ];
 
-/// A family of topologies: what it is called, what it takes, how it is built.
+/// A family of topologies.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// As specs name it.
+    /// The name in specs.
     pub name: &'static str,
-    /// One line for lists.
+    /// A description in one line, for lists.
     pub title: &'static str,
-    /// Where it was published.
+    /// The publication, or another origin.
     pub source: &'static str,
-    /// Its parameters.
+    /// Accepted parameters, in the order of lists.
     pub params: &'static [Param],
-    /// Builds it from the values of a spec.
+    /// Builds the topology from the values of a spec.
     pub build: fn(&Values) -> Result<Topology, SpecError>,
 }
 
 /// A parameter of a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// As specs name it.
+    /// The name in specs.
     pub name: &'static str,
-    /// What it is when left out: a value, or a formula in other parameters.
+    /// The value of an omitted parameter, or a formula in other parameters.
     pub default: &'static str,
-    /// What is counted or measured.
+    /// The counted or measured quantity.
     pub unit: &'static str,
-    /// What it means.
+    /// A description in one line.
     pub doc: &'static str,
 }
 
@@ -68,74 +69,71 @@ impl Param {
     /// Propagation delay of every link.
     pub const DELAY: Param = Param::new("delay", "1us", "time", "propagation delay of every link");
 
-    /// A row of a parameter table.
+    /// Returns a row of a parameter table.
     pub const fn new(name: &'static str, default: &'static str, unit: &'static str, doc: &'static str) -> Param {
         Param { name, default, unit, doc }
     }
 }
 
-/// Why a spec names no topology.
+/// The reason why a spec describes no topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum SpecError {
-    /// There is no such family.
+    /// An unknown family.
     #[error("unknown topology `{family}`; {hint}")]
     UnknownFamily {
-        /// What was given.
+        /// The name as given.
         family: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or all names.
         hint: String,
     },
-    /// The family has no such parameter.
+    /// A parameter that the family does not have.
     #[error("{family} has no parameter `{parameter}`; {hint}")]
     UnknownParameter {
-        /// The family.
         family: &'static str,
-        /// What was given.
+        /// The name as given.
         parameter: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or all names.
         hint: String,
     },
     /// A part of the text is not `name=value`.
     #[error("`{part}` in topology `{spec}` is not of the form `name=value`")]
     Syntax {
-        /// The whole text.
+        /// The whole spec.
         spec: String,
-        /// The part in question.
+        /// The part that is wrong.
         part: String,
     },
     /// A parameter given twice.
     #[error("parameter `{parameter}` of topology `{spec}` is given twice; keep one")]
     Repeated {
-        /// The whole text.
+        /// The whole spec.
         spec: String,
-        /// The parameter.
         parameter: String,
     },
-    /// A value that is not of the parameter's kind.
+    /// A value that does not fit the parameter.
     #[error("{family}: {parameter} = `{value}`: {reason}")]
     Value {
-        /// The family.
         family: &'static str,
-        /// Its parameter.
         parameter: String,
-        /// What was given.
+        /// The value as given.
         value: String,
-        /// What is wrong and what would do.
+        /// The violated rule and accepted values.
         reason: String,
     },
-    /// Values that make no network.
+    /// Values from which no network can be built.
     #[error(transparent)]
     Topology(#[from] TopologyError),
 }
 
-/// The parameters given for a family, read by name with the defaults filled in.
+/// The parameters of a spec, read by name; omitted parameters take their defaults.
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
     family: &'a Family,
     given: BTreeMap<&'a str, &'a str>,
 }
 
-/// Builds the topology a text such as `leaf-spine:leaves=4,spines=2` stands for.
+/// Builds the topology of a text such as `leaf-spine:leaves=4,spines=2`.
 ///
 /// ```
 /// let topology = anabranch_net::spec::parse("fat-tree:k=4,fabric_rate=40Gbps")?;
@@ -144,8 +142,8 @@ pub struct Values<'a> {
 /// ```
 ///
 /// # Errors
-/// An unknown family or parameter (the nearest is suggested), a value that is no such quantity or out of
-/// range, or a network too large.
+/// An unknown family or parameter (the nearest is suggested), a value of the wrong quantity or out
+/// of range, or a network that is too large.
 pub fn parse(text: &str) -> Result<Topology, SpecError> {
     let (family, rest) = text.split_once(':').unwrap_or((text, ""));
     let mut given = BTreeMap::new();
@@ -160,7 +158,7 @@ pub fn parse(text: &str) -> Result<Topology, SpecError> {
     build_family(family.trim(), given)
 }
 
-/// The same from parameters already taken apart, as experiment files hold them.
+/// Builds a topology from parameters that are already split, as in experiment files.
 ///
 /// # Errors
 /// As [`parse`].
@@ -169,15 +167,15 @@ pub fn build(family: &str, params: &BTreeMap<String, String>) -> Result<Topology
     build_family(family, given.collect())
 }
 
-/// The family of that name.
+/// Returns the family of a name.
 ///
 /// # Errors
-/// There is none; the nearest is suggested.
+/// No such family; the nearest is suggested.
 pub fn family(name: &str) -> Result<&'static Family, SpecError> {
     let known = FAMILIES.iter().find(|family| family.name == name);
     known.ok_or_else(|| SpecError::UnknownFamily {
         family: name.to_owned(),
-        hint: words::hint(name, FAMILIES.iter().map(|family| family.name)),
+        hint: did_you_mean::suggestion(name, FAMILIES.iter().map(|family| family.name)),
     })
 }
 
@@ -188,7 +186,7 @@ fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, Spe
             return Err(SpecError::UnknownParameter {
                 family: family.name,
                 parameter: (*name).to_owned(),
-                hint: words::hint(name, family.params.iter().map(|param| param.name)),
+                hint: did_you_mean::suggestion(name, family.params.iter().map(|param| param.name)),
             });
         }
     }
@@ -196,14 +194,14 @@ fn build_family(name: &str, given: BTreeMap<&str, &str>) -> Result<Topology, Spe
 }
 
 impl Values<'_> {
-    /// A whole number.
+    /// Returns a whole number.
     ///
     /// # Errors
-    /// It is none, or above 2^32 - 1.
+    /// The value is not a number from 0 to 2^32 - 1.
     pub fn count(&self, name: &str) -> Result<u32, SpecError> {
         self.parse_count(name, self.text(name))
     }
-    /// A whole number, or `None` where it was left out.
+    /// Returns a whole number, or `None` if the parameter is omitted.
     ///
     /// # Errors
     /// As [`Values::count`].
@@ -211,7 +209,7 @@ impl Values<'_> {
         let given = self.given.get(name);
         given.map(|text| self.parse_count(name, text)).transpose()
     }
-    /// Whole numbers separated by `/`.
+    /// Returns whole numbers separated by `/`.
     ///
     /// # Errors
     /// As [`Values::count`].
@@ -219,14 +217,14 @@ impl Values<'_> {
         let items = self.text(name).split('/');
         items.map(|text| self.parse_count(name, text.trim())).collect()
     }
-    /// A bandwidth.
+    /// Returns a bandwidth.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a bandwidth.
     pub fn rate(&self, name: &str) -> Result<Bandwidth, SpecError> {
         self.parse_unit(name, self.text(name))
     }
-    /// A bandwidth, or `None` where it was left out.
+    /// Returns a bandwidth, or `None` if the parameter is omitted.
     ///
     /// # Errors
     /// As [`Values::rate`].
@@ -234,7 +232,7 @@ impl Values<'_> {
         let given = self.given.get(name);
         given.map(|text| self.parse_unit(name, text)).transpose()
     }
-    /// Bandwidths separated by `/`.
+    /// Returns bandwidths separated by `/`.
     ///
     /// # Errors
     /// As [`Values::rate`].
@@ -242,38 +240,38 @@ impl Values<'_> {
         let items = self.text(name).split('/');
         items.map(|text| self.parse_unit(name, text)).collect()
     }
-    /// A time, at most one hour: longer delays would overflow sums over paths.
+    /// Returns a time of at most one hour: longer delays would overflow sums over paths.
     ///
     /// # Errors
-    /// It is none, or longer.
+    /// The value is not a time, or is longer.
     pub fn time(&self, name: &str) -> Result<Time, SpecError> {
         let time: Time = self.parse_unit(name, self.text(name))?;
         if time > families::MAX_DELAY {
-            return Err(self.wrong(name, self.text(name), "must be at most one hour".to_owned()));
+            return Err(self.value_error(name, self.text(name), "must be at most one hour".to_owned()));
         }
         Ok(time)
     }
-    /// The position of the value in `choices`.
+    /// Returns the position of the value in `choices`.
     ///
     /// # Errors
-    /// It is none of them.
+    /// The value is not in `choices`.
     pub fn choice(&self, name: &str, choices: &[&str]) -> Result<usize, SpecError> {
         let text = self.text(name);
         let found = choices.iter().position(|choice| *choice == text);
-        found.ok_or_else(|| self.wrong(name, text, words::hint(text, choices.iter().copied())))
+        found.ok_or_else(|| self.value_error(name, text, did_you_mean::suggestion(text, choices.iter().copied())))
     }
 
     fn text(&self, name: &str) -> &str {
         let default = || {
             let param = self.family.params.iter().find(|param| param.name == name);
-            param.expect("a family asks only for its own parameters").default
+            param.expect("a family reads only its own parameters").default
         };
         self.given.get(name).copied().unwrap_or_else(default)
     }
     fn parse_count(&self, name: &str, text: &str) -> Result<u32, SpecError> {
         text.parse().map_err(|_| {
             let reason = format!("must be a whole number from 0 to {}", u32::MAX);
-            self.wrong(name, text, reason)
+            self.value_error(name, text, reason)
         })
     }
     fn parse_unit<T>(&self, name: &str, text: &str) -> Result<T, SpecError>
@@ -282,10 +280,10 @@ impl Values<'_> {
     {
         text.parse().map_err(|error: UnitError| {
             let reason = format!("{} (write it as {})", error.reason, error.example);
-            self.wrong(name, text, reason)
+            self.value_error(name, text, reason)
         })
     }
-    fn wrong(&self, name: &str, text: &str, reason: String) -> SpecError {
+    fn value_error(&self, name: &str, text: &str, reason: String) -> SpecError {
         SpecError::Value { family: self.family.name, parameter: name.to_owned(), value: text.to_owned(), reason }
     }
 }
@@ -330,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_topologies_build_them_again() {
+    fn topology_name_is_spec_of_same_topology() {
         for spec in ["fat-tree:k=2,hosts_per_edge=3", "multi-tier", "diamond:form=migration"] {
             let first = parse(spec).unwrap();
             assert_eq!(parse(first.name()).unwrap().name(), first.name());
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_agree() {
+    fn text_and_map_build_same_topology() {
         let params = [("k", "4"), ("host_rate", " 1Mbps ")];
         let params = params.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let map = build("fat-tree", &params.into()).unwrap();
@@ -347,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn wrong_text_is_told_what_would_do() {
-        for (spec, said) in [
+    fn wrong_spec_error_says_how_to_fix_it() {
+        for (spec, expected) in [
             ("fattree:k=4", "did you mean `fat-tree`?"),
             ("nonsense", "there are: fat-tree, leaf-spine"),
             ("fat-tree:host_rat=1Gbps", "did you mean `host_rate`?"),
@@ -368,7 +366,7 @@ mod tests {
             ("leaf-spine:leaves=1000,hosts_per_leaf=1000", "at most 200000 and 2000000"),
         ] {
             let text = message(spec);
-            assert!(text.contains(said), "{spec}: {text}");
+            assert!(text.contains(expected), "{spec}: {text}");
         }
     }
 }

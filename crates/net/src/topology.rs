@@ -17,31 +17,34 @@ pub struct HostIx(pub u32);
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// Sends and receives traffic; forwards others' packets only if [`Node::forwards`] says so.
+    /// Sends and receives traffic; forwards packets of other nodes only if [`Node::forwards`] is
+    /// set.
     Host,
     /// Forwards traffic.
     Switch,
 }
 
-/// Height of a node: 0 for hosts, 1 for the switches next to them (edge, leaf, ToR), and up.
-/// In networks without tiers (WANs, tori) every switch has tier 1.
+/// The height of a node: 0 for hosts, 1 for the switches next to them (edge, leaf, ToR), and up. In
+/// networks without tiers (WANs, tori) every switch has tier 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tier(pub u8);
 
 /// A host or switch.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Unique name, as reports print it.
+    /// A unique name, as printed in reports.
     pub name: String,
     /// Host or switch.
     pub kind: NodeKind,
     /// Height above the hosts.
     pub tier: Tier,
-    /// Whether it passes on packets of others. True for switches, and for the servers of BCube and CamCube.
+    /// Whether the node forwards packets of other nodes. True for switches, and for the servers of
+    /// BCube and CamCube.
     pub forwards: bool,
-    /// The pod (fat-tree, VL2) or rack group it belongs to, where there is one.
+    /// The pod (fat-tree, VL2) or rack group of the node, if any.
     pub pod: Option<u32>,
-    /// The rack a host is in: hosts with the same number share their first switch. `None` for switches.
+    /// The rack of a host: hosts with the same number share their first switch. `None` for
+    /// switches.
     pub rack: Option<u32>,
 }
 
@@ -59,32 +62,33 @@ pub struct Link {
 }
 
 impl LinkIx {
-    /// The other direction of the same cable. Cables are stored as neighbours: 2i and 2i+1.
+    /// Returns the other direction of the same cable. The directions of a cable are stored as 2i
+    /// and 2i+1.
     pub const fn reverse(self) -> LinkIx {
         LinkIx(self.0 ^ 1)
     }
-    /// As an array index.
+    /// Returns the index as `usize`.
     pub const fn ix(self) -> usize {
         self.0 as usize
     }
 }
 
 impl NodeIx {
-    /// As an array index.
+    /// Returns the index as `usize`.
     pub const fn ix(self) -> usize {
         self.0 as usize
     }
 }
 
 impl HostIx {
-    /// As an array index.
+    /// Returns the index as `usize`.
     pub const fn ix(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A network: every rate above zero, and connected with at least one host unless it was built by
-/// [`TopologyBuilder::build_partial`].
+/// A network. Every rate is above zero, and every host reaches every node unless
+/// [`TopologyBuilder::build_partial`] built it.
 #[derive(Clone, Debug)]
 pub struct Topology {
     name: String,
@@ -95,13 +99,14 @@ pub struct Topology {
     out_links: Vec<LinkIx>,
 }
 
-/// Why a topology cannot be built.
+/// The reason why a topology cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum TopologyError {
-    /// Nothing can send or receive.
+    /// The topology has no hosts.
     #[error("topology `{0}` has no hosts")]
     NoHosts(String),
-    /// A link that could never send a bit.
+    /// A link with rate 0.
     #[error("link {from} -> {to} has rate 0; give it a rate above zero, or leave the link out")]
     ZeroRate {
         /// Name of the sending end.
@@ -112,17 +117,12 @@ pub enum TopologyError {
     /// A cable from a node to itself.
     #[error("node `{0}` is linked to itself")]
     SelfLoop(String),
-    /// Two nodes with one name.
+    /// Two nodes with the same name.
     #[error("two nodes are called `{0}`")]
     DuplicateName(String),
-    /// Some hosts cannot reach each other.
+    /// A node that a host cannot reach.
     #[error("the topology is disconnected: `{unreachable}` cannot be reached from `{from}`")]
-    Disconnected {
-        /// A host.
-        from: String,
-        /// A node without a path from it.
-        unreachable: String,
-    },
+    Disconnected { from: String, unreachable: String },
     /// More than [`crate::families::MAX_NODES`] nodes or [`crate::families::MAX_CABLES`] cables.
     #[error(
         "{family}: {nodes} nodes and {cables} cables are too many (at most {} and {}); make it smaller",
@@ -132,9 +132,9 @@ pub enum TopologyError {
     TooLarge {
         /// The builder or importer, such as `fat-tree`.
         family: &'static str,
-        /// Hosts and switches asked for; `u64::MAX` stands for "even more".
+        /// Number of hosts and switches; `u64::MAX` stands for "even more".
         nodes: u64,
-        /// Cables asked for; `u64::MAX` stands for "even more".
+        /// Number of cables; `u64::MAX` stands for "even more".
         cables: u64,
     },
     /// A parameter of a builder outside its range.
@@ -142,84 +142,83 @@ pub enum TopologyError {
     Parameter {
         /// The builder, such as `fat-tree`.
         family: &'static str,
-        /// Its parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value as given.
         value: String,
-        /// What is wrong and what would do.
+        /// The violated rule and accepted values.
         reason: String,
     },
 }
 
 impl Topology {
-    /// Name given by its builder, such as `fat-tree:k=8`.
+    /// Returns the name given by the builder, such as `fat-tree:k=8`.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// All nodes, by [`NodeIx`].
+    /// Returns all nodes, by [`NodeIx`].
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
-    /// One node.
+    /// Returns one node.
     pub fn node(&self, node: NodeIx) -> &Node {
         &self.nodes[node.ix()]
     }
-    /// All directed links, by [`LinkIx`]; the two directions of a cable are neighbours.
+    /// Returns all directed links, by [`LinkIx`]; the two directions of a cable are neighbours.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
-    /// One directed link.
+    /// Returns one directed link.
     pub fn link(&self, link: LinkIx) -> &Link {
         &self.links[link.ix()]
     }
-    /// The hosts, by [`HostIx`].
+    /// Returns the hosts, by [`HostIx`].
     pub fn hosts(&self) -> &[NodeIx] {
         &self.hosts
     }
-    /// The node of a host.
+    /// Returns the node of a host.
     pub fn host(&self, host: HostIx) -> NodeIx {
         self.hosts[host.ix()]
     }
-    /// The same network with the links that leave each node in the order of their keys; those of equal keys as they were.
-    /// Numbers of nodes and links stay.
+    /// Sorts the links that leave each node by a key; links with equal keys keep their order. The
+    /// numbers of nodes and links do not change.
     pub fn with_out_links_by<K: Ord>(mut self, key: impl Fn(LinkIx) -> K) -> Topology {
         for node in self.out_start.windows(2) {
             self.out_links[node[0] as usize..node[1] as usize].sort_by_key(|link| key(*link));
         }
         self
     }
-    /// The links leaving `node`, in the order they were added, or of [`Topology::with_out_links_by`]: a port number is a
-    /// position in this slice.
+    /// Returns the links leaving `node` in the order they were added, or of
+    /// [`Topology::with_out_links_by`]. A port number is a position in this slice.
     pub fn out_links(&self, node: NodeIx) -> &[LinkIx] {
         let (start, end) = (self.out_start[node.ix()], self.out_start[node.ix() + 1]);
         &self.out_links[start as usize..end as usize]
     }
-    /// `from -> to`, for messages and reports.
+    /// Returns `from -> to`, for messages and reports.
     pub fn link_name(&self, link: LinkIx) -> String {
         let link = self.link(link);
         format!("{} -> {}", self.node(link.from).name, self.node(link.to).name)
     }
-    /// Height of a cable: the tier of its upper end. Host links have tier 1.
+    /// Returns the height of a cable: the tier of its upper end. Host links have tier 1.
     pub fn link_tier(&self, link: LinkIx) -> Tier {
         let link = self.link(link);
         self.node(link.from).tier.max(self.node(link.to).tier)
     }
-    /// Whether the link leads away from the hosts.
+    /// Returns whether the link leads away from the hosts.
     pub fn is_upward(&self, link: LinkIx) -> bool {
         let link = self.link(link);
         self.node(link.from).tier < self.node(link.to).tier
     }
-    /// Whether a host is at either end.
+    /// Returns whether a host is at either end.
     pub fn is_host_link(&self, link: LinkIx) -> bool {
         let link = self.link(link);
         self.node(link.from).kind == NodeKind::Host || self.node(link.to).kind == NodeKind::Host
     }
-    /// The highest tier of any node.
+    /// Returns the highest tier of any node.
     pub fn top_tier(&self) -> Tier {
         self.nodes.iter().map(|node| node.tier).max().unwrap_or(Tier(0))
     }
-    /// The same graph with other rates or delays; `change` sees every directed link.
-    /// Rates must stay above zero (asserted).
+    /// Returns the same graph with other rates or delays; `change` is called for every directed
+    /// link. Panics if a rate becomes zero.
     pub fn with_links_changed(&self, mut change: impl FnMut(LinkIx, &mut Link)) -> Topology {
         let mut changed = self.clone();
         for (ix, link) in changed.links.iter_mut().enumerate() {
@@ -230,7 +229,7 @@ impl Topology {
     }
 }
 
-/// Collects nodes and cables, then checks the whole.
+/// Collects nodes and cables, and checks the result.
 #[derive(Clone, Debug)]
 pub struct TopologyBuilder {
     name: String,
@@ -244,7 +243,7 @@ impl TopologyBuilder {
     pub fn new(name: impl Into<String>) -> TopologyBuilder {
         TopologyBuilder { name: name.into(), nodes: Vec::new(), links: Vec::new(), hosts: Vec::new() }
     }
-    /// Adds a node as given; hosts are numbered in the order they are added.
+    /// Adds a node; hosts are numbered in the order they are added.
     pub fn add(&mut self, node: Node) -> NodeIx {
         let ix = NodeIx(self.nodes.len() as u32);
         if node.kind == NodeKind::Host {
@@ -253,7 +252,7 @@ impl TopologyBuilder {
         self.nodes.push(node);
         ix
     }
-    /// Adds a host of a rack that does not forward.
+    /// Adds a host that does not forward.
     pub fn host(&mut self, name: impl Into<String>, rack: u32, pod: Option<u32>) -> NodeIx {
         self.add(Node {
             name: name.into(),
@@ -269,18 +268,19 @@ impl TopologyBuilder {
         let tier = Tier(tier);
         self.add(Node { name: name.into(), kind: NodeKind::Switch, tier, forwards: true, pod, rack: None })
     }
-    /// Adds a cable with the same rate and delay both ways; answers the direction `a -> b`.
+    /// Adds a cable with the same rate and delay in both directions. Returns the direction `a ->
+    /// b`.
     pub fn connect(&mut self, a: NodeIx, b: NodeIx, rate: Bandwidth, delay: Time) -> LinkIx {
         self.connect_asymmetric(a, b, rate, rate, delay)
     }
-    /// Adds a cable with a rate for each direction; answers the direction `a -> b`.
+    /// Adds a cable with a rate for each direction. Returns the direction `a -> b`.
     pub fn connect_asymmetric(&mut self, a: NodeIx, b: NodeIx, ab: Bandwidth, ba: Bandwidth, delay: Time) -> LinkIx {
         let ix = LinkIx(self.links.len() as u32);
         self.links.push(Link { from: a, to: b, rate: ab, delay });
         self.links.push(Link { from: b, to: a, rate: ba, delay });
         ix
     }
-    /// Checks and finishes.
+    /// Checks and builds the topology.
     ///
     /// # Errors
     /// No hosts, a zero rate, a self-loop, a repeated name, or a node that cannot be reached.
@@ -297,7 +297,8 @@ impl TopologyBuilder {
             }),
         }
     }
-    /// Finishes a network as somebody has come to know it so far: there may be no hosts, and nodes without any path.
+    /// Builds a network that may be incomplete, such as one under discovery: it may lack hosts, and
+    /// nodes may be unreachable.
     ///
     /// # Errors
     /// A zero rate, a self-loop or a repeated name.
@@ -323,7 +324,7 @@ impl TopologyBuilder {
 }
 
 impl Topology {
-    /// A host and a node it has no path to (hosts that do not forward are no transit).
+    /// Returns a host and a node it cannot reach. Hosts that do not forward are no transit.
     fn first_unreachable(&self) -> Option<(NodeIx, NodeIx)> {
         let from = self.hosts[0];
         let mut seen = vec![false; self.nodes.len()];
@@ -345,7 +346,8 @@ impl Topology {
     }
 }
 
-/// Out-links of every node in compressed form: `start` has one entry more than there are nodes.
+/// Returns the out-links of every node in compressed form: `start` has one entry more than there
+/// are nodes.
 fn adjacency(node_count: usize, links: &[Link]) -> (Vec<u32>, Vec<LinkIx>) {
     let mut start = vec![0u32; node_count + 1];
     for link in links {
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_networks_are_refused() {
+    fn build_of_broken_network_fails() {
         let (mut b, h0, _, s) = two_hosts();
         b.connect(h0, s, Bandwidth::from_gbps(10), Time::ZERO);
         assert!(
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_do_not_forward_are_no_transit() {
+    fn non_forwarding_host_is_no_transit() {
         let mut b = TopologyBuilder::new("dumbbell through a host");
         let (a, m, z) = (b.host("a", 0, None), b.host("m", 0, None), b.host("z", 0, None));
         b.connect(a, m, Bandwidth::from_gbps(1), Time::ZERO);

@@ -5,13 +5,13 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 use std::str::FromStr;
 
-/// A point in simulated time, or a span of it, in integer picoseconds.
+/// A point in simulated time, or a duration, in integer picoseconds.
 ///
-/// Picoseconds because one byte at 100 Gb/s takes exactly 80 ps; 64 bits hold 213 days.
+/// One byte at 100 Gb/s takes exactly 80 ps; 64 bits hold 213 days.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
-/// A link or flow rate in bits per second.
+/// The rate of a link or flow in bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bandwidth(u64);
 
@@ -19,24 +19,24 @@ pub struct Bandwidth(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
-/// A text that is not a quantity of the wanted unit.
+/// The error of a text that is not a quantity of the requested unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {quantity}: {reason} (write it as {example})")]
 pub struct UnitError {
-    /// What was given.
+    /// The text as given.
     pub text: String,
-    /// What was wanted: "time", "bandwidth" or "size".
+    /// "time", "bandwidth" or "size".
     pub quantity: &'static str,
-    /// What is wrong with it.
+    /// The violated rule.
     pub reason: &'static str,
-    /// A text that would do.
+    /// An accepted text, for hints.
     pub example: &'static str,
 }
 
 impl Time {
-    /// The beginning of a run.
+    /// The start of a run.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens; used for "never".
+    /// A time later than any event; stands for "never".
     pub const MAX: Time = Time(u64::MAX);
 
     /// From picoseconds.
@@ -110,8 +110,8 @@ impl Bandwidth {
     pub fn as_bps_f64(self) -> f64 {
         self.0 as f64
     }
-    /// How long `bytes` take to leave at this rate, rounded to the nearest picosecond.
-    /// A zero rate answers [`Time::MAX`].
+    /// Returns the transmission time of `bytes` at this rate, rounded to the nearest picosecond. A
+    /// zero rate gives [`Time::MAX`].
     pub fn time_for(self, bytes: u64) -> Time {
         if self.0 == 0 {
             return Time::MAX;
@@ -178,7 +178,7 @@ impl Sum for Bandwidth {
     }
 }
 
-/// Units of one quantity, largest first, with the number of base units in each.
+/// The units of one quantity, largest first, with the number of base units in each.
 type Scale = &'static [(&'static str, u64)];
 
 const TIME_UNITS: Scale =
@@ -204,15 +204,15 @@ fn print(value: u64, units: Scale, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn parse(text: &str, quantity: &'static str, example: &'static str, units: &[Scale]) -> Result<u64, UnitError> {
-    let fail = |reason| UnitError { text: text.to_owned(), quantity, reason, example };
+    let error = |reason| UnitError { text: text.to_owned(), quantity, reason, example };
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
     let (number, unit) = (trimmed[..split].replace('_', ""), trimmed[split..].trim());
     if number.is_empty() {
-        return Err(fail("there is no number in front"));
+        return Err(error("the number before the unit is missing"));
     }
     if unit.is_empty() {
-        return Err(fail("the unit is missing"));
+        return Err(error("the unit is missing"));
     }
     let unit = if unit == "µs" { "us" } else { unit };
     let scale = units
@@ -220,15 +220,15 @@ fn parse(text: &str, quantity: &'static str, example: &'static str, units: &[Sca
         .flat_map(|units| units.iter())
         .find(|(name, _)| name.eq_ignore_ascii_case(unit))
         .map(|(_, scale)| *scale)
-        .ok_or_else(|| fail("the unit is unknown"))?;
+        .ok_or_else(|| error("the unit is unknown"))?;
     let (whole, decimals) = number.split_once('.').unwrap_or((&number, ""));
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| fail("the number is too large"))? };
-    let mut value = whole.checked_mul(scale).ok_or_else(|| fail("the number is too large"))?;
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| error("the number is too large"))? };
+    let mut value = whole.checked_mul(scale).ok_or_else(|| error("the number is too large"))?;
     let mut place = scale;
     for digit in decimals.chars() {
-        let digit = digit.to_digit(10).ok_or_else(|| fail("there are two decimal points"))?;
+        let digit = digit.to_digit(10).ok_or_else(|| error("there are two decimal points"))?;
         place /= 10;
-        value = value.checked_add(place * u64::from(digit)).ok_or_else(|| fail("the number is too large"))?;
+        value = value.checked_add(place * u64::from(digit)).ok_or_else(|| error("the number is too large"))?;
     }
     Ok(value)
 }
@@ -288,10 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn wrong_text_says_what_is_wrong() {
+    fn parse_wrong_text_returns_reason() {
         for (text, reason) in [
             ("10", "the unit is missing"),
-            ("Gbps", "there is no number in front"),
+            ("Gbps", "the number before the unit is missing"),
             ("10 parsec", "the unit is unknown"),
             ("1.2.3Gbps", "there are two decimal points"),
             ("99999999999999999999bps", "the number is too large"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn serialisation_time_is_exact_where_it_can_be() {
+    fn serialisation_time_of_whole_picoseconds_is_exact() {
         assert_eq!(Bandwidth::from_gbps(10).time_for(1500), Time::from_ns(1200));
         assert_eq!(Bandwidth::from_gbps(100).time_for(1), Time::from_ps(80));
         assert_eq!(Bandwidth::from_bps(0).time_for(1), Time::MAX);

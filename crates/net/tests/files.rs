@@ -1,4 +1,4 @@
-//! Importers on all committed files, and exporters against importers.
+//! Tests of the importers on all committed files, and of the exporters against the importers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/topologies")
 }
 
-/// The committed files with one of the importers' extensions, sorted.
+/// Returns the committed files with an extension of an importer, sorted.
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data().join(folder)).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -31,7 +31,7 @@ fn load_named(name: &str) -> Topology {
     load(&data().join(name)).topology
 }
 
-/// All but the name.
+/// Returns whether two topologies are equal apart from the name.
 fn same(a: &Topology, b: &Topology) -> bool {
     let text = |t: &Topology| format!("{:?} {:?} {:?}", t.nodes(), t.links(), t.hosts());
     text(a) == text(b)
@@ -48,10 +48,10 @@ fn every_committed_file_loads() {
 }
 
 #[test]
-fn zoo_networks_have_the_nodes_and_edges_of_the_index() {
+fn zoo_networks_match_index() {
     let index = std::fs::read_to_string(data().join("zoo/index.csv")).unwrap();
     for row in index.lines().skip(1) {
-        // The second column may hold quoted commas; all columns after it do not.
+        // The second column may contain quoted commas; the columns after it do not.
         let columns: Vec<&str> = row.rsplitn(10, ',').collect();
         let number = |from_end: usize| columns[from_end].parse::<u64>().unwrap();
         let name = row.split(',').next().unwrap();
@@ -65,7 +65,7 @@ fn zoo_networks_have_the_nodes_and_edges_of_the_index() {
 }
 
 #[test]
-fn htsim_networks_have_the_hosts_and_paths_their_names_say() {
+fn htsim_networks_match_their_names() {
     for path in files("htsim") {
         let topology = load(&path).topology;
         let name = path.file_stem().unwrap().to_str().unwrap();
@@ -85,13 +85,13 @@ fn htsim_networks_have_the_hosts_and_paths_their_names_say() {
 }
 
 #[test]
-fn the_geni_file_is_the_built_in_network() {
+fn geni_file_equals_built_in_network() {
     let built = GeniWan::default().build().unwrap();
     assert!(same(&load_named("geni_wan.json"), &built));
 }
 
 #[test]
-fn the_macedonia_file_is_the_fat_tree_with_80_hosts() {
+fn macedonia_file_equals_fat_tree_with_80_hosts() {
     let tree = FatTree {
         hosts_per_edge: Some(10),
         host_rate: Bandwidth::from_mbps(1),
@@ -122,7 +122,7 @@ fn every_topology() -> Vec<Topology> {
 }
 
 #[test]
-fn exported_files_are_read_back_unchanged() {
+fn exported_files_import_unchanged() {
     let options = ImportOptions::default();
     for topology in every_topology() {
         for (file, text) in [("net.json", export::json(&topology)), ("net.graphml", export::graphml(&topology))] {
@@ -134,7 +134,7 @@ fn exported_files_are_read_back_unchanged() {
     }
 }
 
-/// Builds the class with a stand-in for Mininet and prints hosts, switches, links and the sum of rates.
+/// Builds the class with a stub of Mininet and prints hosts, switches, links and the sum of rates.
 const PYTHON: &str = r#"
 import sys, types
 calls = {"addHost": 0, "addSwitch": 0, "links": 0, "bw": 0.0}
@@ -154,7 +154,7 @@ scope["topos"]["anabranch"]().build()
 print(calls["addHost"], calls["addSwitch"], calls["links"], "%.2f" % calls["bw"])
 "#;
 
-/// `None` where there is no Python.
+/// Returns `None` without Python.
 fn run_python(script: &str) -> Option<String> {
     use std::io::Write;
     let mut command = Command::new("python3");
@@ -169,7 +169,7 @@ fn run_python(script: &str) -> Option<String> {
 }
 
 #[test]
-fn mininet_scripts_are_python_that_builds_the_network() {
+fn mininet_scripts_build_the_network() {
     for topology in every_topology() {
         let Some(output) = run_python(&export::mininet(&topology)) else {
             eprintln!("python3 is not installed; the scripts are not checked");

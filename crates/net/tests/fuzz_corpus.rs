@@ -1,4 +1,5 @@
-//! What the fuzz targets check, on stable: the committed corpora, and real files cut and damaged.
+//! The checks of the fuzz targets on stable Rust: the committed corpora, and real files truncated
+//! and damaged.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ fn import_as(extension: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     import::read(&path, &text, &ImportOptions::default())
 }
 
-/// Real files small enough to be cut at every byte.
+/// Real files small enough to be truncated at every byte.
 const VICTIMS: [(&str, &str); 5] = [
     ("json", "geni_wan.json"),
     ("json", "geni_two_servers.json"),
@@ -32,7 +33,7 @@ fn victim(which: usize) -> (&'static str, Vec<u8>) {
 }
 
 #[test]
-fn the_committed_corpora_never_panic() {
+fn committed_corpora_never_panic() {
     let mut replayed = 0;
     for target in ["graphml", "topo", "json", "spec"] {
         for entry in std::fs::read_dir(root().join("fuzz/corpus").join(target)).unwrap() {
@@ -48,16 +49,16 @@ fn the_committed_corpora_never_panic() {
 }
 
 #[test]
-fn files_cut_anywhere_are_refused_with_their_last_line_or_so() {
+fn truncated_files_fail_at_their_end() {
     for (which, (_, file)) in VICTIMS.iter().enumerate() {
         let (extension, bytes) = victim(which);
         for end in 0..bytes.len() {
             let Err(error) = import_as(extension, &bytes[..end]) else {
-                // Only white space or the optional last lines of a `.topo` may be missing.
+                // Only white space or the optional last lines of a `.topo` file may be missing.
                 assert!(bytes.len() - end < 40, "{} at {end}", file);
                 continue;
             };
-            // What is well-formed up to the cut must be complained about where it ends.
+            // Text that is well-formed up to the cut must be reported at its end.
             let lines = String::from_utf8_lossy(&bytes[..end]).lines().count().max(1) as u32;
             match error {
                 ImportError::Text { line, .. } => {

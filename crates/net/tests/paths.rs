@@ -1,4 +1,5 @@
-//! Path searches against independent implementations, on random graphs and on the GENI network.
+//! Tests of path searches against independent implementations, on random graphs and on the GENI
+//! network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +9,11 @@ use anabranch_net::paths::{self, Limits, Metric};
 use anabranch_net::{Bandwidth, HostIx, NodeIx, Routes, Time, Topology, TopologyBuilder};
 use proptest::prelude::*;
 
-/// Cables as (a, b, rate there, rate back, delay); small numbers so that ties happen.
+/// Cables as (a, b, rate a to b, rate b to a, delay); small numbers so that ties occur.
 type Cables = Vec<(usize, usize, u64, u64, u64)>;
 
-/// A connected network: a random tree of switches and further cables, with a host behind the first and the last.
+/// Builds a connected network: a random tree of switches and further cables, with a host behind the
+/// first and the last.
 fn network(parents: &[usize], extra: &Cables) -> Topology {
     let mut b = TopologyBuilder::new("random");
     let count = parents.len() + 1;
@@ -34,7 +36,7 @@ fn network(parents: &[usize], extra: &Cables) -> Topology {
     b.build().expect("the parents connect every switch")
 }
 
-/// The parents of switches 1 and up, and further cables.
+/// Draws the parents of switches 1 and up, and further cables.
 fn parts(switches: usize) -> impl Strategy<Value = (Vec<usize>, Cables)> {
     let parents = proptest::collection::vec(0..switches, 1..switches);
     let cable = (0..switches, 0..switches, 1u64..5, 1u64..5, 0u64..4);
@@ -45,7 +47,7 @@ fn networks(switches: usize) -> impl Strategy<Value = Topology> {
     parts(switches).prop_map(|(parents, extra)| network(&parents, &extra))
 }
 
-/// For oracles that know nodes only: no two cables between the same nodes.
+/// Draws networks without parallel cables, for oracles that only know nodes.
 fn networks_without_parallels(switches: usize) -> impl Strategy<Value = Topology> {
     parts(switches).prop_map(|(parents, mut extra)| {
         let count = parents.len() + 1;
@@ -63,7 +65,7 @@ fn ends(topology: &Topology) -> (NodeIx, NodeIx) {
     (topology.host(HostIx(0)), topology.host(HostIx(1)))
 }
 
-/// The same graph for petgraph, delays in microseconds as weights.
+/// Returns the same graph for petgraph, with delays in microseconds as weights.
 fn petgraph_of(topology: &Topology) -> petgraph::graph::DiGraph<(), u64> {
     let mut graph = petgraph::graph::DiGraph::new();
     for _ in topology.nodes() {
@@ -117,8 +119,9 @@ proptest! {
 
     #[test]
     fn yen_agrees_with_pathfinding(topology in networks_without_parallels(8), k in 1usize..12) {
-        // Make all path lengths distinct, for the oracle is wrong on ties: pathfinding 4.16 takes tied routes
-        // together but looks for deviations from only one of them before it takes the next route.
+        // All path lengths are made distinct, because the oracle is wrong on ties. pathfinding 4.16
+        // takes tied routes together but searches deviations from only one of them before it takes
+        // the next route.
         let topology = topology.with_links_changed(|link, l| l.delay += Time::from_ps(1 << (link.0 / 2)));
         let (from, to) = ends(&topology);
         let successors = |node: &NodeIx| {
@@ -189,7 +192,7 @@ fn equal_cost_paths_agree_with_the_routing_tables() {
 }
 
 #[test]
-fn limits_cut_and_say_so() {
+fn limits_truncate_and_report_it() {
     let topology = FatTree::default().build().unwrap();
     let (from, to) = (topology.host(HostIx(0)), topology.host(HostIx(15)));
     let found = paths::equal_cost(&topology, from, to, 3, paths::every_link);
@@ -207,8 +210,8 @@ fn named(topology: &Topology, name: &str) -> NodeIx {
     NodeIx(found.unwrap() as u32)
 }
 
-/// Latencies (ms) and bottlenecks (kbit/s) of the shortest and widest paths, client by client; computed
-/// independently from table 4.3 of founding document 001.
+/// Latencies (ms) and bottlenecks (kbit/s) of the shortest and widest paths, client by client. They
+/// were computed independently from table 4.3 of founding document 001.
 const GENI: [([u64; 3], [u64; 3]); 4] = [
     ([15, 44, 36], [57_800, 51_200, 51_200]),
     ([19, 10, 21], [39_900, 89_700, 62_600]),
@@ -217,7 +220,7 @@ const GENI: [([u64; 3], [u64; 3]); 4] = [
 ];
 
 #[test]
-fn geni_paths_are_those_of_the_published_table() {
+fn geni_paths_match_published_table() {
     let topology = GeniWan::default().build().unwrap();
     for (client, (latencies, bottlenecks)) in CLIENTS.iter().zip(GENI) {
         let from = named(&topology, client);
@@ -237,7 +240,7 @@ fn geni_paths_are_those_of_the_published_table() {
 }
 
 #[test]
-fn the_two_geni_detours_are_the_published_ones() {
+fn geni_detours_match_published_ones() {
     let topology = GeniWan::default().build().unwrap();
     let widest = |from: &str| {
         let (from, to) = (named(&topology, from), named(&topology, "Server-3"));

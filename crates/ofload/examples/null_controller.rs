@@ -1,5 +1,6 @@
-//! The least a controller can do: it sends every packet back by packet-out, and decides nothing. It shows how fast the
-//! generator itself is: `cargo run --release -p anabranch-ofload --example null_controller -- 127.0.0.1:6653`.
+//! A minimal controller that returns every packet by packet-out and decides nothing. It shows the
+//! speed of the generator itself: `cargo run --release -p anabranch-ofload --example
+//! null_controller -- 127.0.0.1:6653`.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ struct Session {
 }
 
 impl Session {
-    /// Reads once and answers; whether the connection is still there.
+    /// Reads once and replies. Returns whether the connection is open.
     fn serve(&mut self) -> io::Result<bool> {
         loop {
             match self.stream.read(&mut self.inbox[self.len..]) {

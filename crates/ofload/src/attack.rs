@@ -1,7 +1,8 @@
-//! Peers that mean harm, run beside a measurement in a thread of their own: what they do to others is what is measured.
+//! Hostile peers, which run during a measurement in a separate thread; the measurement shows their
+//! effect on others.
 //!
-//! They take whatever the generator leaves of its core: their thread has the ordinary priority where the generator's is
-//! real-time. None of them stops because it is refused or closed; it comes again.
+//! They use the processor time that the generator leaves on its core: their thread has ordinary
+//! priority, the generator's is real-time. A peer that is rejected or closed connects again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +11,21 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::crowd::Crowd;
 use crate::fabric::SWITCHES_MAX;
 use crate::fleet::Fleet;
+use crate::hostile_peers::HostilePeers;
 use crate::options::{Load, Options, Shape};
 use crate::{Error, process};
 
-/// Hosts behind the switch that floods: enough pairs for ARP requests that wait for their answers.
+/// Number of hosts behind the flooding switch: enough pairs for outstanding ARP requests.
 const FLOOD_HOSTS: u32 = 250;
-/// Packet-ins of a flooding switch that may wait for their answers; more are not told apart.
+/// Maximum number of outstanding packet-ins of a flooding switch; further ones are not
+/// distinguished.
 const FLOOD_WAITING: u32 = 32_768;
-/// Bytes that may wait in a flooding switch: the controller may read slower, and is not to be let off by a full buffer.
+/// Maximum number of unsent bytes of a flooding switch. The controller may read slowly, and a full
+/// buffer must not end the flood.
 const FLOOD_BACKLOG: usize = 256 << 10;
-/// How long an attack may take until it has begun in full.
+/// Time limit until an attack is in full effect.
 const GATHER_MAX: Duration = Duration::from_secs(5);
 
 /// A kind of attack.
@@ -30,19 +33,20 @@ const GATHER_MAX: Duration = Duration::from_secs(5);
 pub enum Attack {
     /// Connections that send noise, headers followed by noise, and damaged messages.
     RandomBytes,
-    /// Connections that finish the hello, announce a message of 64 KiB, and send it byte by byte without ever ending it.
+    /// Connections that finish the hello, announce a message of 64 KiB, send it byte by byte and
+    /// never complete it.
     HalfMessages,
-    /// Connections that say nothing.
+    /// Connections that send nothing.
     Silent,
-    /// One switch in good standing that sends packet-ins of its hosts without measure.
+    /// A correctly connected switch that sends packet-ins of its hosts without a limit.
     Flood,
 }
 
 impl Attack {
-    /// All there are.
+    /// All attacks.
     pub const ALL: [Attack; 4] = [Attack::RandomBytes, Attack::HalfMessages, Attack::Silent, Attack::Flood];
 
-    /// As options and reports write it.
+    /// Returns the name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Attack::RandomBytes => "random-bytes",
@@ -53,88 +57,89 @@ impl Attack {
     }
 }
 
-/// How much of it.
+/// The intensity of attacks.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Force {
-    /// Connections of [`Attack::Silent`] and [`Attack::HalfMessages`] kept open, or tried to; those that are closed come
-    /// again.
+pub struct AttackIntensity {
+    /// Target number of open connections of [`Attack::Silent`] and [`Attack::HalfMessages`]; closed
+    /// ones reconnect.
     pub connections: u32,
-    /// The same of [`Attack::RandomBytes`].
+    /// Target number of open connections of [`Attack::RandomBytes`].
     pub noisy: u32,
     /// Packet-ins per second of [`Attack::Flood`].
     pub rate: f64,
 }
 
-impl Default for Force {
-    fn default() -> Force {
-        Force { connections: 10_000, noisy: 64, rate: 200_000.0 }
+impl Default for AttackIntensity {
+    fn default() -> AttackIntensity {
+        AttackIntensity { connections: 10_000, noisy: 64, rate: 200_000.0 }
     }
 }
 
-/// What an attack did.
+/// The actions of an attacker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Deeds {
-    /// Connections made.
+pub struct AttackStats {
+    /// Connections opened.
     pub connections: u64,
-    /// Most open at once, as far as its side can tell.
+    /// Maximum number of open connections, as seen by the attacker.
     pub open_max: u64,
-    /// Connections the controller ended.
+    /// Connections closed by the controller.
     pub closed: u64,
-    /// Connections that could not be made.
+    /// Connections that could not be opened.
     pub refused: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// Packet-ins sent by a switch that floods.
+    /// Packet-ins sent by a flooding switch.
     pub packet_ins: u64,
-    /// Of these: answered.
+    /// Packet-ins with a response.
     pub answered: u64,
 }
 
-/// An attack under way.
+/// A running attack.
 #[derive(Debug)]
 pub(crate) struct Attacker {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Deeds, Error>>>,
+    thread: Option<JoinHandle<Result<AttackStats, Error>>>,
 }
 
-/// What the thread of an attack is told and tells.
+/// Signals between an attack and its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     pub(crate) stop: Arc<AtomicBool>,
-    /// Everything it meant to do first has been done or refused.
-    pub(crate) is_under_way: Arc<AtomicBool>,
+    /// Set when the attack is in full effect, or its connections have been refused.
+    pub(crate) is_in_effect: Arc<AtomicBool>,
 }
 
 impl Attacker {
-    /// Begins, and waits until it is under way. `options` are those of the measurement.
+    /// Starts the attack and waits until it is in full effect. `options` are those of the
+    /// measurement.
     pub(crate) fn start(
         attack: Attack,
-        force: Force,
+        force: AttackIntensity,
         options: &Options,
         meanwhile: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<Attacker, Error> {
-        let signals = Signals { stop: Arc::default(), is_under_way: Arc::default() };
-        let (stop, is_under_way) = (signals.stop.clone(), signals.is_under_way.clone());
+        let signals = Signals { stop: Arc::default(), is_in_effect: Arc::default() };
+        let (stop, is_in_effect) = (signals.stop.clone(), signals.is_in_effect.clone());
         let flood = flood_options(options);
         let body = move || {
             process::make_ordinary();
             match attack {
                 Attack::Flood => flood_until(&flood, force.rate, &signals),
-                _ => Crowd::new(attack, force, flood.controller)?.run_until(&signals),
+                _ => HostilePeers::new(attack, force, flood.controller)?.run_until(&signals),
             }
         };
         let thread = std::thread::Builder::new().name(attack.name().to_owned()).spawn(body).map_err(Error::Poll)?;
         let attacker = Attacker { stop, thread: Some(thread) };
         let end = Instant::now() + GATHER_MAX;
-        let is_running = |attacker: &Attacker| attacker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        while !is_under_way.load(Ordering::Acquire) && is_running(&attacker) && Instant::now() < end {
+        let is_active = |attacker: &Attacker| attacker.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while !is_in_effect.load(Ordering::Acquire) && is_active(&attacker) && Instant::now() < end {
             meanwhile()?;
         }
         Ok(attacker)
     }
 
-    /// Ends; what it did.
-    pub(crate) fn end(mut self) -> Result<Deeds, Error> {
+    /// Stops the attack and returns its statistics.
+    pub(crate) fn end(mut self) -> Result<AttackStats, Error> {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take().expect("it is taken here only");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -152,35 +157,35 @@ fn flood_options(options: &Options) -> Options {
         shape: Shape::Star { switches: 1, hosts: FLOOD_HOSTS },
         base: SWITCHES_MAX,
         load: Load::Window(FLOOD_WAITING),
-        patience: Duration::from_millis(100),
-        quiet: Duration::from_millis(200),
+        response_timeout: Duration::from_millis(100),
+        settle_time: Duration::from_millis(200),
         keeps_rules: false,
         ..options.clone()
     }
 }
 
-/// A switch like the others that sends as fast as wanted, or as the controller reads.
-fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<Deeds, Error> {
-    let (mut deeds, mut all) = (Deeds::default(), crate::book::Tally::default());
+/// Runs a switch that sends at `rate`, or as fast as the controller reads.
+fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<AttackStats, Error> {
+    let (mut stats, mut all) = (AttackStats::default(), crate::outstanding::Tally::default());
     while !signals.stop.load(Ordering::Acquire) {
         let mut fleet = Fleet::connect(options)?;
         if let Err(error) = fleet.handshake().and_then(|()| fleet.learn()) {
-            // Whoever is shut out for good does no harm, and that is the controller's right.
-            deeds.refused += 1;
-            if deeds.refused > 100 {
+            // A controller may lock the attacker out: the attack then has no effect.
+            stats.refused += 1;
+            if stats.refused > 100 {
                 return Err(error);
             }
             continue;
         }
-        deeds.connections += 1;
-        deeds.open_max = 1;
+        stats.connections += 1;
+        stats.open_max = 1;
         fleet.begin_measuring();
-        signals.is_under_way.store(true, Ordering::Release);
+        signals.is_in_effect.store(true, Ordering::Release);
         let (start, mut sent) = (Instant::now(), 0);
         while !signals.stop.load(Ordering::Acquire) && fleet.lost().count() == 0 {
             let due = (start.elapsed().as_secs_f64() * rate) as u64;
             let now_ns = fleet.now_ns();
-            // What could not be sent in time is not made up for: the rate is a rate, not a debt.
+            // Missed packet-ins are not sent later: the rate is no debt.
             sent = sent.max(due.saturating_sub(10_000));
             while sent < due && fleet.backlog(0) < FLOOD_BACKLOG {
                 fleet.send_probe(0, now_ns);
@@ -190,10 +195,10 @@ fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<Deeds,
             fleet.service(Duration::from_millis(1))?;
             fleet.tick();
         }
-        deeds.closed += fleet.lost().count() as u64;
+        stats.closed += fleet.lost().count() as u64;
         all.add(&fleet.tally);
     }
-    deeds.packet_ins = all.sent;
-    deeds.answered = all.responses + all.responses_after + all.late;
-    Ok(deeds)
+    stats.packet_ins = all.sent;
+    stats.answered = all.responses + all.responses_after + all.late;
+    Ok(stats)
 }

@@ -1,54 +1,51 @@
-//! One connection of a fake switch: its socket and what waits on both sides of it.
+//! One connection of an emulated switch: its socket and its buffers.
 
 use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
 
-/// Room for what is read at once; a message is 64 KiB at most.
+/// Size of the receive buffer; a message has at most 64 KiB.
 const INBOX: usize = 256 * 1024;
-/// A controller that does not read is not written to beyond this. One answer about rules it has asked for may be long: after
-/// a second of load a switch that keeps rules has tens of thousands, at some 150 bytes each.
+/// Maximum number of unsent bytes; a controller that leaves more unread is disconnected. One
+/// statistics reply may be long: after a second of load a switch that keeps rules has tens of
+/// thousands, at some 150 bytes each.
 const OUTBOX_MAX: usize = 128 * 1024 * 1024;
 
-/// Whether bytes can be exchanged.
+/// State of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// The connection is being made.
     Connecting,
-    /// They can.
     Open,
-    /// No more.
+    /// Closed, with the reason.
     Closed(String),
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Channel {
-    /// The socket.
     pub stream: TcpStream,
-    /// Whether it can be used.
     pub state: State,
-    /// What was read and not taken: `inbox[start..end]`.
+    /// Bytes read and not processed: `inbox[start..end]`.
     inbox: Vec<u8>,
     start: usize,
     end: usize,
-    /// What is to be written: from `written` on.
+    /// Bytes to write, from `written` on.
     pub outbox: Vec<u8>,
     written: usize,
     is_writable: bool,
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filled {
-    /// Bytes, and there may be more.
+    /// Bytes were read, and more may follow.
     More,
-    /// All there is for now.
+    /// The socket is empty.
     Drained,
 }
 
 impl Channel {
-    /// A connection about to be made.
+    /// Creates the channel of a connecting socket.
     pub fn new(stream: TcpStream) -> Channel {
         Channel {
             stream,
@@ -62,12 +59,11 @@ impl Channel {
         }
     }
 
-    /// Whether bytes can be exchanged.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// The socket says that it can be written to: the connection is there, or has failed, or takes bytes again.
+    /// Handles a writable socket: it has connected, failed, or accepts bytes again.
     pub fn writable(&mut self) {
         self.is_writable = true;
         if self.state != State::Connecting {
@@ -77,21 +73,21 @@ impl Channel {
             Ok(Some(error)) | Err(error) => self.close(error.to_string()),
             Ok(None) if self.stream.peer_addr().is_ok() => {
                 self.state = State::Open;
-                // Answers must not wait for acknowledgements.
+                // Nagle's algorithm would delay responses until an acknowledgement.
                 if let Err(error) = self.stream.set_nodelay(true) {
                     self.close(error.to_string());
                 }
             }
-            // Not connected yet: another event will come.
+            // Still connecting: another event follows.
             Ok(None) => {}
         }
     }
 
-    /// Ends it.
-    pub fn close(&mut self, why: impl Into<String>) {
+    /// Closes the connection.
+    pub fn close(&mut self, reason: impl Into<String>) {
         if !matches!(self.state, State::Closed(_)) {
-            self.state = State::Closed(why.into());
-            // It may be gone already.
+            self.state = State::Closed(reason.into());
+            // The socket may be closed already.
             let _ = self.stream.shutdown(std::net::Shutdown::Both);
         }
         self.outbox.clear();
@@ -107,7 +103,7 @@ impl Channel {
             Ok(0) => self.close("the controller closed the connection"),
             Ok(count) => {
                 self.end += count;
-                // A short read has emptied the socket; what comes later brings another event.
+                // A short read has emptied the socket; later bytes cause another event.
                 return if self.end == self.inbox.len() { Filled::More } else { Filled::Drained };
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -117,12 +113,12 @@ impl Channel {
         Filled::Drained
     }
 
-    /// Lends what was read; to be given back by [`Channel::put_back`].
+    /// Lends the received bytes, which [`Channel::put_back`] returns.
     pub fn take_inbox(&mut self) -> (Vec<u8>, std::ops::Range<usize>) {
         (std::mem::take(&mut self.inbox), self.start..self.end)
     }
 
-    /// The buffer again, with what of it was not used.
+    /// Returns the buffer with the range of unprocessed bytes.
     pub fn put_back(&mut self, mut inbox: Vec<u8>, rest: std::ops::Range<usize>) {
         let len = rest.len();
         if rest.start > 0 {
@@ -131,14 +127,14 @@ impl Channel {
         (self.inbox, self.start, self.end) = (inbox, 0, len);
     }
 
-    /// Writes what the socket takes.
+    /// Writes as many bytes as the socket accepts.
     pub fn flush(&mut self) {
         if !self.is_open() || !self.is_writable {
             return self.limit();
         }
         while self.written < self.outbox.len() {
             match self.stream.write(&self.outbox[self.written..]) {
-                Ok(0) => return self.close("the connection takes no bytes"),
+                Ok(0) => return self.close("the connection accepts no bytes"),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.is_writable = false;

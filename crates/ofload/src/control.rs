@@ -1,4 +1,5 @@
-//! What is not part of the load: messages decoded and obeyed by the switches, frames carried between them.
+//! Messages that are not part of the load: the switches decode and execute them, and frames are
+//! carried between switches.
 
 use std::collections::VecDeque;
 
@@ -12,20 +13,21 @@ use switch::{Config, HashFields, Output, Select};
 use crate::fleet::Fleet;
 use crate::{features, probe};
 
-/// Tables of a fake switch.
+/// Number of tables of an emulated switch.
 const TABLES: u8 = 16;
-/// Entries it holds: more than controllers install in a measurement.
+/// Table capacity: more entries than controllers install in a measurement.
 const MAX_ENTRIES: u32 = 1_000_000;
 const MAX_GROUPS: u32 = 65_536;
-/// Bytes of a refused message that go back with the error (specification 7.4.4).
-const REFUSED_BYTES: usize = 64;
-/// EtherType of discovery packets that pass bridges, as Floodlight and Ryu send them beside LLDP.
+/// Bytes of a rejected message that its error contains (specification 7.4.4).
+const ERROR_DATA_BYTES: usize = 64;
+/// EtherType of discovery frames that pass bridges; Floodlight and Ryu send them in addition to
+/// LLDP.
 const BROADCAST_DISCOVERY: u16 = 0x8942;
-/// Each fake switch has one connection.
+/// Connection id within an emulated switch, which has one connection.
 pub(crate) const CONNECTION: ConnectionId = ConnectionId(0);
 
 impl Fleet {
-    /// Any message that is not part of the load: decoded and obeyed.
+    /// Decodes and executes a message that is not part of the load.
     pub(crate) fn control(&mut self, at: usize, message: &[u8], now_ns: u64) {
         let now = net::Time::from_ns(now_ns);
         match wire::decode(message) {
@@ -36,30 +38,36 @@ impl Fleet {
                 }
                 self.drain(at, message);
             }
-            // Its length is in its header and it is whole: a decoder that wants more is wrong, and so is the message.
-            Ok(None) => self.switches[at].channel.close("the controller sent a message that does not end"),
+            // The message is complete by its header, so a decoder that needs more bytes shows that
+            // it is malformed.
+            Ok(None) => {
+                self.switches[at].channel.close("the controller sent a message whose content exceeds its length")
+            }
             Err(error) => {
                 self.tally.errors += 1;
-                if let Some(answer) = error.answer(message) {
+                if let Some(answer) = error.error_reply(message) {
                     self.encode(at, &answer);
                 }
                 if error.skip.is_none() {
                     self.switches[at].channel.flush();
-                    self.switches[at].channel.close(format!("the controller sent no OpenFlow 1.3: {}", error.words));
+                    self.switches[at]
+                        .channel
+                        .close(format!("the controller sent a malformed OpenFlow 1.3 message: {}", error.message));
                 }
             }
         }
     }
 
     fn encode(&mut self, at: usize, envelope: &Envelope) {
-        // What a switch says of itself always fits: parts are cut by the switch.
+        // Messages of the switch always fit: it splits long replies into parts.
         if let Err(error) = wire::encode(envelope, &mut self.switches[at].channel.outbox) {
-            self.switches[at].channel.close(format!("an answer has no bytes: {}", error.words));
+            self.switches[at].channel.close(format!("a reply cannot be encoded: {}", error.message));
         }
         self.touch(at);
     }
 
-    /// Sends what a switch has to say, and carries its frames to wherever they lead. `request` is what it answers.
+    /// Sends the output of a switch and carries its frames over links. `request` is the message it
+    /// replies to.
     pub(crate) fn drain(&mut self, at: usize, request: &[u8]) {
         let mut work = VecDeque::from([at]);
         while let Some(switch) = work.pop_front() {
@@ -67,7 +75,7 @@ impl Fleet {
                 match output {
                     Output::Message(_, envelope) => {
                         match &envelope.message {
-                            Message::FeaturesReply(_) => self.switches[switch].has_introduced_itself = true,
+                            Message::FeaturesReply(_) => self.switches[switch].got_features_request = true,
                             Message::PacketIn(packet) => self.note_discovery(switch, packet),
                             Message::Error { kind, .. } => {
                                 let of =
@@ -85,7 +93,7 @@ impl Fleet {
         }
     }
 
-    /// A frame that came over a link goes to the controller, which knows the link then.
+    /// Records a link when a frame that crossed it goes to the controller.
     fn note_discovery(&mut self, switch: usize, packet: &PacketIn) {
         let came_over_link = packet.match_.in_port.filter(|port| self.fabric.beyond(switch, *port).is_some());
         if let Some(port) = came_over_link
@@ -95,12 +103,13 @@ impl Fleet {
         }
     }
 
-    /// A frame leaves a switch by a port; the switch it arrives at, if that has to do with it.
+    /// Carries a frame out of a port. Returns the switch that receives it, if any.
     fn carry(&mut self, switch: usize, port: PortNo, frame: &[u8]) -> Option<usize> {
         let headers = parse(frame).ok();
         let eth_type = headers.map_or(0, |headers| headers.eth_type);
         if let Some((to, in_port)) = self.fabric.beyond(switch, port) {
-            // Only discovery: what else is flooded into a fabric with loops would never end.
+            // Only discovery frames are carried: other frames flooded into a fabric with loops
+            // would circulate forever.
             let is_discovery = eth_type == ether::LLDP || eth_type == BROADCAST_DISCOVERY;
             if !(is_discovery || eth_type == ether::IPV4 && self.may_cross()) {
                 self.frames_dropped += 1;
@@ -131,9 +140,9 @@ impl Fleet {
     }
 }
 
-/// What a fake switch is made from.
+/// Returns the configuration of an emulated switch.
 pub(crate) fn config(node: &crate::fabric::Node) -> Config {
-    let text = |words: &str| words.to_owned();
+    let text = |text: &str| text.to_owned();
     Config {
         datapath: node.datapath,
         ports: node.ports.clone(),
@@ -144,7 +153,7 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
         select: Select { seed: node.datapath.0, fields: HashFields::FiveTuple },
         stats_refresh: net::Time::ZERO,
         packet_in_per_s: None,
-        takes_tcp_flags: false,
+        supports_tcp_flags: false,
         description: Description {
             manufacturer: text("Anabranch"),
             hardware: text("load generator"),
@@ -155,7 +164,7 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
     }
 }
 
-/// Answers to what `switch` does not know and controllers ask all the same.
+/// Replies to requests that `switch` does not support but controllers send.
 fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
     let Message::MultipartRequest(MultipartRequest::Other { kind, body }) = &envelope.message else { return None };
     let reply = |body, has_more| {
@@ -164,7 +173,7 @@ fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
     };
     match *kind {
         features::METER_FEATURES => Some(vec![reply(features::meters(), false)]),
-        // With a body it would be a request to change them.
+        // With a body it is a request to change the features.
         features::TABLE_FEATURES if body.is_empty() => {
             let part = |table| reply(features::table(table, TABLES, MAX_ENTRIES), table + 1 < TABLES);
             Some((0..TABLES).map(part).collect())
@@ -173,11 +182,11 @@ fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
     }
 }
 
-/// Errors name the message they refuse.
+/// Adds the start of the rejected message to an error.
 fn with_request(envelope: Envelope, request: &[u8]) -> Envelope {
     match envelope {
         Envelope { xid, message: Message::Error { kind, data } } if data.is_empty() => {
-            let data = request[..request.len().min(REFUSED_BYTES)].to_vec();
+            let data = request[..request.len().min(ERROR_DATA_BYTES)].to_vec();
             Envelope { xid, message: Message::Error { kind, data } }
         }
         other => other,

@@ -1,4 +1,4 @@
-//! The network the fake switches pretend to be.
+//! The network of emulated switches.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -9,61 +9,60 @@ use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
 use crate::Error;
 use crate::options::Shape;
 
-/// Most switches.
+/// Maximum number of switches.
 pub const SWITCHES_MAX: u32 = 4_096;
-/// Most hosts of one switch: the last byte of their addresses.
+/// Maximum number of hosts of a switch: the last byte of their addresses.
 pub const HOSTS_MAX: u32 = 250;
-/// Rate of all ports, kbit/s.
+/// Speed of all ports, in kbit/s.
 const SPEED_KBPS: u32 = 10_000_000;
 
-/// A host behind a fake switch.
+/// A host behind an emulated switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// Its switch.
+    /// Index of its switch.
     pub switch: usize,
-    /// Its port there.
     pub port: PortNo,
-    /// Its address; unique.
+    /// Ethernet address; unique.
     pub mac: MacAddr,
-    /// Its address: 10, the switch's number from 1 in two bytes, its own from 1. Unique.
+    /// IPv4 address: 10, the number of the switch from 1 in two bytes, the number of the host from
+    /// 1. Unique.
     pub ip: Ipv4Addr,
 }
 
-/// What one fake switch is.
+/// An emulated switch.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub datapath: DatapathId,
-    /// Its ports, from 1.
+    /// Ports, numbered from 1.
     pub ports: Vec<PortDesc>,
-    /// Its hosts, by place in [`Fabric::hosts`]; one after another.
+    /// Indices of its hosts in [`Fabric::hosts`].
     pub hosts: std::ops::Range<usize>,
 }
 
-/// All of them.
+/// The switches, hosts and links of a fleet.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    /// The switches.
     pub nodes: Vec<Node>,
-    /// The hosts, those of a switch together.
+    /// Hosts, grouped by switch.
     pub hosts: Vec<Host>,
-    /// The other end of each port with a link; both directions.
+    /// Far ends of ports with a link, in both directions.
     links: BTreeMap<(usize, PortNo), (usize, PortNo)>,
-    /// Destinations lie at least this far from a source in the list of hosts, in both directions; 0 for hosts of the same
-    /// switch.
+    /// Minimum distance of a destination from its source in the list of hosts, in both directions;
+    /// 0 for hosts of the same switch.
     distance: usize,
-    /// Numbers below those of its switches: two fleets of one controller have no switch or address in common.
+    /// Offset of the switch numbers: two fleets of one controller share no switch or address.
     base: usize,
 }
 
 impl Fabric {
-    /// The network of a shape, with switches numbered from `base + 1`.
+    /// Creates the network of a shape, with switches numbered from `base + 1`.
     ///
     /// # Errors
-    /// Too few or too many switches or hosts, or numbers beyond those of addresses.
+    /// Too few or too many switches or hosts, or numbers beyond the address range.
     pub fn new(shape: &Shape, base: u32) -> Result<Fabric, Error> {
         if base > SWITCHES_MAX {
-            return Err(Error::Shape(format!("switches are numbered from {SWITCHES_MAX} at most, not from {base}")));
+            return Err(Error::Shape(format!("the first switch number must be at most {SWITCHES_MAX}, not {base}")));
         }
         match shape {
             Shape::Star { switches, hosts } => Fabric::star(*switches, *hosts, base as usize),
@@ -73,9 +72,9 @@ impl Fabric {
 
     fn star(switches: u32, hosts: u32, base: usize) -> Result<Fabric, Error> {
         if !(1..=SWITCHES_MAX).contains(&switches) || !(2..=HOSTS_MAX).contains(&hosts) {
-            let words = format!("{switches} switches of {hosts} hosts");
+            let shape = format!("{switches} switches of {hosts} hosts");
             return Err(Error::Shape(format!(
-                "{words}: 1 to {SWITCHES_MAX} switches of 2 to {HOSTS_MAX} are possible"
+                "{shape}: must be 1 to {SWITCHES_MAX} switches of 2 to {HOSTS_MAX} hosts"
             )));
         }
         let mut fabric = Fabric::empty(switches as usize, base);
@@ -89,14 +88,14 @@ impl Fabric {
         let nodes = topology.nodes();
         let is_switch = |node: net::NodeIx| topology.node(node).kind == NodeKind::Switch;
         if nodes.iter().any(|node| node.kind == NodeKind::Host && node.forwards) {
-            return Err(Error::Shape("hosts that forward packets of others cannot be faked".to_owned()));
+            return Err(Error::Shape("topologies whose hosts forward packets are not supported".to_owned()));
         }
         let mut numbers = BTreeMap::new();
         for (at, _) in nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Switch) {
             numbers.insert(net::NodeIx(at as u32), numbers.len());
         }
         if numbers.is_empty() || numbers.len() > SWITCHES_MAX as usize {
-            return Err(Error::Shape(format!("{} switches: 1 to {SWITCHES_MAX} are possible", numbers.len())));
+            return Err(Error::Shape(format!("{} switches: must be 1 to {SWITCHES_MAX}", numbers.len())));
         }
         let mut fabric = Fabric::empty(numbers.len(), base);
         let mut groups: BTreeMap<(Option<u32>, usize), usize> = BTreeMap::new();
@@ -104,13 +103,13 @@ impl Fabric {
             let beyond = |link: &&net::LinkIx| !is_switch(topology.link(**link).to);
             let hosts = topology.out_links(*node).iter().filter(beyond).count();
             if hosts > HOSTS_MAX as usize {
-                return Err(Error::Shape(format!("{hosts} hosts at one switch: {HOSTS_MAX} are possible")));
+                return Err(Error::Shape(format!("{hosts} hosts at one switch: must be at most {HOSTS_MAX}")));
             }
             fabric.add_hosts(*switch, hosts);
             let pod = topology.node(*node).pod;
             *groups.entry((pod, if pod.is_some() { 0 } else { *switch })).or_default() += hosts;
         }
-        // Each cable is two links; the lower number of the two ends adds it.
+        // Each cable is two links; the end with the lower number adds it.
         for link in topology.links() {
             if let (Some(&a), Some(&b)) = (numbers.get(&link.from), numbers.get(&link.to))
                 && a < b
@@ -120,7 +119,7 @@ impl Fabric {
         }
         fabric.distance = groups.values().copied().max().unwrap_or(0).max(1);
         if 2 * fabric.distance > fabric.hosts.len() {
-            return Err(Error::Shape("there are no two pods or switches with hosts".to_owned()));
+            return Err(Error::Shape("a topology needs at least two pods or switches with hosts".to_owned()));
         }
         Ok(fabric)
     }
@@ -166,35 +165,35 @@ impl Fabric {
         self.links.insert((b, at_b), (a, at_a));
     }
 
-    /// Where a frame sent out of a port arrives, if another switch is there.
+    /// Returns the switch and port that receive a frame sent out of a port; `None` without a link.
     pub fn beyond(&self, switch: usize, port: PortNo) -> Option<(usize, PortNo)> {
         self.links.get(&(switch, port)).copied()
     }
 
-    /// The host at a port.
+    /// Returns the host at a port.
     pub fn host_at(&self, switch: usize, port: PortNo) -> Option<&Host> {
         self.hosts[self.nodes[switch].hosts.clone()].iter().find(|host| host.port == port)
     }
 
-    /// The switch behind which an address is; the inverse of how addresses are given.
+    /// Returns the switch of an address; the inverse of the address assignment.
     #[inline]
     pub fn switch_of(&self, ip: [u8; 4]) -> Option<usize> {
         let switch = usize::from(u16::from_be_bytes([ip[1], ip[2]])).wrapping_sub(self.base + 1);
         (ip[0] == 10 && switch < self.nodes.len()).then_some(switch)
     }
 
-    /// Directed links.
+    /// Returns the number of directed links.
     pub fn directed_links(&self) -> usize {
         self.links.len()
     }
 
-    /// Pairs of hosts the probes of a switch go between before they begin again.
+    /// Returns the number of pairs of hosts that the probes of a switch use before they repeat.
     pub fn pairs(&self, switch: usize) -> u32 {
         let own = self.nodes[switch].hosts.len();
         (own * self.destinations(own)) as u32
     }
 
-    /// Source and destination of the `n`-th probe of a switch that has hosts.
+    /// Returns source and destination of the `n`-th probe of a switch with hosts.
     #[inline]
     pub fn pair(&self, switch: usize, n: u32) -> (&Host, &Host) {
         let hosts = &self.nodes[switch].hosts;
@@ -209,15 +208,16 @@ impl Fabric {
         (&self.hosts[hosts.start + source], &self.hosts[destination])
     }
 
-    /// The number, modulo [`Fabric::pairs`], of probes from `source` to `destination`.
+    /// Returns the switch and the number, modulo [`Fabric::pairs`], of probes from `source` to
+    /// `destination`.
     pub fn number(&self, source: [u8; 4], destination: [u8; 4]) -> Option<(usize, u32)> {
-        let place = |ip: [u8; 4]| {
+        let host_ix = |ip: [u8; 4]| {
             let switch = self.switch_of(ip)?;
             let at = usize::from(ip[3]).checked_sub(1)?;
             let hosts = &self.nodes[switch].hosts;
             (at < hosts.len()).then_some((switch, hosts.start + at))
         };
-        let ((switch, from), (_, to)) = (place(source)?, place(destination)?);
+        let ((switch, from), (_, to)) = (host_ix(source)?, host_ix(destination)?);
         let hosts = &self.nodes[switch].hosts;
         let own = hosts.len();
         let step = if self.distance == 0 {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_of_a_star_go_between_all_hosts_of_a_switch() {
+    fn star_probes_connect_all_hosts_of_a_switch() {
         let fabric = Fabric::new(&Shape::Star { switches: 3, hosts: 5 }, 0).unwrap();
         let mut pairs = BTreeSet::new();
         for n in 0..fabric.pairs(1) {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_a_fat_tree_cross_pods_and_its_links_are_there() {
+    fn fat_tree_probes_cross_pods_and_links_exist() {
         let topology = net::spec::parse("fat-tree:k=4").unwrap();
         let fabric = Fabric::new(&Shape::Fabric(Box::new(topology)), 0).unwrap();
         assert_eq!((fabric.nodes.len(), fabric.hosts.len(), fabric.directed_links()), (20, 16, 64));
@@ -264,17 +264,18 @@ mod tests {
             let mut destinations = BTreeSet::new();
             for n in 0..fabric.pairs(switch) {
                 let (source, destination) = fabric.pair(switch, n);
-                let place = fabric.hosts.iter().position(|host| host == destination).unwrap();
-                assert_ne!(place / 4, own, "{source:?} {destination:?}");
-                destinations.insert(place);
+                let ix = fabric.hosts.iter().position(|host| host == destination).unwrap();
+                assert_ne!(ix / 4, own, "{source:?} {destination:?}");
+                destinations.insert(ix);
             }
-            // Nine offsets from each of two neighbouring hosts reach ten of the twelve hosts in other pods.
+            // Nine offsets from each of two neighbouring hosts reach ten of the twelve hosts in
+            // other pods.
             assert_eq!(destinations.len(), 10);
         }
     }
 
     #[test]
-    fn pairs_and_numbers_are_inverse() {
+    fn number_inverts_pair() {
         let topology = Box::new(net::spec::parse("fat-tree:k=4").unwrap());
         for shape in [Shape::Star { switches: 3, hosts: 5 }, Shape::Fabric(topology)] {
             let fabric = Fabric::new(&shape, 0).unwrap();
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn fleets_numbered_apart_share_nothing() {
+    fn fleets_with_distinct_bases_share_nothing() {
         let shape = Shape::Star { switches: 2, hosts: 3 };
         let (first, second) = (Fabric::new(&shape, 0).unwrap(), Fabric::new(&shape, 2).unwrap());
         let numbers = |fabric: &Fabric| fabric.nodes.iter().map(|node| node.datapath.0).collect::<Vec<_>>();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_cannot_be_are_refused() {
+    fn invalid_shapes_rejected() {
         for (switches, hosts) in [(0, 20), (5_000, 20), (1, 1), (1, 251)] {
             assert!(matches!(Fabric::new(&Shape::Star { switches, hosts }, 0), Err(Error::Shape(_))));
         }

@@ -1,15 +1,16 @@
-//! Answers about tables and meters, which `switch` leaves to its driver: controllers ask for them when a switch connects.
+//! Replies about table and meter features, which `switch` does not implement: controllers request
+//! them when a switch connects.
 
 /// `OFPMP_METER_FEATURES`.
 pub const METER_FEATURES: u16 = 11;
 /// `OFPMP_TABLE_FEATURES`.
 pub const TABLE_FEATURES: u16 = 12;
 
-/// Types of instructions the fake switches have: go to table, write metadata, write, apply and clear actions.
+/// Supported instruction types: go to table, write metadata, write, apply and clear actions.
 const INSTRUCTIONS: [u16; 5] = [1, 2, 3, 4, 5];
-/// Types of actions: output, push and pop VLAN, group, set field.
+/// Supported action types: output, push and pop VLAN, group, set field.
 const ACTIONS: [u16; 5] = [0, 17, 18, 22, 25];
-/// Fields that can be matched, with their lengths; see `openflow::Match`.
+/// Matchable fields with their lengths; see `openflow::Match`.
 const FIELDS: [(u8, u8); 21] = [
     (0, 4),
     (2, 8),
@@ -33,15 +34,15 @@ const FIELDS: [(u8, u8); 21] = [
     (19, 1),
     (20, 1),
 ];
-/// Fields that can be set.
+/// Settable fields with their lengths.
 const SETTABLE: [(u8, u8); 10] = [(3, 6), (4, 6), (6, 2), (7, 1), (8, 1), (11, 4), (12, 4), (13, 2), (14, 2), (15, 2)];
 
-/// `ofp_meter_features`: there are none.
+/// Returns an `ofp_meter_features` without meters.
 pub fn meters() -> Vec<u8> {
     vec![0; 16]
 }
 
-/// `ofp_table_features` of one table (specification 7.3.5.5).
+/// Returns the `ofp_table_features` of one table (specification 7.3.5.5).
 pub fn table(table: u8, tables: u8, max_entries: u32) -> Vec<u8> {
     let mut out = vec![0; 64];
     out[2] = table;
@@ -57,8 +58,8 @@ pub fn table(table: u8, tables: u8, max_entries: u32) -> Vec<u8> {
     let fields = |fields: &[(u8, u8)]| -> Vec<u8> {
         fields.iter().flat_map(|(field, len)| [0x80, 0x00, field << 1, *len]).collect()
     };
-    // Instructions, next tables, write actions, apply actions, match, wildcards, write and apply set-field: each type of
-    // property without its variant for misses, which then is the same.
+    // Instructions, next tables, write actions, apply actions, match, wildcards, write and apply
+    // set-field. The variants for table misses are omitted: they are the same.
     let properties = [
         (0, with_lengths(&INSTRUCTIONS)),
         (2, next),
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_made_of_whole_properties() {
+    fn table_features_consist_of_complete_properties() {
         for number in [0, 3] {
             let bytes = table(number, 4, 1_000);
             assert_eq!(usize::from(u16::from_be_bytes([bytes[0], bytes[1]])), bytes.len());

@@ -1,4 +1,4 @@
-//! All fake switches of one controller, driven by one thread.
+//! The emulated switches of one controller, driven by one thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,32 +10,32 @@ use mio::{Events, Interest, Poll, Token};
 use openflow::{PortNo, wire};
 use switch::Switch;
 
-use crate::book::{Book, Tally};
 use crate::channel::{Channel, Filled, State};
 use crate::control::CONNECTION;
 use crate::fabric::Fabric;
 use crate::options::Options;
+use crate::outstanding::{OutstandingProbes, Tally};
 use crate::probe::{self, Template};
 use crate::service::Service;
 use crate::{Error, control, load};
 
-/// How often deadlines are looked after.
+/// Period of deadline checks.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// The token of the timer that paces an open loop.
+/// Token of the timer that paces an open loop.
 pub(crate) const TIMER: Token = Token(usize::MAX);
 
-/// What one fake switch is made of.
+/// An emulated switch.
 #[derive(Debug)]
 pub(crate) struct FakeSwitch {
     pub(crate) channel: Channel,
     pub(crate) switch: Switch,
-    pub(crate) book: Book,
-    /// Whether the controller has asked what it is.
-    pub(crate) has_introduced_itself: bool,
+    pub(crate) outstanding: OutstandingProbes,
+    /// Whether the controller has sent a features request.
+    pub(crate) got_features_request: bool,
     is_touched: bool,
 }
 
-/// The fake switches of one controller.
+/// The emulated switches of one controller.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) poll: Poll,
@@ -46,45 +46,46 @@ pub(crate) struct Fleet {
     pub(crate) template: Template,
     pub(crate) epoch: Instant,
     pub(crate) tally: Tally,
-    /// Packet-ins kept waiting per switch; 0 for none.
+    /// Outstanding packet-ins per switch; 0 without a closed loop.
     pub(crate) window: u32,
     pub(crate) is_in_loop: bool,
     pub(crate) is_measuring: bool,
     /// Whether the timer of an open loop has fired since it was last read.
     pub(crate) has_timer_fired: bool,
     touched: Vec<usize>,
-    /// When a message other than an echo last came that is not part of the load.
+    /// Time of the last message that is neither an echo nor part of the load.
     pub(crate) last_control_ns: u64,
-    /// Directed links, by their far ends, from which a discovery packet has gone to the controller.
+    /// Directed links, by their far ends, over which a discovery frame has returned to the
+    /// controller.
     pub(crate) links_seen: BTreeSet<(usize, PortNo)>,
-    /// When the last of these did first.
+    /// Time of the last addition to `links_seen`.
     pub(crate) last_link_ns: u64,
-    /// When the last connection was made.
+    /// Time when the last connection was established.
     pub(crate) last_open_ns: u64,
-    /// What the switches refused, in words, and how often.
+    /// Errors of the switches, as text, with their counts.
     pub(crate) refusals: BTreeMap<String, u64>,
-    /// The virtual address, if connections to one are the load.
+    /// Load on a virtual address.
     pub(crate) service: Service,
-    /// Frames the controller sent to where nothing is, or that are not carried.
+    /// Frames of the controller that reach no port or are not carried.
     pub(crate) frames_dropped: u64,
 }
 
 impl Fleet {
-    /// Begins to connect all switches.
+    /// Starts to connect all switches.
     pub(crate) fn connect(options: &Options) -> Result<Fleet, Error> {
         let fabric = Fabric::new(&options.shape, options.base)?;
         let poll = Poll::new().map_err(Error::Poll)?;
         let mut switches = Vec::with_capacity(fabric.nodes.len());
         for (at, node) in fabric.nodes.iter().enumerate() {
             let mut stream = TcpStream::connect(options.controller)
-                .map_err(|error| Error::Connect { controller: options.controller, words: error.to_string() })?;
+                .map_err(|error| Error::Connect { controller: options.controller, message: error.to_string() })?;
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry().register(&mut stream, Token(at), interest).map_err(Error::Poll)?;
             switches.push(FakeSwitch {
                 channel: Channel::new(stream),
                 switch: Switch::new(control::config(node)),
-                book: load::book(options, &fabric, at)?,
-                has_introduced_itself: false,
+                outstanding: load::outstanding_probes(options, &fabric, at)?,
+                got_features_request: false,
                 is_touched: false,
             });
         }
@@ -120,27 +121,29 @@ impl Fleet {
         self.options.controller
     }
 
-    /// Everything that happens until all switches have introduced themselves and nothing more is asked.
+    /// Runs until all switches have finished the handshake and the controller sends no further
+    /// requests.
     pub(crate) fn handshake(&mut self) -> Result<(), Error> {
         let deadline = self.epoch + self.options.handshake;
-        while !self.switches.iter().all(|fake| fake.has_introduced_itself) {
+        while !self.switches.iter().all(|fake| fake.got_features_request) {
             self.service(TICK)?;
-            if let Some((at, State::Closed(words))) = self
+            if let Some((at, State::Closed(reason))) = self
                 .switches
                 .iter()
                 .map(|fake| &fake.channel.state)
                 .enumerate()
                 .find(|(_, s)| matches!(s, State::Closed(_)))
             {
-                return Err(Error::Lost { switch: at + 1, controller: self.controller(), words: words.clone() });
+                return Err(Error::Lost { switch: at + 1, controller: self.controller(), message: reason.clone() });
             }
             if Instant::now() >= deadline {
-                let silent = self.switches.iter().filter(|fake| !fake.has_introduced_itself).count();
+                let silent = self.switches.iter().filter(|fake| !fake.got_features_request).count();
                 let (controller, after) = (self.controller(), self.options.handshake);
                 return Err(Error::Silent { silent, switches: self.switches.len(), controller, after });
             }
         }
-        // Controllers go on asking after the features; half a second of silence means that they are done. Some never are.
+        // Controllers request features one after the other; half a second of silence shows that
+        // they are done. Some never are silent.
         let is_quiet = |fleet: &Fleet| fleet.now_ns() - fleet.last_control_ns > 500_000_000;
         let end = Instant::now() + Duration::from_secs(3);
         while !is_quiet(self) && Instant::now() < end {
@@ -149,7 +152,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Tells the controller of all hosts, twice, and lets it rest.
+    /// Announces all hosts twice, then waits for the settle time.
     pub(crate) fn learn(&mut self) -> Result<(), Error> {
         let most = self.fabric.nodes.iter().map(|node| node.hosts.len()).max().unwrap_or(0);
         for _ in 0..2 {
@@ -164,12 +167,12 @@ impl Fleet {
                 self.serve_until(Instant::now() + Duration::from_millis(2))?;
             }
         }
-        self.ask_for_service();
-        self.serve_until(Instant::now() + self.options.quiet)?;
+        self.resolve_service();
+        self.serve_until(Instant::now() + self.options.settle_time)?;
         self.expect_service()
     }
 
-    /// Answers what the controller asks until then.
+    /// Replies to requests of the controller until `end`.
     pub(crate) fn serve_until(&mut self, end: Instant) -> Result<(), Error> {
         loop {
             let now = Instant::now();
@@ -180,25 +183,25 @@ impl Fleet {
         }
     }
 
-    /// From here on messages are part of the load.
+    /// Marks the following messages as part of the load.
     pub(crate) fn begin_measuring(&mut self) {
         self.is_measuring = true;
     }
 
-    /// Bytes a switch has not been able to send.
+    /// Returns the number of unsent bytes of a switch.
     pub(crate) fn backlog(&self, at: usize) -> usize {
         self.switches[at].channel.outbox.len()
     }
 
-    /// Connections that are gone.
+    /// Returns the lost connections: switch number from 1 and reason.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (usize, &str)> {
         self.switches.iter().enumerate().filter_map(|(at, fake)| match &fake.channel.state {
-            State::Closed(words) => Some((at + 1, words.as_str())),
+            State::Closed(reason) => Some((at + 1, reason.as_str())),
             _ => None,
         })
     }
 
-    /// Waits for events, at most so long, and does what follows from them.
+    /// Waits for events up to `timeout` and handles them.
     pub(crate) fn service(&mut self, timeout: Duration) -> Result<(), Error> {
         self.settle();
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
@@ -250,7 +253,7 @@ impl Fleet {
         }
     }
 
-    /// Marks a switch that has something to write or may send more.
+    /// Marks a switch that has output or may send more probes.
     pub(crate) fn touch(&mut self, at: usize) {
         if !self.switches[at].is_touched {
             self.switches[at].is_touched = true;
@@ -258,27 +261,27 @@ impl Fleet {
         }
     }
 
-    /// Fills windows and writes.
+    /// Fills windows and writes output.
     pub(crate) fn settle(&mut self) {
         while let Some(at) = self.touched.pop() {
             self.switches[at].is_touched = false;
             if self.window > 0 {
                 let now_ns = self.now_ns();
-                while self.switches[at].book.waiting() < self.window && self.send_probe(at, now_ns) {}
+                while self.switches[at].outstanding.waiting() < self.window && self.send_probe(at, now_ns) {}
             }
             self.switches[at].channel.flush();
         }
     }
 
-    /// Takes whole messages; how many bytes they were.
+    /// Processes complete messages. Returns their length in bytes.
     fn scan(&mut self, at: usize, bytes: &[u8], now_ns: u64) -> usize {
         let mut used = 0;
         while let Some(header) = bytes.get(used..used + wire::HEADER_LEN) {
             let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
             if len < wire::HEADER_LEN {
                 self.tally.errors += 1;
-                let words = format!("the controller sent a message of {len} bytes, where a header alone is 8");
-                self.switches[at].channel.close(words);
+                let reason = format!("the controller sent a message of {len} bytes, but a header has 8");
+                self.switches[at].channel.close(reason);
                 return bytes.len();
             }
             let Some(message) = bytes.get(used..used + len) else { break };
@@ -289,13 +292,13 @@ impl Fleet {
         used
     }
 
-    /// What time brings: probes given up, entries that expire.
+    /// Handles timeouts: expired probes and rules.
     pub(crate) fn tick(&mut self) {
         let now_ns = self.now_ns();
-        let deadline_ns = now_ns.saturating_sub(self.options.patience.as_nanos() as u64);
+        let deadline_ns = now_ns.saturating_sub(self.options.response_timeout.as_nanos() as u64);
         for at in 0..self.switches.len() {
             let fake = &mut self.switches[at];
-            let expired = fake.book.expire(deadline_ns);
+            let expired = fake.outstanding.expire(deadline_ns);
             self.tally.unanswered += u64::from(expired);
             let now = net::Time::from_ns(now_ns);
             if fake.switch.poll_timeout().is_some_and(|due| due <= now) {

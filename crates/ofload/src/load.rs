@@ -1,29 +1,29 @@
-//! The load itself: packet-ins written, answers recognised. This is what has to be fast.
+//! The load: writes packet-ins and matches responses. This is the hot path.
 
 use openflow::wire;
 
-use crate::book::Book;
 use crate::fabric::Fabric;
 use crate::fleet::Fleet;
-use crate::options::{Answer, Load, Options};
+use crate::options::{Load, Options, ResponseCriterion};
+use crate::outstanding::OutstandingProbes;
 use crate::{Error, probe, scan};
 
 impl Fleet {
-    /// Writes a new probe of a switch; whether it could.
+    /// Writes a new probe of a switch. Returns whether a slot was free.
     #[inline]
     pub(crate) fn send_probe(&mut self, at: usize, now_ns: u64) -> bool {
         let fake = &mut self.switches[at];
         if self.fabric.nodes[at].hosts.is_empty() || !fake.channel.is_open() {
             return false;
         }
-        let Some(n) = fake.book.send(now_ns) else {
+        let Some(n) = fake.outstanding.send(now_ns) else {
             self.tally.withheld += 1;
             return false;
         };
         let (source, destination) = self.fabric.pair(at, n);
         match self.options.answer {
-            Answer::Service(_) => self.write_connection(at, n),
-            Answer::Arp => probe::write_arp(source, destination.ip, &mut fake.channel.outbox),
+            ResponseCriterion::Service(_) => self.write_connection(at, n),
+            ResponseCriterion::Arp => probe::write_arp(source, destination.ip, &mut fake.channel.outbox),
             _ => self.template.write(source, destination, n, &mut fake.channel.outbox),
         }
         self.tally.sent += 1;
@@ -49,7 +49,7 @@ impl Fleet {
         }
     }
 
-    /// Answers with the same bytes under another type.
+    /// Replies with the same body under another message type.
     fn reply_alike(&mut self, at: usize, kind: u8, message: &[u8]) {
         let outbox = &mut self.switches[at].channel.outbox;
         outbox.extend_from_slice(&[wire::VERSION, kind]);
@@ -61,11 +61,11 @@ impl Fleet {
         self.tally.packet_outs += 1;
         match scan::packet_out(message) {
             Some(scan::Carried::Probe { source, n }) => match self.options.answer {
-                Answer::PacketOut => self.answered(self.fabric.switch_of(source), n, None, now_ns),
-                Answer::Service(_) => self.connection_sent_on(at, source, n, message, now_ns),
+                ResponseCriterion::PacketOut => self.answered(self.fabric.switch_of(source), n, None, now_ns),
+                ResponseCriterion::Service(_) => self.connection_sent_on(at, source, n, message, now_ns),
                 _ => {}
             },
-            Some(scan::Carried::ArpReply { sender, target }) if self.options.answer == Answer::Arp => {
+            Some(scan::Carried::ArpReply { sender, target }) if self.options.answer == ResponseCriterion::Arp => {
                 match self.fabric.number(target, sender) {
                     Some((switch, n)) => {
                         let pairs = self.fabric.pairs(switch);
@@ -84,18 +84,18 @@ impl Fleet {
             self.tally.strays += 1;
             return;
         };
-        let verdict = self.switches[switch].book.answer(n, modulus, now_ns);
+        let verdict = self.switches[switch].outstanding.answer(n, modulus, now_ns);
         self.tally.note(verdict, self.is_in_loop);
         self.touch(switch);
     }
 
     fn flow_mod(&mut self, at: usize, message: &[u8], now_ns: u64) {
         self.tally.flow_mods += 1;
-        if self.options.answer == Answer::FlowMod {
+        if self.options.answer == ResponseCriterion::FlowMod {
             self.match_rule(at, message, now_ns);
         }
         let is_wanted = match self.options.answer {
-            Answer::Service(_) => self.is_rule_wanted(message),
+            ResponseCriterion::Service(_) => self.must_apply_rule(message),
             _ => self.options.keeps_rules,
         };
         if is_wanted {
@@ -103,8 +103,9 @@ impl Fleet {
         }
     }
 
-    /// Looks for the probe a rule was made for. Rules that name its ports count at the switch the probe came from, which is
-    /// the last one of a path set up from its end; other switches on the path get the same rule, and say nothing.
+    /// Finds the probe that a rule was installed for. Rules that name ports count at the switch the
+    /// probe came from, which is the last one if a path is set up from its end. Other switches of
+    /// the path get the same rule, which does not count.
     fn match_rule(&mut self, at: usize, message: &[u8], now_ns: u64) {
         let Some(rule) = scan::flow_mod(message) else { return };
         if let (Some(source), Some(from), Some(to)) = (rule.source, rule.from_port, rule.to_port) {
@@ -115,8 +116,8 @@ impl Fleet {
             }
             return;
         }
-        let (fabric, book) = (&self.fabric, &self.switches[at].book);
-        let is_meant = |n: u32| {
+        let (fabric, outstanding) = (&self.fabric, &self.switches[at].outstanding);
+        let matches = |n: u32| {
             let (source, destination) = fabric.pair(at, n);
             let agrees = |wanted: Option<[u8; 4]>, is: [u8; 4]| wanted.is_none_or(|wanted| wanted == is);
             (rule.destination.is_some() || rule.mac.is_some())
@@ -125,31 +126,36 @@ impl Fleet {
                 && rule.mac.is_none_or(|mac| mac == destination.mac.0)
         };
         if !fabric.nodes[at].hosts.is_empty()
-            && let Some(n) = book.oldest(is_meant)
+            && let Some(n) = outstanding.oldest(matches)
         {
             self.answered(Some(at), n, None, now_ns);
         }
     }
 }
 
-/// A switch's book: room for as many probes as may wait, and the answered ones a duplicate could come for.
+/// Creates the probe table of a switch, with slots for the maximum number of outstanding probes and
+/// for answered ones that may get duplicates.
 ///
 /// # Errors
-/// More ARP requests would wait than can be told apart.
-pub(crate) fn book(options: &Options, fabric: &Fabric, switch: usize) -> Result<Book, Error> {
+/// More ARP requests could be outstanding than there are pairs of hosts.
+pub(crate) fn outstanding_probes(
+    options: &Options,
+    fabric: &Fabric,
+    switch: usize,
+) -> Result<OutstandingProbes, Error> {
     let pairs = if fabric.nodes[switch].hosts.is_empty() { 1 } else { fabric.pairs(switch) };
     let sending = fabric.nodes.iter().filter(|node| !node.hosts.is_empty()).count().max(1);
     let waiting = match options.load {
         Load::Window(window) => window,
-        // All that are due while one waits.
-        Load::Rate(rate) => (rate * options.patience.as_secs_f64() / sending as f64).ceil() as u32 + 1,
+        // All probes that become due within the response timeout.
+        Load::Rate(rate) => (rate * options.response_timeout.as_secs_f64() / sending as f64).ceil() as u32 + 1,
     };
     match options.answer {
-        // A pair of hosts is all that tells one from another.
-        Answer::Arp if !fabric.nodes[switch].hosts.is_empty() && waiting > pairs => {
+        // The pair of hosts is the only identification of an ARP request.
+        ResponseCriterion::Arp if !fabric.nodes[switch].hosts.is_empty() && waiting > pairs => {
             Err(Error::TooFewPairs { waiting, pairs })
         }
-        Answer::Arp => Ok(Book::new(pairs)),
-        _ => Ok(Book::new(waiting.saturating_mul(4).clamp(1_024, 1 << 24))),
+        ResponseCriterion::Arp => Ok(OutstandingProbes::new(pairs)),
+        _ => Ok(OutstandingProbes::new(waiting.saturating_mul(4).clamp(1_024, 1 << 24))),
     }
 }

@@ -1,4 +1,4 @@
-//! The measurement: every controller is connected, told of its hosts, and then loaded in turns, loop by loop.
+//! The measurement: every controller is connected and learns its hosts; then their loops alternate.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -8,73 +8,74 @@ use mio::unix::SourceFd;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::Error;
-use crate::book::Tally;
 use crate::fleet::{Fleet, TICK, TIMER};
-use crate::options::{Answer, Load, Options};
+use crate::options::{Load, Options, ResponseCriterion};
+use crate::outstanding::Tally;
 use crate::process;
 use crate::report::{Links, Loop, Report};
 
-/// So long after a packet-in of an open loop its answer is looked for without sleeping: a processor that sleeps takes 0.1 ms
-/// to wake on virtual machines, which would count as latency of the controller.
+/// Time after a packet-in of an open loop in which the generator polls without sleeping: a sleeping
+/// processor of a virtual machine takes 0.1 ms to wake, which would count as latency of the
+/// controller.
 const AWAKE: Duration = Duration::from_millis(2);
-/// Shortest pause between two looks at what is due in an open loop; what comes due in between goes out together.
+/// Shortest period between two checks of an open loop; packet-ins that become due within it are
+/// sent together.
 const PACE_MIN: Duration = Duration::from_micros(50);
 
-/// How often the memory of a controller is looked at.
+/// Period of memory readings of a controller.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One controller to measure.
+/// A controller to measure.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// As reports call it.
+    /// Name in reports.
     pub name: String,
-    /// How.
     pub options: Options,
-    /// Its process, if it runs here and what it uses is wanted.
+    /// Process id, if it runs on this machine and its CPU time and memory are measured.
     pub pid: Option<u32>,
 }
 
-/// How often and how long.
+/// Number and duration of loops.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Schedule {
-    /// Loops counted, at least one.
+    /// Number of counted loops, at least one.
     pub loops: u32,
-    /// Loops before them that are not.
+    /// Number of loops before the counted ones.
     pub warm_up: u32,
-    /// Length of each.
+    /// Duration of each loop.
     pub duration: Duration,
 }
 
-/// One controller under measurement.
+/// A controller during the measurement.
 pub(crate) struct Bench {
     pub(crate) target: Target,
     pub(crate) fleet: Fleet,
-    /// Loops that counted, and what happened in them.
+    /// The counted loops with their totals.
     loops: Vec<Loop>,
     total: Tally,
-    /// Greatest resident memory of the controller since this was last taken, bytes.
+    /// Maximum resident memory of the controller since the last reset, in bytes.
     pub(crate) resident_max: Option<u64>,
     next_look: Instant,
 }
 
-/// Measures controllers side by side: their loops take turns. `tell` hears of what is under way.
+/// Measures controllers together: their loops alternate. `progress` receives progress messages.
 ///
 /// # Errors
 /// A controller cannot be reached, does not finish its handshake, or closes all its connections.
-pub fn measure(targets: Vec<Target>, schedule: Schedule, tell: &mut dyn FnMut(&str)) -> Result<Vec<Report>, Error> {
+pub fn measure(targets: Vec<Target>, schedule: Schedule, progress: &mut dyn FnMut(&str)) -> Result<Vec<Report>, Error> {
     let mut benches = Vec::with_capacity(targets.len());
     for target in targets {
-        tell(&format!("{}: handshake and hosts", target.name));
+        progress(&format!("{}: handshake and hosts", target.name));
         benches.push(Bench::prepare(target)?);
     }
     for round in 0..schedule.warm_up + schedule.loops.max(1) {
         for at in 0..benches.len() {
             let is_counted = round >= schedule.warm_up;
-            let words =
+            let phase =
                 if is_counted { format!("loop {}", round - schedule.warm_up + 1) } else { "warm-up".to_owned() };
-            tell(&format!("{}: {words}", benches[at].target.name));
+            progress(&format!("{}: {phase}", benches[at].target.name));
             let (before, rest) = benches.split_at_mut(at);
-            let (bench, after) = rest.split_first_mut().expect("`at` is a place in the list");
+            let (bench, after) = rest.split_first_mut().expect("`at` is an index of the list");
             let mut others: Vec<&mut Fleet> = before.iter_mut().chain(after).map(|bench| &mut bench.fleet).collect();
             let (one, tally) = bench.round(schedule.duration, &mut others)?;
             if is_counted {
@@ -96,7 +97,7 @@ impl Bench {
         Ok(Bench { target, fleet, loops, total, resident_max: None, next_look })
     }
 
-    /// One loop, its answers waited for.
+    /// Runs one loop and waits for its responses.
     pub(crate) fn round(&mut self, duration: Duration, others: &mut [&mut Fleet]) -> Result<(Loop, Tally), Error> {
         self.fleet.tally = Tally::default();
         let cpu = |pid: Option<u32>| pid.and_then(process::cpu_s);
@@ -123,9 +124,9 @@ impl Bench {
             generator_cpu_s: used(after.1, before.1),
         };
         if self.fleet.lost().count() == self.fleet.switches.len() {
-            let (switch, words) = self.fleet.lost().next().expect("all are lost, and there is one");
-            let (words, controller) = (words.to_owned(), self.target.options.controller);
-            return Err(Error::Lost { switch, controller, words });
+            let (switch, reason) = self.fleet.lost().next().expect("all are lost, and there is one");
+            let (message, controller) = (reason.to_owned(), self.target.options.controller);
+            return Err(Error::Lost { switch, controller, message });
         }
         Ok((one, tally))
     }
@@ -171,7 +172,7 @@ impl Bench {
         let (mut sent, mut next_tick, mut last_sent) = (0u64, start + TICK, start);
         loop {
             if std::mem::take(&mut self.fleet.has_timer_fired) {
-                // Only a timer that was read fires again; one that was not due after all has nothing to read.
+                // Only a timer that was read fires again; a spurious event leaves nothing to read.
                 let _ = timer.wait();
             }
             let now = Instant::now();
@@ -183,7 +184,7 @@ impl Bench {
             let now_ns = self.fleet.now_ns();
             while sent < due {
                 let at = senders[(sent % senders.len() as u64) as usize];
-                // A switch whose connection is gone sends nothing; the load is less then, as `sent` shows.
+                // A switch without a connection sends nothing; `sent` shows the lower load.
                 self.fleet.send_probe(at, now_ns);
                 self.fleet.touch(at);
                 sent += 1;
@@ -198,10 +199,10 @@ impl Bench {
         }
     }
 
-    /// Nothing more is sent; what was sent is answered or given up.
+    /// Sends nothing more and waits until all probes are answered or expired.
     fn wait_for_answers(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
-        let end = Instant::now() + self.target.options.patience + 2 * TICK;
-        let waits = |fleet: &Fleet| fleet.switches.iter().any(|fake| fake.book.waiting() > 0);
+        let end = Instant::now() + self.target.options.response_timeout + 2 * TICK;
+        let waits = |fleet: &Fleet| fleet.switches.iter().any(|fake| fake.outstanding.waiting() > 0);
         while waits(&self.fleet) && Instant::now() < end {
             self.fleet.service(TICK)?;
             self.tick(others)?;
@@ -209,7 +210,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What does not happen by messages; controllers not measured now are kept alive.
+    /// Handles timeouts, and keeps the connections of the other controllers alive.
     fn tick(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
         self.fleet.tick();
         if Instant::now() >= self.next_look {
@@ -228,7 +229,7 @@ impl Bench {
             found: fleet.links_seen.len(),
             after_connections_s: fleet.last_link_ns.saturating_sub(fleet.last_open_ns) as f64 / 1e9,
         });
-        let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, words)| (at, words.to_owned())).collect();
+        let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, reason)| (at, reason.to_owned())).collect();
         let report = Report::new(
             self.target.name,
             &self.target.options,
@@ -238,12 +239,14 @@ impl Bench {
             self.resident_max,
             links,
         );
-        let carried = matches!(self.target.options.answer, Answer::Service(_)).then_some(self.fleet.service.carried);
+        let carried =
+            matches!(self.target.options.answer, ResponseCriterion::Service(_)).then_some(self.fleet.service.carried);
         Report { refusals: self.fleet.refusals, carried, ..report }
     }
 }
 
-/// A timer that wakes the poll again and again: its own timeouts are whole milliseconds. It ends when dropped.
+/// Returns a periodic timer that wakes the poll, whose own timeouts are whole milliseconds. It
+/// stops when dropped.
 fn pacer(fleet: &Fleet, pace: Duration) -> Result<TimerFd, Error> {
     let refused = |errno: nix::errno::Errno| Error::Poll(errno.into());
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK).map_err(refused)?;

@@ -1,105 +1,109 @@
-//! What is to be measured.
+//! Options of a measurement.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use net::Topology;
 
-/// How packet-ins are offered.
+/// Offered load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Load {
-    /// So many unanswered per switch that sends any; the next one follows an answer at once ("closed loop").
+    /// Closed loop: outstanding packet-ins per switch with hosts; a response triggers the next one.
     Window(u32),
-    /// So many per second over all switches, whatever is answered ("open loop").
+    /// Open loop: packet-ins per second over all switches, regardless of responses.
     Rate(f64),
 }
 
-/// What counts as the answer to a packet-in.
+/// The response that completes a packet-in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// A packet-out that carries the packet, recognised by the tag in its TCP sequence number.
+pub enum ResponseCriterion {
+    /// A packet-out that carries the packet, identified by the tag in its TCP sequence number.
     PacketOut,
-    /// A flow-mod that matches the packet's addresses and ports, or its destination alone: controllers that let first
-    /// packets go on by rules send no packet-out. One that names the destination only answers the oldest packet to it.
+    /// A flow-mod that matches the packet's addresses and ports, or its destination alone, for
+    /// controllers that forward first packets by rules and send no packet-out. A flow-mod with the
+    /// destination alone completes the oldest packet to it.
     FlowMod,
-    /// Packet-ins are ARP requests for hosts the controller knows; the packet-out with the ARP reply.
+    /// The packet-out with an ARP reply; the packet-ins are ARP requests for known hosts.
     Arp,
-    /// Packet-ins are first packets of connections to this virtual address, at TCP ports 1,024 to 1,087; the packet-out that
-    /// carries the packet. One of sixteen connections is carried to its member and back.
+    /// The packet-out that carries the first packet of a connection to this virtual address, at TCP
+    /// ports 1,024 to 1,087. One of sixteen connections is carried to its member and back.
     Service(Ipv4Addr),
 }
 
-impl Answer {
-    /// As options and reports write it.
+impl ResponseCriterion {
+    /// Returns the name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Answer::PacketOut => "packet-out",
-            Answer::FlowMod => "flow-mod",
-            Answer::Arp => "arp",
-            Answer::Service(_) => "service",
+            ResponseCriterion::PacketOut => "packet-out",
+            ResponseCriterion::FlowMod => "flow-mod",
+            ResponseCriterion::Arp => "arp",
+            ResponseCriterion::Service(_) => "service",
         }
     }
 
-    /// In words, for reports.
-    pub const fn words(self) -> &'static str {
+    /// Returns a description for reports.
+    pub const fn description(self) -> &'static str {
         match self {
-            Answer::PacketOut => "the packet-out that carries the packet (tag in the TCP sequence number)",
-            Answer::FlowMod => "the flow-mod that matches the packet's 5-tuple or its destination",
-            Answer::Arp => "the packet-out with the ARP reply (packet-ins are ARP requests for known hosts)",
-            Answer::Service(_) => "the packet-out that carries the first packet of a connection to the virtual address",
+            ResponseCriterion::PacketOut => "the packet-out that carries the packet (tag in the TCP sequence number)",
+            ResponseCriterion::FlowMod => "the flow-mod that matches the packet's 5-tuple or its destination",
+            ResponseCriterion::Arp => "the packet-out with the ARP reply (packet-ins are ARP requests for known hosts)",
+            ResponseCriterion::Service(_) => {
+                "the packet-out that carries the first packet of a connection to the virtual address"
+            }
         }
     }
 }
 
-/// What the fake switches form.
+/// Topology of the emulated switches.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Switches without links, each with hosts that talk to each other: what load generators customarily do.
+    /// Switches without links, each with hosts that communicate with each other, as in other load
+    /// generators.
     Star {
-        /// Switches, 1 to 4,096.
+        /// Number of switches, 1 to 4,096.
         switches: u32,
-        /// Hosts at each, 2 to 250.
+        /// Hosts per switch, 2 to 250.
         hosts: u32,
     },
-    /// Switches joined as in a topology; its hosts talk to hosts of other pods (other switches where there are no pods).
+    /// Switches linked as in a topology; hosts send to hosts of other pods (other switches if there
+    /// are no pods).
     Fabric(Box<Topology>),
 }
 
-/// A measurement of one controller.
+/// Options of the measurement of one controller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the controller listens.
+    /// Address of the controller.
     pub controller: SocketAddr,
-    /// The switches.
     pub shape: Shape,
-    /// Their numbers begin above this one: fleets that load one controller together need numbers of their own.
+    /// Offset of the switch numbers, so that fleets that load one controller together do not
+    /// overlap.
     pub base: u32,
-    /// The load.
     pub load: Load,
-    /// What counts.
-    pub answer: Answer,
-    /// How long a packet-in may stay unanswered.
-    pub patience: Duration,
-    /// How long everything rests between learning and measuring.
-    pub quiet: Duration,
-    /// How long connecting and the handshake may take.
+    pub answer: ResponseCriterion,
+    /// Time after which a packet-in counts as unanswered.
+    pub response_timeout: Duration,
+    /// Pause between host announcements and measurement.
+    pub settle_time: Duration,
+    /// Time limit for connections and handshakes.
     pub handshake: Duration,
-    /// Whether flow-mods are carried out by the fake switches while measuring too: their statistics then show them, and the
-    /// generator does more work per answer. Before, they always are.
+    /// Whether the emulated switches apply flow-mods during the measurement too: statistics then
+    /// contain the rules, and the generator does more work per response. They always apply them
+    /// before.
     pub keeps_rules: bool,
 }
 
 impl Options {
-    /// The customary measurement: 16 switches of 20 hosts, one packet-in outstanding each.
+    /// Returns the usual measurement: 16 switches of 20 hosts, one outstanding packet-in each.
     pub fn new(controller: SocketAddr) -> Options {
         Options {
             controller,
             shape: Shape::Star { switches: 16, hosts: 20 },
             base: 0,
             load: Load::Window(1),
-            answer: Answer::PacketOut,
-            patience: Duration::from_secs(1),
-            quiet: Duration::from_secs(1),
+            answer: ResponseCriterion::PacketOut,
+            response_timeout: Duration::from_secs(1),
+            settle_time: Duration::from_secs(1),
             handshake: Duration::from_secs(10),
             keeps_rules: false,
         }

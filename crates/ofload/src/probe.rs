@@ -1,7 +1,8 @@
-//! Packet-in messages written from a template: nothing is encoded while measuring.
+//! Packet-in messages written from a template: the measurement encodes nothing.
 //!
-//! A probe is a TCP SYN of 60 bytes. Its number is the sequence number, and once more the ports, so that no two probes of a
-//! switch have the same 5-tuple (until 2²⁹ have gone between the same two hosts) and a flow-mod names its probe too.
+//! A probe is a TCP SYN of 60 bytes. Its number is in the sequence number and again in the ports.
+//! No two probes of a switch have the same 5-tuple until 2²⁹ have been sent between the same two
+//! hosts, and a flow-mod identifies its probe as well.
 
 use openflow::frame::{arp_request, build};
 use openflow::headers::protocol;
@@ -17,27 +18,27 @@ const LEN: usize = FRAME_AT + FRAME_LEN;
 const PORT_AT: usize = 32;
 const IP_AT: usize = FRAME_AT + 14;
 const TCP_AT: usize = IP_AT + 20;
-/// Numbers are told apart by ports modulo this.
+/// Number of distinct probe numbers in ports.
 pub const NUMBERS: u32 = 1 << 29;
 
-/// Ports of the `n`-th probe.
+/// Returns the ports of the `n`-th probe.
 pub const fn ports(n: u32) -> [u16; 2] {
     [0x8000 | (n & 0x7fff) as u16, 1_024 + (n >> 15 & 0x3fff) as u16]
 }
 
-/// The number, modulo [`NUMBERS`], of the probe with these ports.
+/// Returns the number, modulo [`NUMBERS`], of the probe with these ports.
 pub fn number(ports: [u16; 2]) -> Option<u32> {
     let upper = u32::from(ports[1]).checked_sub(1_024).filter(|upper| *upper <= 0x3fff)?;
     (ports[0] & 0x8000 != 0).then_some(upper << 15 | u32::from(ports[0] & 0x7fff))
 }
 
-/// A packet-in with everything but what differs between probes.
+/// A packet-in without the fields that differ between probes.
 #[derive(Clone, Debug)]
 pub struct Template {
     bytes: [u8; LEN],
-    /// Sum of the 16-bit words of the IPv4 header that stay.
+    /// Sum of the constant 16-bit words of the IPv4 header.
     ip_sum: u32,
-    /// The same of the TCP header and its pseudo header.
+    /// Sum of the constant words of the TCP header and its pseudo header.
     tcp_sum: u32,
 }
 
@@ -48,7 +49,6 @@ impl Default for Template {
 }
 
 impl Template {
-    /// The template.
     pub fn new() -> Template {
         let zero = (MacAddr::default(), std::net::Ipv4Addr::UNSPECIFIED);
         let headers = Headers::ipv4([zero.0; 2], [zero.1; 2], protocol::TCP, [0, 0]);
@@ -56,14 +56,14 @@ impl Template {
         let mut frame = build(&headers, 0);
         frame.resize(FRAME_LEN, 0);
         bytes[FRAME_AT..].copy_from_slice(&frame);
-        bytes[TCP_AT + 13] = 0x02; // SYN alone.
+        bytes[TCP_AT + 13] = 0x02; // SYN flag.
         bytes[IP_AT + 10..IP_AT + 12].fill(0);
         bytes[TCP_AT + 16..TCP_AT + 18].fill(0);
         let pseudo = u32::from(protocol::TCP) + 20;
         Template {
             bytes,
-            ip_sum: words(&bytes[IP_AT..IP_AT + 20]),
-            tcp_sum: words(&bytes[TCP_AT..TCP_AT + 20]) + pseudo,
+            ip_sum: sum_words(&bytes[IP_AT..IP_AT + 20]),
+            tcp_sum: sum_words(&bytes[TCP_AT..TCP_AT + 20]) + pseudo,
         }
     }
 
@@ -81,7 +81,7 @@ impl Template {
         bytes[TCP_AT..TCP_AT + 2].copy_from_slice(&from_port.to_be_bytes());
         bytes[TCP_AT + 2..TCP_AT + 4].copy_from_slice(&to_port.to_be_bytes());
         bytes[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&n.to_be_bytes());
-        let addresses = words(&from) + words(&to);
+        let addresses = sum_words(&from) + sum_words(&to);
         let numbers = u32::from(from_port) + u32::from(to_port) + (n >> 16) + (n & 0xffff);
         let ip_sum = complement(self.ip_sum + addresses);
         bytes[IP_AT + 10..IP_AT + 12].copy_from_slice(&ip_sum.to_be_bytes());
@@ -91,12 +91,12 @@ impl Template {
     }
 }
 
-/// Appends a packet-in with an ARP request of a host; a gratuitous one if it asks for itself.
+/// Appends a packet-in with an ARP request of a host; gratuitous if the host is its own target.
 pub fn write_arp(source: &Host, target: std::net::Ipv4Addr, out: &mut Vec<u8>) {
     write_frame(source.port, &arp_request(source.mac, source.ip, target), out);
 }
 
-/// Appends a packet-in with any frame of at most 60 bytes, padded to that.
+/// Appends a packet-in with a frame of at most 60 bytes, padded to that length.
 pub fn write_frame(in_port: PortNo, frame: &[u8], out: &mut Vec<u8>) {
     let mut bytes = packet_in_head(in_port);
     let len = frame.len().min(FRAME_LEN);
@@ -104,7 +104,8 @@ pub fn write_frame(in_port: PortNo, frame: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
-/// `ofp_packet_in` (specification 7.4.1) up to its frame: not kept by the switch, missed in table 0, no cookie.
+/// Returns an `ofp_packet_in` (specification 7.4.1) up to its frame: not buffered, table miss in
+/// table 0, no cookie.
 fn packet_in_head(in_port: PortNo) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     let fixed: [&[u8]; 7] = [
@@ -116,7 +117,7 @@ fn packet_in_head(in_port: PortNo) -> [u8; LEN] {
         &[0, 0],
         &u64::MAX.to_be_bytes(),
     ];
-    // An OXM match of 12 bytes: one field, the port.
+    // An OXM match of 12 bytes with one field, the port.
     let match_: [&[u8]; 3] = [&[0, 1, 0, 12], &[0x80, 0, 0, 4], &in_port.0.to_be_bytes()];
     let mut at = 0;
     for part in fixed.iter().chain(&match_) {
@@ -128,7 +129,7 @@ fn packet_in_head(in_port: PortNo) -> [u8; LEN] {
 }
 
 #[inline]
-fn words(bytes: &[u8]) -> u32 {
+fn sum_words(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum()
 }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_numbers_are_inverse() {
+    fn number_inverts_ports() {
         for n in [0, 1, 0x7fff, 0x8000, 12_345_678, NUMBERS - 1] {
             assert_eq!(number(ports(n)), Some(n));
         }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_a_packet_in_with_a_right_syn() {
+    fn probe_is_packet_in_with_valid_syn() {
         let (source, destination) = hosts();
         for n in [0, 1, 77_777, u32::MAX] {
             let mut bytes = Vec::new();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gratuitous_arp_is_one() {
+    fn gratuitous_arp_is_valid() {
         let (source, _) = hosts();
         let mut bytes = Vec::new();
         write_arp(&source, source.ip, &mut bytes);

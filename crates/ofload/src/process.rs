@@ -1,4 +1,5 @@
-//! Other processes: what they use, where they run, and peers started for comparison. Linux only; elsewhere nothing is known.
+//! Processes: their CPU time, memory and placement, and reference controllers. Linux only; other
+//! systems return no figures.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,21 +11,22 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::Error;
 
-/// Clock ticks per second in `/proc` (`USER_HZ`): 100 on every architecture of today's Linux.
+/// Clock ticks per second in `/proc` (`USER_HZ`): 100 on all current architectures of Linux.
 const TICKS_PER_S: f64 = 100.0;
-/// Priority under `SCHED_RR`; any would do, all ordinary processes come after.
+/// Priority under `SCHED_RR`; any value precedes all ordinary processes.
 const REALTIME_PRIORITY: &str = "10";
-/// How long a peer may take to listen.
+/// Time limit until a reference controller listens.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// User and system time a process and its threads have used so far, s; threads that ended included.
+/// Returns the user and system time of a process and its threads, in seconds, including ended
+/// threads.
 pub fn cpu_s(pid: u32) -> Option<f64> {
-    // After the command in parentheses come fields 3 and on; 14 and 15 are the times.
+    // Fields 3 and on follow the command in parentheses; 14 and 15 are the times.
     let ticks = fields_of_stat(pid)?.skip(11).take(2).map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
     Some(ticks as f64 / TICKS_PER_S)
 }
 
-/// Resident memory of a process now, bytes.
+/// Returns the resident memory of a process, in bytes.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -47,54 +49,55 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     Err(format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Whether programs may be started at real-time priority.
+/// Checks whether programs can be started with real-time priority.
 ///
 /// # Errors
-/// Why not.
+/// Returns why not.
 pub fn can_be_realtime() -> Result<(), String> {
     run("chrt", &["-r", REALTIME_PRIORITY, "true"])
 }
 
-/// Gives the calling thread the ordinary priority, if it was started by one that had more.
+/// Gives the calling thread ordinary priority, which it may not have inherited.
 pub(crate) fn make_ordinary() {
-    // One that had no more has nothing to lose.
+    // The failure is harmless if the thread had ordinary priority.
     let _ = run("chrt", &["-o", "-p", "0", &nix::unistd::gettid().to_string()]);
 }
 
-/// Lets this process have so many files and connections open at once.
+/// Raises the limit of open files and connections of this process.
 ///
 /// # Errors
-/// It may not have so many.
-pub(crate) fn allow_files(wanted: u64) -> Result<(), String> {
+/// The hard limit is too low.
+pub(crate) fn allow_files(needed: u64) -> Result<(), String> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| error.to_string())?;
-    if soft >= wanted {
+    if soft >= needed {
         return Ok(());
     }
-    if hard < wanted {
-        return Err(format!("{wanted} files are needed, and {hard} allowed (`ulimit -Hn`)"));
+    if hard < needed {
+        return Err(format!("{needed} files are needed, but only {hard} are allowed; raise `ulimit -Hn`"));
     }
-    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map_err(|error| error.to_string())
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(|error| error.to_string())
 }
 
-/// Where a process was before it was put on a core; it goes back there when this is dropped.
+/// The original placement of a process that was pinned to a core; restored when dropped.
 #[derive(Debug)]
-pub struct Placed {
+pub struct CpuPlacement {
     pid: u32,
     cores: Option<String>,
     is_realtime_by_us: bool,
 }
 
-/// Puts a process with all its threads on a core, at real-time priority if wanted and not so already.
+/// Pins a process with all its threads to a core, with real-time priority if requested and not set.
 ///
 /// # Errors
-/// Why not; it may have been put on the core then.
-pub fn place(pid: u32, core: u32, is_realtime: bool) -> Result<Placed, String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| format!("there is no process {pid}"))?;
+/// Returns why not; the process may have been pinned.
+pub fn place(pid: u32, core: u32, is_realtime: bool) -> Result<CpuPlacement, String> {
+    let status =
+        fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| format!("no process has the id {pid}"))?;
     let cores =
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned());
     // Field 41: the scheduling policy; 0 is the ordinary one.
     let is_ordinary = fields_of_stat(pid).and_then(|mut fields| fields.nth(38)).is_some_and(|policy| policy == "0");
-    let mut placed = Placed { pid, cores, is_realtime_by_us: false };
+    let mut placed = CpuPlacement { pid, cores, is_realtime_by_us: false };
     let pid = pid.to_string();
     run("taskset", &["-a", "-c", "-p", &core.to_string(), &pid])?;
     if is_realtime && is_ordinary {
@@ -104,9 +107,9 @@ pub fn place(pid: u32, core: u32, is_realtime: bool) -> Result<Placed, String> {
     Ok(placed)
 }
 
-impl Drop for Placed {
+impl Drop for CpuPlacement {
     fn drop(&mut self) {
-        // The process may have ended; then there is nothing to put back.
+        // A process that has ended needs no restoration.
         let pid = self.pid.to_string();
         if self.is_realtime_by_us {
             let _ = run("chrt", &["-a", "-o", "-p", "0", &pid]);
@@ -117,40 +120,42 @@ impl Drop for Placed {
     }
 }
 
-/// A controller started for comparison; ended when dropped.
+/// A controller started for comparison; stopped when dropped.
 #[derive(Debug)]
-pub struct Peer {
+pub struct ReferenceController {
     child: Child,
     address: SocketAddr,
-    words: PathBuf,
+    log_file: PathBuf,
 }
 
-impl Peer {
-    /// Starts Open vSwitch's `ovs-testcontroller` on a free port of the loopback interface, on a core if one is given.
+impl ReferenceController {
+    /// Starts Open vSwitch's `ovs-testcontroller` on a free port of the loopback interface, on
+    /// `core` if given.
     ///
     /// # Errors
-    /// It is not there, or does not begin to listen.
-    pub fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<Peer, Error> {
-        // No control socket: it would need a folder only root can write to.
+    /// The program is missing or does not listen.
+    pub fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<ReferenceController, Error> {
+        // No control socket: it would need a folder that only root can write to.
         let arguments = |at: SocketAddr| vec!["--unixctl=none".to_owned(), format!("ptcp:{}:{}", at.port(), at.ip())];
-        Peer::launch(program, arguments, core, is_realtime)
+        ReferenceController::launch(program, arguments, core, is_realtime)
     }
 
-    /// Starts `anabranch serve` on a free port of the loopback interface, with these further arguments.
+    /// Starts `anabranch serve` on a free port of the loopback interface with these additional
+    /// arguments.
     ///
     /// # Errors
-    /// As for [`Peer::start`].
+    /// As [`ReferenceController::start`].
     pub fn start_anabranch(
         program: &Path,
         further: &[String],
         core: Option<u32>,
         is_realtime: bool,
-    ) -> Result<Peer, Error> {
+    ) -> Result<ReferenceController, Error> {
         let arguments = |at: SocketAddr| {
             let fixed = ["serve".to_owned(), "--listen".to_owned(), at.to_string()];
             fixed.into_iter().chain(further.iter().cloned()).collect()
         };
-        Peer::launch(program, arguments, core, is_realtime)
+        ReferenceController::launch(program, arguments, core, is_realtime)
     }
 
     fn launch(
@@ -158,13 +163,14 @@ impl Peer {
         arguments: impl FnOnce(SocketAddr) -> Vec<String>,
         core: Option<u32>,
         is_realtime: bool,
-    ) -> Result<Peer, Error> {
-        let refused = |words: String| Error::Peer { program: program.display().to_string(), words };
-        // Free now; whoever takes it before the peer does makes the peer fail, which is noticed below.
+    ) -> Result<ReferenceController, Error> {
+        let refused = |message: String| Error::Peer { program: program.display().to_string(), message };
+        // The port is free now; if another process takes it first, the reference controller fails,
+        // which is detected below.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let address = port.map_err(|error| refused(error.to_string()))?;
-        let words = std::env::temp_dir().join(format!("ofload-peer-{}-{}.log", std::process::id(), address.port()));
-        let log = fs::File::create(&words).map_err(|error| refused(error.to_string()))?;
+        let log_file = std::env::temp_dir().join(format!("ofload-peer-{}-{}.log", std::process::id(), address.port()));
+        let log = fs::File::create(&log_file).map_err(|error| refused(error.to_string()))?;
         let mut line: Vec<String> = Vec::new();
         if let Some(core) = core {
             line.extend(["taskset", "-c", &core.to_string()].map(str::to_owned));
@@ -177,42 +183,42 @@ impl Peer {
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| refused(error.to_string()))?;
-        let mut peer = Peer { child, address, words };
+        let mut peer = ReferenceController { child, address, log_file };
         let deadline = Instant::now() + START_MAX;
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
             if let Ok(Some(status)) = peer.child.try_wait() {
-                return Err(refused(format!("it ended with {status}: {}", peer.last_words())));
+                return Err(refused(format!("the program exited with {status}: {}", peer.log_tail())));
             }
             if Instant::now() >= deadline {
-                return Err(refused(format!("it does not listen on {address}: {}", peer.last_words())));
+                return Err(refused(format!("the program does not listen on {address}: {}", peer.log_tail())));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(peer)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its number. `taskset` and `chrt` become the program they start.
+    /// Returns its process id: `taskset` and `chrt` become the program that they start.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.words).unwrap_or_default();
-        text.lines().next_back().unwrap_or("it said nothing").to_owned()
+    fn log_tail(&self) -> String {
+        let text = fs::read_to_string(&self.log_file).unwrap_or_default();
+        text.lines().next_back().unwrap_or("its log is empty").to_owned()
     }
 }
 
-impl Drop for Peer {
+impl Drop for ReferenceController {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(&self.words);
+        let _ = fs::remove_file(&self.log_file);
     }
 }
 
@@ -221,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_uses_time_and_memory() {
+    fn own_cpu_time_and_memory_are_measured() {
         let pid = std::process::id();
         let before = cpu_s(pid).unwrap();
         let mut sum = 0u64;
@@ -236,8 +242,8 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_not_there_is_named() {
-        let error = Peer::start(Path::new("/nonexistent/ovs-testcontroller"), None, false).unwrap_err();
+    fn missing_program_is_named() {
+        let error = ReferenceController::start(Path::new("/nonexistent/ovs-testcontroller"), None, false).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/ovs-testcontroller"), "{error}");
     }
 }

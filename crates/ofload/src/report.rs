@@ -1,71 +1,64 @@
-//! What was measured.
+//! Results of a measurement.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::book::Tally;
 use crate::options::{Load, Options, Shape};
+use crate::outstanding::Tally;
 use crate::service::Carried;
 
 /// One loop.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Loop {
-    /// Its length, s.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// Answers in it.
+    /// Responses in the loop.
     pub responses: u64,
-    /// Answers per second.
+    /// Responses per second.
     pub per_s: f64,
-    /// CPU time of the controller, s, where its process is known.
+    /// CPU time of the controller, in seconds; `None` if its process is unknown.
     pub controller_cpu_s: Option<f64>,
-    /// CPU time of the generator, s.
+    /// CPU time of the generator, in seconds.
     pub generator_cpu_s: Option<f64>,
 }
 
-/// Median, least and greatest of the loops.
+/// Median, minimum and maximum over loops.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Spread {
-    /// Median; the lower one of two.
+    /// Median; the lower of two middle values.
     pub median: f64,
-    /// Least.
     pub min: f64,
-    /// Greatest.
     pub max: f64,
 }
 
 impl Spread {
     fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
-        let at = |place: usize| values.get(place).copied().unwrap_or(0.0);
+        let at = |ix: usize| values.get(ix).copied().unwrap_or(0.0);
         let last = values.len().saturating_sub(1);
         Spread { median: at(last / 2), min: at(0), max: at(last) }
     }
 }
 
-/// Latency of answers, of all loops together, µs.
+/// Latency of the responses of all loops, in µs.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Latency {
-    /// Half are faster.
     pub p50_us: f64,
-    /// 90 % are faster.
     pub p90_us: f64,
-    /// 99 % are faster.
     pub p99_us: f64,
-    /// 99.9 % are faster.
     pub p999_us: f64,
-    /// The slowest.
     pub max_us: f64,
 }
 
-/// Discovery packets carried between fake switches.
+/// Discovery frames carried between emulated switches.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Links {
-    /// Directed links there are.
+    /// Number of directed links.
     pub directed: usize,
-    /// Those over which a discovery packet of the controller came back to it.
+    /// Number of links over which a discovery frame returned to the controller.
     pub found: usize,
-    /// When the last of these was found, s after the last connection was made.
+    /// Time of the last discovered link, in seconds after the last connection.
     pub after_connections_s: f64,
 }
 
@@ -74,71 +67,70 @@ pub struct Links {
 pub struct Counts {
     /// Packet-ins sent.
     pub packet_ins: u64,
-    /// Answered within the patience, once each.
+    /// Packet-ins with a response within the response timeout.
     pub answered: u64,
-    /// Not answered within the patience.
+    /// Packet-ins without a response within the response timeout.
     pub unanswered: u64,
-    /// Of the unanswered: answered later.
+    /// Unanswered packet-ins with a late response.
     pub late: u64,
-    /// Further answers to what was answered.
+    /// Further responses to answered packet-ins.
     pub duplicates: u64,
-    /// Answers to nothing that was asked.
-    pub strays: u64,
-    /// Due in an open loop, but not sent.
+    /// Responses to no recent packet-in.
+    pub unmatched: u64,
+    /// Packet-ins due in an open loop but not sent.
     pub withheld: u64,
     /// Flow-mods received.
     pub flow_mods: u64,
     /// Packet-outs received.
     pub packet_outs: u64,
-    /// Errors received, and messages that had to be refused.
+    /// Errors received, and messages that were rejected.
     pub errors: u64,
     /// Connections lost.
     pub connections_lost: u64,
 }
 
-/// One controller measured.
+/// The results of one controller.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// Its name.
     pub name: String,
-    /// What counted as an answer.
+    /// Response criterion.
     pub answer: &'static str,
-    /// The same in words.
-    pub answer_words: &'static str,
-    /// The load in words.
+    /// Description of the response criterion.
+    pub response_description: &'static str,
+    /// Load, as text.
     pub load: String,
-    /// The switches in words.
+    /// Topology of the switches, as text.
     pub shape: String,
-    /// Answers per second.
+    /// Responses per second.
     pub per_s: Spread,
-    /// Their latency; `None` if there were none.
+    /// Latency of responses; `None` without responses.
     pub latency: Option<Latency>,
-    /// What was counted.
     pub counts: Counts,
-    /// CPU time of the controller per answer, µs.
+    /// CPU time of the controller per response, in µs.
     pub controller_cpu_us: Option<f64>,
-    /// CPU time of the generator per answer, µs: how far it is from being the limit.
+    /// CPU time of the generator per response, in µs: shows how far it is from being the
+    /// bottleneck.
     pub generator_cpu_us: Option<f64>,
-    /// Share of a core the generator used.
+    /// Share of a core that the generator used.
     pub generator_share: Option<f64>,
-    /// Greatest resident memory seen, bytes.
+    /// Maximum resident memory of the controller, in bytes.
     pub resident_bytes: Option<u64>,
-    /// Discovery, where switches have links.
+    /// Discovery; `None` without links.
     pub links: Option<Links>,
-    /// Whether fake switches carried out flow-mods while measuring.
+    /// Whether the emulated switches applied flow-mods during the measurement.
     pub keeps_rules: bool,
-    /// Each loop.
     pub loops: Vec<Loop>,
-    /// Connections that were lost: switch and reason.
+    /// Lost connections: switch and reason.
     pub lost: Vec<(usize, String)>,
-    /// Connections to a virtual address that were carried to a member and back; `None` where they are not the load.
+    /// Connections to a virtual address that were carried to a member and back; `None` with another
+    /// load.
     pub carried: Option<Carried>,
-    /// Requests of the controller that the fake switches refused since they were connected: error and how often.
+    /// Requests of the controller that the switches rejected: error and count.
     pub refusals: BTreeMap<String, u64>,
 }
 
 impl Latency {
-    /// Of what was tallied; `None` if nothing was answered.
+    /// Returns the latency of a tally; `None` without responses.
     pub(crate) fn of(tally: &Tally) -> Option<Latency> {
         let us = |quantile: f64| tally.latency.value_at_quantile(quantile) as f64 / 1e3;
         (!tally.latency.is_empty()).then(|| Latency {
@@ -171,9 +163,9 @@ impl Report {
         Report {
             name,
             answer: options.answer.name(),
-            answer_words: options.answer.words(),
-            load: load_words(options.load),
-            shape: shape_words(&options.shape),
+            response_description: options.answer.description(),
+            load: load_text(options.load),
+            shape: shape_text(&options.shape),
             per_s: Spread::of(loops.iter().map(|one| one.per_s).collect()),
             latency,
             counts: counts(total, lost.len() as u64),
@@ -198,7 +190,7 @@ pub(crate) fn counts(total: &Tally, connections_lost: u64) -> Counts {
         unanswered: total.unanswered,
         late: total.late,
         duplicates: total.duplicates,
-        strays: total.strays,
+        unmatched: total.strays,
         withheld: total.withheld,
         flow_mods: total.flow_mods,
         packet_outs: total.packet_outs,
@@ -207,14 +199,14 @@ pub(crate) fn counts(total: &Tally, connections_lost: u64) -> Counts {
     }
 }
 
-pub(crate) fn load_words(load: Load) -> String {
+pub(crate) fn load_text(load: Load) -> String {
     match load {
         Load::Window(window) => format!("{window} outstanding per switch"),
         Load::Rate(rate) => format!("{rate}/s, open loop"),
     }
 }
 
-pub(crate) fn shape_words(shape: &Shape) -> String {
+pub(crate) fn shape_text(shape: &Shape) -> String {
     match shape {
         Shape::Star { switches, hosts } => format!("{switches} switches of {hosts} hosts"),
         Shape::Fabric(topology) => format!("{} with {} hosts", topology.name(), topology.hosts().len()),
@@ -226,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_those_of_the_loops() {
+    fn spread_is_median_and_extremes_of_loops() {
         let spread = |values: &[f64]| Spread::of(values.to_vec());
         assert_eq!(spread(&[3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0 });
         assert_eq!(spread(&[4.0, 1.0]).median, 1.0);

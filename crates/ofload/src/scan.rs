@@ -1,4 +1,4 @@
-//! Answers recognised by the lengths in their headers, without decoding them.
+//! Recognition of messages by the lengths in their headers, without decoding.
 
 /// `OFPT_ECHO_REQUEST`.
 pub const ECHO_REQUEST: u8 = 2;
@@ -17,42 +17,39 @@ pub const BARRIER_REQUEST: u8 = 20;
 /// `OFPT_BARRIER_REPLY`.
 pub const BARRIER_REPLY: u8 = 21;
 
-/// Where the command of a flow-mod is.
+/// Offset of the command of a flow-mod.
 const COMMAND_AT: usize = 25;
-/// Where its match begins.
+/// Offset of its match.
 const MATCH_AT: usize = 48;
 
-/// What a packet-out carries of ours.
+/// Content of a packet-out that belongs to the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carried {
     /// A probe.
     Probe {
-        /// Address of its source.
         source: [u8; 4],
-        /// Its number.
+        /// Number of the probe.
         n: u32,
     },
     /// An ARP reply.
     ArpReply {
-        /// Whom it is about.
+        /// Address that the reply resolves.
         sender: [u8; 4],
-        /// Who asked.
+        /// Address of the requesting host.
         target: [u8; 4],
     },
 }
 
-/// What a flow-mod is about.
+/// Match fields of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
-    /// IPv4 source, if all its bits are matched.
+    /// IPv4 source, if matched exactly.
     pub source: Option<[u8; 4]>,
-    /// IPv4 destination, if all its bits are matched.
+    /// IPv4 destination, if matched exactly.
     pub destination: Option<[u8; 4]>,
-    /// Ethernet destination, if all its bits are matched.
+    /// Ethernet destination, if matched exactly.
     pub mac: Option<[u8; 6]>,
-    /// TCP source port.
     pub from_port: Option<u16>,
-    /// TCP destination port.
     pub to_port: Option<u16>,
 }
 
@@ -66,7 +63,7 @@ fn four(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..at + 4)?.try_into().ok()
 }
 
-/// What a whole packet-out message carries, if it is ours.
+/// Returns the load content of a complete packet-out message.
 #[inline]
 pub fn packet_out(message: &[u8]) -> Option<Carried> {
     let actions = usize::from(u16_at(message, 16)?);
@@ -86,7 +83,8 @@ pub fn packet_out(message: &[u8]) -> Option<Carried> {
     }
 }
 
-/// What a whole flow-mod message adds or changes a rule for; `None` for deletions and what cannot be read.
+/// Returns the match fields of a complete flow-mod message that adds or changes a rule; `None` for
+/// deletions and unreadable ones.
 pub fn flow_mod(message: &[u8]) -> Option<Rule> {
     // Add, modify, modify strict.
     if *message.get(COMMAND_AT)? > 2 {
@@ -142,7 +140,7 @@ mod tests {
     const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
     #[test]
-    fn probes_are_found_behind_any_actions() {
+    fn probe_found_behind_any_actions() {
         let mut frame = build(&Headers::ipv4([MAC; 2], [A, B], protocol::TCP, [1, 2]), 0);
         frame[38..42].copy_from_slice(&99u32.to_be_bytes());
         for actions in [vec![], vec![Action::output(PortNo(3))], vec![Action::DecNwTtl, Action::output(PortNo::FLOOD)]]
@@ -155,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn arp_replies_are_found_and_requests_are_not() {
+    fn arp_replies_found_and_requests_ignored() {
         let reply = out(arp_reply(MAC, A, MAC, B), vec![Action::output(PortNo(3))]);
         assert_eq!(packet_out(&reply), Some(Carried::ArpReply { sender: A.octets(), target: B.octets() }));
         assert_eq!(packet_out(&out(arp_request(MAC, A, B), vec![])), None);
     }
 
     #[test]
-    fn rules_are_read_by_their_exact_fields() {
+    fn flow_mod_yields_exact_fields() {
         let match_ = Match {
             in_port: Some(PortNo(1)),
             eth_dst: Some(Masked::<MacAddr>::exact(MAC)),
@@ -188,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn messages_cut_anywhere_are_nothing_of_ours() {
+    fn truncated_messages_ignored() {
         let whole = out(arp_reply(MAC, A, MAC, B), vec![Action::output(PortNo(3))]);
         // Up to the last byte of the target's address.
         (0..24 + 16 + 42).for_each(|len| assert_eq!(packet_out(&whole[..len]), None, "{len}"));
         let match_ = Match { eth_type: Some(ether::IPV4), ..Match::default() };
         let rule = bytes(Message::FlowMod(FlowMod::add(TableId(0), 1, match_, Instructions::default())));
         (0..MATCH_AT + 10).for_each(|len| assert_eq!(flow_mod(&rule[..len]), None, "{len}"));
-        // Lengths that lie.
-        let mut lies = rule;
-        lies[MATCH_AT + 7] = 0xff;
-        assert_eq!(flow_mod(&lies), None);
+        // Lengths that do not match the content.
+        let mut corrupted = rule;
+        corrupted[MATCH_AT + 7] = 0xff;
+        assert_eq!(flow_mod(&corrupted), None);
     }
 }

@@ -1,9 +1,10 @@
-//! New connections to a virtual address: is the first packet delivered, and its answer?
+//! New connections to a virtual address: checks that the first packet and its reply are delivered.
 //!
-//! Every packet-in is the first packet of a connection of its own, to one of [`PORTS`] ports of the virtual address; the
-//! packet-out that carries it is the answer. Of every [`SAMPLE`]th connection the rules are carried out and its packets carried:
-//! through the tables of all switches to a member, which answers, and back to the client. What the client gets must come
-//! from the virtual address. Carrying all would make the generator what is measured.
+//! Every packet-in is the first packet of a new connection to one of [`PORTS`] ports of the virtual
+//! address; the packet-out that carries it is the response. For every [`SAMPLE`]th connection the
+//! rules are applied and its packets carried through the tables of all switches to a member, which
+//! replies, and back to the client. The client must receive the reply from the virtual address.
+//! Carrying all connections would make the generator the bottleneck.
 
 use std::net::Ipv4Addr;
 
@@ -13,59 +14,59 @@ use openflow::{Headers, MacAddr, PortNo};
 
 use crate::fabric::Host;
 use crate::fleet::Fleet;
-use crate::options::Answer;
+use crate::options::ResponseCriterion;
 use crate::{Error, probe, scan};
 
-/// Ports of the virtual address that are connected to, from the first one of probes.
+/// Number of TCP ports of the virtual address, from the first port of probes.
 pub(crate) const PORTS: u32 = 64;
-/// Connections of a switch that can be told apart: those of later numbers are the same again.
+/// Number of distinct connections of a switch; later numbers repeat them.
 pub(crate) const NUMBERS: u32 = PORTS << 15;
-/// One of so many is carried.
+/// One of this number of connections is carried.
 const SAMPLE: u32 = 16;
-/// Links a packet is carried over at most: more are a loop.
+/// Maximum number of links that a packet is carried over; more indicate a loop.
 const HOPS_MAX: u32 = 64;
 
-/// What became of the connections that were carried.
+/// Results of the carried connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Carried {
     /// First packets that the controller sent on.
     pub sent_on: u64,
-    /// First packets that a host got at its own address.
+    /// First packets delivered to a host at its own address.
     pub delivered: u64,
-    /// Answers that the client got from the virtual address and port.
+    /// Replies that the client received from the virtual address and port.
     pub returned: u64,
-    /// Packets that came where they should not, or otherwise than they should.
+    /// Packets delivered to the wrong host or with wrong headers.
     pub wrong: u64,
 }
 
-/// The virtual address, and what was carried.
+/// The virtual address and the carried connections.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// The virtual address as an end of probes; its interface is known when the controller has answered.
+    /// The virtual address as destination of probes; its Ethernet address comes from the ARP reply.
     host: Option<Host>,
     pub(crate) carried: Carried,
     hops: u32,
 }
 
 impl Service {
-    pub(crate) fn new(answer: Answer) -> Service {
+    pub(crate) fn new(answer: ResponseCriterion) -> Service {
         let host = |ip| Host { switch: usize::MAX, port: PortNo::ANY, mac: MacAddr::default(), ip };
         let host = match answer {
-            Answer::Service(address) => Some(host(address)),
+            ResponseCriterion::Service(address) => Some(host(address)),
             _ => None,
         };
         Service { host, carried: Carried::default(), hops: 0 }
     }
 }
 
-/// Whether the connection with this client's port is carried.
+/// Returns whether the connection with this client port is carried.
 fn is_sample(port: u16) -> bool {
     port & 0x8000 != 0 && u32::from(port) % SAMPLE == 0
 }
 
 impl Fleet {
-    /// Has hosts of all switches ask who has the virtual address.
-    pub(crate) fn ask_for_service(&mut self) {
+    /// Sends ARP requests for the virtual address from hosts of all switches.
+    pub(crate) fn resolve_service(&mut self) {
         let Some(service) = self.service.host else { return };
         for at in 0..self.switches.len() {
             if let Some(host) = self.fabric.nodes[at].hosts.clone().next() {
@@ -76,7 +77,7 @@ impl Fleet {
         }
     }
 
-    /// That somebody said who has the virtual address, if there is one.
+    /// Checks that an ARP reply for the virtual address has arrived, if one is used.
     pub(crate) fn expect_service(&self) -> Result<(), Error> {
         match self.service.host {
             Some(host) if host.mac == MacAddr::default() => Err(Error::NoService { address: host.ip }),
@@ -92,7 +93,8 @@ impl Fleet {
         self.template.write(source, service, n % NUMBERS, &mut self.switches[at].channel.outbox);
     }
 
-    /// A packet-out with a first packet: the answer; and the packet goes on, if it is one of the sample.
+    /// Handles a packet-out with a first packet: records the response and carries the packet of a
+    /// sampled connection.
     pub(crate) fn connection_sent_on(&mut self, at: usize, source: [u8; 4], n: u32, message: &[u8], now_ns: u64) {
         self.answered(self.fabric.switch_of(source), n, Some(NUMBERS), now_ns);
         if is_sample(probe::ports(n)[0]) {
@@ -102,14 +104,14 @@ impl Fleet {
         }
     }
 
-    /// Whether a rule is about a connection that is carried, or about none.
-    pub(crate) fn is_rule_wanted(&self, message: &[u8]) -> bool {
+    /// Returns whether a rule must be applied: it belongs to a carried connection or to none.
+    pub(crate) fn must_apply_rule(&self, message: &[u8]) -> bool {
         let ports = scan::flow_mod(message).map_or([None; 2], |rule| [rule.from_port, rule.to_port]);
         let mut of_client = ports.into_iter().flatten().filter(|port| port & 0x8000 != 0);
         of_client.next().is_none_or(is_sample)
     }
 
-    /// Whether a packet may go over a link.
+    /// Counts a link and returns whether the packet may cross it.
     pub(crate) fn may_cross(&mut self) -> bool {
         self.service.hops += 1;
         let may = self.service.host.is_some() && self.service.hops <= HOPS_MAX;
@@ -117,7 +119,8 @@ impl Fleet {
         may
     }
 
-    /// A host got the packet of a connection, or an answer about the virtual address; its answer, if it has one.
+    /// Handles a packet of a connection or an ARP reply at a host. Returns the host's reply, if
+    /// any.
     pub(crate) fn host_got(&mut self, host: &Host, headers: &Headers, frame: &[u8]) -> Option<Vec<u8>> {
         let service = self.service.host.as_mut()?;
         if headers.arp_op == 2 && headers.ipv4_src == service.ip {
@@ -145,7 +148,7 @@ impl Fleet {
     }
 }
 
-/// What a server says to whoever connects.
+/// Returns the SYN-ACK of a server.
 fn accept(host: &Host, headers: &Headers, got: &Segment<'_>) -> Vec<u8> {
     let (addresses, ports): ([Ipv4Addr; 2], _) = ([host.ip, headers.ipv4_src], [headers.l4_dst, headers.l4_src]);
     let flags = flags::SYN | flags::ACK;

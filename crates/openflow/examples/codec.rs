@@ -8,8 +8,8 @@ use anabranch_openflow::headers::{ether, protocol};
 use anabranch_openflow::wire::{decode, encode};
 use anabranch_openflow::*;
 
-/// How often each is measured, about a millisecond each, shorter than what a busy machine gives at a time; the fastest
-/// counts, as everything else is disturbance.
+/// How often each is measured, about a millisecond each, shorter than what a busy machine gives at
+/// a time; the fastest counts, as everything else is disturbance.
 const ROUNDS: usize = 500;
 
 fn main() {

@@ -7,12 +7,12 @@ use std::fmt;
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// Everyone.
+    /// The broadcast address.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
-    /// Where LLDP is sent: never forwarded by bridges.
+    /// The LLDP multicast address: bridges never forward it.
     pub const LLDP: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
 
-    /// Whether it names a group of stations.
+    /// Returns whether the address is a group address.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }

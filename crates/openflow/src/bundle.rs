@@ -1,30 +1,33 @@
-//! Open vSwitch's `bundle` action: one of several ports, chosen by a hash of the flow with a basis of the switch's own.
+//! Open vSwitch's `bundle` action: one of several ports, chosen by a hash of the flow with a basis
+//! per switch.
 //!
-//! Select groups of OpenFlow 1.3 leave the hash to the switch, and Open vSwitch hashes alike on every bridge and leaves
-//! the ports of UDP out. The extension (`NXAST_BUNDLE`, ovs-actions(7)) has a basis, hashes addresses, protocol and the
-//! ports of TCP, UDP and SCTP (`symmetric_l3l4+udp`), and passes over ports that are down, by highest random weight
-//! (Thaler and Ravishankar 1998): flows of the ports that stay do not move.
+//! In OpenFlow 1.3 the switch chooses the hash of select groups. Open vSwitch hashes alike on every
+//! bridge and omits UDP ports. The extension (`NXAST_BUNDLE`, ovs-actions(7)) has a basis and
+//! hashes addresses, protocol and the ports of TCP, UDP and SCTP (`symmetric_l3l4+udp`). It skips
+//! dead ports by highest random weight (Thaler and Ravishankar 1998): flows of the remaining ports
+//! do not move.
 
 use crate::ids::PortNo;
 
-/// One of several ports, by a hash of the flow. The ports are those alive among its members; one that is there twice gets
-/// twice the flows. Only in lists of actions to apply: in action sets, and so in groups, switches ignore it.
+/// A choice among several ports by a hash of the flow. Only live members count; a port listed twice
+/// gets twice the flows. The action is only valid in lists of actions to apply. Switches ignore it
+/// in action sets, and therefore in groups.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Bundle {
-    /// Hashes with other bases are independent of this one's.
+    /// The basis of the hash: hashes with different bases are independent.
     pub basis: u16,
-    /// Ports, then zeros.
+    /// Member ports, then zeros.
     members: [u16; Bundle::MEMBERS_MAX],
 }
 
 impl Bundle {
-    /// Members it can have here. Open vSwitch takes 2048; a fixed size keeps actions values that are copied.
+    /// Maximum number of members. Open vSwitch accepts 2048; the fixed size keeps actions `Copy`.
     pub const MEMBERS_MAX: usize = 16;
-    /// Greatest physical port of OpenFlow 1.0, whose 16-bit numbers the extension has.
+    /// Largest physical port number of OpenFlow 1.0, whose 16-bit numbers the extension uses.
     const PORT_MAX: u32 = 0xfeff;
 
-    /// Among these ports; `None` if there are none, more than [`Bundle::MEMBERS_MAX`], or one that is not a physical
-    /// port of 16 bits.
+    /// Creates a bundle of these ports. Returns `None` for no ports, more than
+    /// [`Bundle::MEMBERS_MAX`], or a port that is not a physical port of 16 bits.
     pub fn new(basis: u16, ports: impl IntoIterator<Item = PortNo>) -> Option<Bundle> {
         let mut members = [0; Bundle::MEMBERS_MAX];
         let mut count = 0;
@@ -36,7 +39,7 @@ impl Bundle {
         (count > 0).then_some(Bundle { basis, members })
     }
 
-    /// Its ports, as often as they are members.
+    /// Returns the member ports, with repetitions.
     pub fn ports(&self) -> impl Iterator<Item = PortNo> + '_ {
         self.members.iter().take_while(|port| **port > 0).map(|port| PortNo(u32::from(*port)))
     }

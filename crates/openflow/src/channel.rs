@@ -1,29 +1,30 @@
-//! What passes between a controller and the world around it, wherever that is: sockets or a simulator.
+//! The interface between a controller and its driver: sockets or a simulator.
 
 use crate::message::Envelope;
 
-/// One connection of a switch to the controller; numbered by whoever accepts it, never reused.
+/// A connection of a switch to the controller. The acceptor numbers connections and never reuses a
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId(pub u32);
 
-/// What happens to a controller.
+/// An input of a controller.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each an allocation")]
 pub enum ToController {
-    /// A switch opened a connection.
+    /// A switch connected.
     Connected(ConnectionId),
     /// A message arrived.
     Message(ConnectionId, Envelope),
-    /// The connection is gone; nothing sent on it that was not acknowledged may be taken as done.
+    /// The connection is closed; messages without an acknowledgement may be lost.
     Disconnected(ConnectionId),
 }
 
-/// What a controller wants done.
+/// An output of a controller.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each an allocation")]
 pub enum FromController {
     /// Send a message.
     Message(ConnectionId, Envelope),
-    /// Close the connection: the peer broke the protocol, or does not answer.
+    /// Close the connection: the peer broke the protocol or does not respond.
     Close(ConnectionId),
 }

@@ -1,11 +1,11 @@
-//! What switches look at of a packet.
+//! The packet headers that switches match.
 
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
 use crate::frame::flags;
 
-/// EtherTypes and protocol numbers in use here.
+/// EtherTypes in use.
 pub mod ether {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -17,7 +17,7 @@ pub mod ether {
     pub const LLDP: u16 = 0x88cc;
 }
 
-/// IP protocol numbers in use here.
+/// IP protocol numbers in use.
 pub mod protocol {
     /// ICMP.
     pub const ICMP: u8 = 1;
@@ -27,25 +27,23 @@ pub mod protocol {
     pub const UDP: u8 = 17;
 }
 
-/// The header fields of one packet that a match may name, the outermost VLAN tag included. Fields a packet does not have
-/// are zero: the EtherType and protocol say which there are.
+/// The header fields of one packet that a match can name, including the outermost VLAN tag. Fields
+/// that a packet does not have are zero: EtherType and protocol determine which exist.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub struct Headers {
-    /// Ethernet destination.
     pub eth_dst: MacAddr,
-    /// Ethernet source.
     pub eth_src: MacAddr,
     /// EtherType after all VLAN tags.
     pub eth_type: u16,
-    /// VLAN id of the outermost tag, if there is one.
+    /// VLAN id of the outermost tag; `None` if untagged.
     pub vlan: Option<u16>,
-    /// Its priority.
+    /// Priority of that tag.
     pub vlan_pcp: u8,
     /// Upper six bits of the traffic class.
     pub ip_dscp: u8,
-    /// Lower two.
+    /// Lower two bits of the traffic class.
     pub ip_ecn: u8,
-    /// IP protocol.
     pub ip_proto: u8,
     /// Source (IPv4), or the sender's protocol address (ARP).
     pub ipv4_src: Ipv4Addr,
@@ -57,12 +55,13 @@ pub struct Headers {
     pub l4_dst: u16,
     /// Operation (ARP).
     pub arp_op: u16,
-    /// Control bits (TCP): FIN is the lowest of the twelve.
+    /// Flags (TCP): FIN is the lowest of the twelve.
     pub tcp_flags: u16,
 }
 
 impl Headers {
-    /// Of an untagged IPv4 packet that has ports; of each pair the source first. TCP acknowledges, as in a connection under way.
+    /// Returns the headers of an untagged IPv4 packet with ports; of each pair the source comes
+    /// first. TCP has the ACK flag, as in an established connection.
     pub fn ipv4(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], ip_proto: u8, ports: [u16; 2]) -> Headers {
         let ([eth_src, eth_dst], [ipv4_src, ipv4_dst], [l4_src, l4_dst]) = (macs, addresses, ports);
         let tcp_flags = if ip_proto == protocol::TCP { u16::from(flags::ACK) } else { 0 };

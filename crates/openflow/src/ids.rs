@@ -1,38 +1,38 @@
-//! Numbers the protocol uses, each its own type.
+//! The number types of the protocol.
 
-/// A switch, as it names itself.
+/// The datapath id of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DatapathId(pub u64);
 
-/// Ties an answer to its request.
+/// The transaction id, which a reply repeats.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Xid(pub u32);
 
-/// A port of a switch, or one of the reserved ones.
+/// A port number, including the reserved ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortNo(pub u32);
 
 impl PortNo {
-    /// Greatest number of a physical or logical port.
+    /// Largest number of a physical or logical port.
     pub const MAX: PortNo = PortNo(0xffff_ff00);
-    /// Back where the packet came from.
+    /// The port the packet came from.
     pub const IN_PORT: PortNo = PortNo(0xffff_fff8);
-    /// Through the tables, from the first one; only in packet-out.
+    /// Processing by the tables, starting with the first; only in packet-outs.
     pub const TABLE: PortNo = PortNo(0xffff_fff9);
-    /// The switch's own forwarding.
+    /// The non-OpenFlow forwarding of the switch.
     pub const NORMAL: PortNo = PortNo(0xffff_fffa);
-    /// Flooding of the switch's own forwarding.
+    /// The non-OpenFlow flooding of the switch.
     pub const FLOOD: PortNo = PortNo(0xffff_fffb);
-    /// Every port but the one it came from.
+    /// All ports except the one the packet came from.
     pub const ALL: PortNo = PortNo(0xffff_fffc);
-    /// To the controller, as packet-in.
+    /// A packet-in to the controller.
     pub const CONTROLLER: PortNo = PortNo(0xffff_fffd);
-    /// The switch's own network stack.
+    /// The local network stack of the switch.
     pub const LOCAL: PortNo = PortNo(0xffff_fffe);
-    /// No port in particular: wildcard in requests and flow deletion.
+    /// The wildcard of requests and deletions.
     pub const ANY: PortNo = PortNo(0xffff_ffff);
 
-    /// Whether it stands for something other than one port of the switch.
+    /// Returns whether the number is not that of a physical or logical port.
     pub const fn is_reserved(self) -> bool {
         self.0 > Self::MAX.0
     }
@@ -43,9 +43,9 @@ impl PortNo {
 pub struct TableId(pub u8);
 
 impl TableId {
-    /// Greatest number of a table.
+    /// Largest table number.
     pub const MAX: TableId = TableId(0xfe);
-    /// All of them: in deletions and statistics requests.
+    /// All tables: in deletions and statistics requests.
     pub const ALL: TableId = TableId(0xff);
 }
 
@@ -54,19 +54,19 @@ impl TableId {
 pub struct GroupId(pub u32);
 
 impl GroupId {
-    /// Greatest number of a group.
+    /// Largest group number.
     pub const MAX: GroupId = GroupId(0xffff_ff00);
-    /// All of them: only in deletion.
+    /// All groups: in deletions only.
     pub const ALL: GroupId = GroupId(0xffff_fffc);
-    /// No group in particular.
+    /// No group: the wildcard of requests and deletions.
     pub const ANY: GroupId = GroupId(0xffff_ffff);
 }
 
-/// A packet the switch keeps while the controller decides.
+/// A packet buffered by the switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BufferId(pub u32);
 
 impl BufferId {
-    /// The packet is in the message itself.
+    /// The message contains the packet.
     pub const NO_BUFFER: BufferId = BufferId(0xffff_ffff);
 }

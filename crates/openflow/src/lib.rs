@@ -1,8 +1,8 @@
-//! OpenFlow 1.3 (specification 1.3.5) as values: the messages a controller and a switch exchange, without bytes.
+//! OpenFlow 1.3 (specification 1.3.5): the messages between controller and switch as values.
 //!
-//! Names follow the specification without its prefixes: `OFPT_FLOW_MOD` is [`Message::FlowMod`], `OFPFMFC_TABLE_FULL` is
-//! [`FlowModFailed::TableFull`]. What the specification makes redundant (lengths, padding, message types) is left to the
-//! codec.
+//! Names follow the specification without its prefixes: `OFPT_FLOW_MOD` is [`Message::FlowMod`],
+//! `OFPFMFC_TABLE_FULL` is [`FlowModFailed::TableFull`]. What the specification makes redundant
+//! (lengths, padding, message types) is left to the codec.
 
 pub mod action;
 pub mod address;

@@ -1,28 +1,28 @@
-//! Which packets an entry is for.
+//! Matches: the packets of an entry.
 
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
 use crate::ids::PortNo;
 
-/// A value of which only the bits set in `mask` count.
+/// A value of which only the bits set in `mask` are compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Masked<T> {
     /// The value; bits outside the mask must be zero.
     pub value: T,
-    /// Which bits count.
+    /// The compared bits.
     pub mask: T,
 }
 
 impl Masked<MacAddr> {
-    /// All bits count.
+    /// Returns a value with all bits compared.
     pub const fn exact(value: MacAddr) -> Masked<MacAddr> {
         Masked { value, mask: MacAddr([0xff; 6]) }
     }
 }
 
 impl Masked<Ipv4Addr> {
-    /// All bits count.
+    /// Returns a value with all bits compared.
     pub const fn exact(value: Ipv4Addr) -> Masked<Ipv4Addr> {
         Masked { value, mask: Ipv4Addr::BROADCAST }
     }
@@ -30,62 +30,44 @@ impl Masked<Ipv4Addr> {
 
 /// A condition on the outermost VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub enum VlanMatch {
-    /// No tag.
     Untagged,
-    /// Any tag.
     Tagged,
-    /// A tag of this id.
     Id(u16),
 }
 
-/// Which packets an entry is for: all fields given must agree; `Match::default()` is all packets. The specification's
-/// prerequisites (an address of IPv4 needs the EtherType) are checked by the switch.
+/// The packets of an entry: all given fields must agree; `Match::default()` matches all packets.
+/// The switch checks the prerequisites of the specification (an IPv4 address needs the EtherType).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub struct Match {
-    /// Port it came in.
+    /// The ingress port.
     pub in_port: Option<PortNo>,
-    /// What earlier tables noted.
+    /// Metadata written by earlier tables.
     pub metadata: Option<Masked<u64>>,
-    /// Ethernet destination.
     pub eth_dst: Option<Masked<MacAddr>>,
-    /// Ethernet source.
     pub eth_src: Option<Masked<MacAddr>>,
-    /// EtherType.
     pub eth_type: Option<u16>,
-    /// VLAN tag.
     pub vlan: Option<VlanMatch>,
-    /// VLAN priority.
     pub vlan_pcp: Option<u8>,
-    /// DSCP.
     pub ip_dscp: Option<u8>,
-    /// ECN.
     pub ip_ecn: Option<u8>,
-    /// IP protocol.
     pub ip_proto: Option<u8>,
     /// IPv4 source.
     pub ipv4_src: Option<Masked<Ipv4Addr>>,
     /// IPv4 destination.
     pub ipv4_dst: Option<Masked<Ipv4Addr>>,
-    /// TCP source port.
     pub tcp_src: Option<u16>,
-    /// TCP destination port.
     pub tcp_dst: Option<u16>,
-    /// UDP source port.
     pub udp_src: Option<u16>,
-    /// UDP destination port.
     pub udp_dst: Option<u16>,
-    /// ICMP type.
     pub icmpv4_type: Option<u8>,
-    /// ICMP code.
     pub icmpv4_code: Option<u8>,
-    /// ARP operation.
     pub arp_op: Option<u16>,
-    /// ARP sender's protocol address.
     pub arp_spa: Option<Masked<Ipv4Addr>>,
-    /// ARP target's protocol address.
     pub arp_tpa: Option<Masked<Ipv4Addr>>,
-    /// Control bits of TCP, the lower twelve of the field. An extension of the Open Networking Foundation (EXT-109), which
-    /// Open vSwitch takes; plain OpenFlow 1.3 has no such field.
+    /// TCP flags, the lower twelve bits of the field. An extension of the Open Networking
+    /// Foundation (EXT-109) that Open vSwitch supports; plain OpenFlow 1.3 has no such field.
     pub tcp_flags: Option<Masked<u16>>,
 }

@@ -1,4 +1,4 @@
-//! The messages.
+//! The messages of OpenFlow 1.3.
 
 use crate::action::{Action, Bucket, Instructions};
 use crate::address::MacAddr;
@@ -7,113 +7,88 @@ use crate::ids::{BufferId, DatapathId, GroupId, PortNo, TableId, Xid};
 use crate::matching::Match;
 use crate::multipart::{MultipartReply, MultipartRequest};
 
-/// A message with the number that ties answers to requests.
+/// A message with its transaction id.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Envelope {
-    /// Repeated in answers and errors.
+    /// Repeated by replies and errors.
     pub xid: Xid,
-    /// The message.
+    /// The message itself.
     pub message: Message,
 }
 
 /// A message of OpenFlow 1.3.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3 and 7.4")]
 pub enum Message {
-    /// Opens a connection: versions its sender speaks, as a bitmap (bit 4 is 1.3).
+    /// Hello: the versions of the sender as a bitmap (bit 4 is 1.3).
     Hello {
-        /// Bitmap of versions.
         versions: u32,
     },
-    /// Refusal.
     Error {
-        /// Why.
         kind: ErrorKind,
-        /// Beginning of the refused message (at least 64 bytes where there are any); text after a failed hello. Empty in
-        /// worlds without bytes: there the transaction number says which.
+        /// Start of the refused message (at least 64 bytes if it has them); text after a failed
+        /// hello. Empty in simulations without bytes, where the transaction id identifies the
+        /// message.
         data: Vec<u8>,
     },
-    /// Are you there?
+    /// Echo request with arbitrary data.
     EchoRequest(Vec<u8>),
-    /// Yes.
+    /// Echo reply with the data of the request.
     EchoReply(Vec<u8>),
-    /// What are you?
     FeaturesRequest,
-    /// A switch describes itself.
     FeaturesReply(Features),
-    /// How are you configured?
     GetConfigRequest,
-    /// Configuration of the switch.
     GetConfigReply(SwitchConfig),
-    /// Configure yourself.
     SetConfig(SwitchConfig),
-    /// A packet for the controller.
     PacketIn(PacketIn),
-    /// An entry is gone.
     FlowRemoved(FlowRemoved),
-    /// A port came, went or changed.
+    /// A port was added, deleted or modified.
     PortStatus {
-        /// Which of these.
         reason: PortReason,
-        /// The port.
         port: PortDesc,
     },
-    /// Send a packet.
     PacketOut(PacketOut),
-    /// Change a flow table.
     FlowMod(FlowMod),
-    /// Change a group.
     GroupMod(GroupMod),
-    /// Change a port.
     PortMod(PortMod),
-    /// Change a table's configuration (deprecated in 1.3).
+    /// Changes a table's configuration (deprecated in 1.3).
     TableMod {
-        /// Table.
         table: TableId,
         /// Deprecated bits; 0.
         config: u32,
     },
-    /// Ask for state or statistics.
     MultipartRequest(MultipartRequest),
-    /// State or statistics; perhaps one part of them.
+    /// A multipart reply, or one part of it.
     MultipartReply {
-        /// The part.
         reply: MultipartReply,
-        /// Whether more parts follow under the same number.
+        /// Whether more parts with the same transaction id follow.
         has_more: bool,
     },
-    /// Finish everything before this before anything after it.
+    /// Barrier: earlier messages are finished before later ones start.
     BarrierRequest,
-    /// Done.
     BarrierReply,
-    /// Take a role.
     RoleRequest(Role),
-    /// The role now.
     RoleReply(Role),
-    /// Which asynchronous messages do you send me?
     GetAsyncRequest,
-    /// These.
     GetAsyncReply(AsyncConfig),
-    /// Send me these.
     SetAsync(AsyncConfig),
-    /// Something of another specification.
+    /// An extension of an experimenter.
     Experimenter {
-        /// Whose.
+        /// Experimenter id.
         experimenter: u32,
-        /// Its type.
         kind: u32,
-        /// Its content.
         data: Vec<u8>,
     },
 }
 
-/// What a switch is.
+/// The features of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.1")]
 pub struct Features {
-    /// Its number.
     pub datapath: DatapathId,
-    /// Packets it can keep.
+    /// Number of packets it can buffer.
     pub buffers: u32,
-    /// Tables of its pipeline.
+    /// Number of tables.
     pub tables: u8,
     /// Number of an auxiliary connection; 0 for the main one.
     pub auxiliary: u8,
@@ -139,100 +114,84 @@ pub mod capability {
     pub const PORT_BLOCKED: u32 = 1 << 8;
 }
 
-/// How a switch treats packets it hands to the controller.
+/// The treatment of packets to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchConfig {
     /// Treatment of fragments: 0 normal, 1 drop, 2 reassemble.
     pub flags: u16,
-    /// Bytes of a packet sent after a table miss.
+    /// Number of packet bytes sent on a table miss.
     pub miss_send_len: u16,
 }
 
-/// Why a packet came to the controller.
+/// The reason of a packet-in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.1")]
 pub enum PacketInReason {
-    /// By a table-miss entry.
     NoMatch,
-    /// By an action.
     Action,
-    /// Its TTL ran out.
     InvalidTtl,
 }
 
-/// A packet for the controller.
+/// A packet-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.1")]
 pub struct PacketIn {
-    /// Where the switch keeps it.
     pub buffer: BufferId,
-    /// Its whole length, bytes.
+    /// Length of the whole packet in bytes.
     pub total_len: u16,
-    /// Why it came.
     pub reason: PacketInReason,
-    /// The table that sent it.
     pub table: TableId,
-    /// Cookie of the entry that sent it; all ones for none.
+    /// Cookie of the entry that sent the packet; all ones for none.
     pub cookie: u64,
-    /// The port it came in, and metadata.
+    /// Ingress port and metadata.
     pub match_: Match,
-    /// Its beginning.
+    /// The start of the packet.
     pub data: Vec<u8>,
 }
 
-/// Why an entry is gone.
+/// The reason of a flow-removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.2")]
 pub enum RemovedReason {
-    /// Unused for its idle timeout.
     IdleTimeout,
-    /// Its hard timeout is over.
     HardTimeout,
-    /// Deleted by a controller.
     Delete,
-    /// With its group.
     GroupDelete,
 }
 
-/// An entry is gone.
+/// A flow-removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.2")]
 pub struct FlowRemoved {
-    /// Its cookie.
     pub cookie: u64,
-    /// Its priority.
     pub priority: u16,
-    /// Why.
     pub reason: RemovedReason,
-    /// Its table.
     pub table: TableId,
-    /// How long it lived, ns.
+    /// Lifetime in ns.
     pub duration_ns: u64,
-    /// Its idle timeout, s; 0 for none.
+    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
-    /// Its hard timeout, s; 0 for none.
+    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
-    /// Packets it handled.
     pub packets: u64,
-    /// Bytes it handled.
     pub bytes: u64,
-    /// Its match.
     pub match_: Match,
 }
 
-/// What happened to a port.
+/// The reason of a port-status.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.3")]
 pub enum PortReason {
-    /// It came.
     Add,
-    /// It went.
     Delete,
-    /// It changed.
     Modify,
 }
 
-/// A port.
+/// A port description.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.1")]
 pub struct PortDesc {
-    /// Number.
     pub port: PortNo,
-    /// Address.
     pub hw_addr: MacAddr,
     /// Name, at most 15 bytes.
     pub name: String,
@@ -245,88 +204,85 @@ pub struct PortDesc {
 }
 
 impl PortDesc {
-    /// Whether packets pass.
+    /// Returns whether the port forwards packets.
     pub fn is_live(&self) -> bool {
         !self.is_admin_down && !self.is_link_down
     }
 }
 
-/// Send a packet.
+/// A packet-out.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.7")]
 pub struct PacketOut {
-    /// A packet the switch keeps, or [`BufferId::NO_BUFFER`].
+    /// A buffered packet, or [`BufferId::NO_BUFFER`].
     pub buffer: BufferId,
-    /// The port it counts as having come in, or [`PortNo::CONTROLLER`].
+    /// The ingress port for processing, or [`PortNo::CONTROLLER`].
     pub in_port: PortNo,
-    /// What to do with it.
     pub actions: Vec<Action>,
-    /// The packet, unless the switch keeps it.
+    /// The packet, unless it is buffered.
     pub data: Vec<u8>,
 }
 
-/// What to do to a flow table.
+/// The command of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub enum FlowModCommand {
-    /// Add an entry, in place of one with the same match and priority.
+    /// Adds an entry; replaces one with the same match and priority.
     Add,
-    /// Change the instructions of all entries the match covers.
+    /// Changes the instructions of all entries that the match covers.
     Modify,
-    /// Change those of the one entry with this match and priority.
+    /// Changes the instructions of the entry with exactly this match and priority.
     ModifyStrict,
-    /// Delete all entries the match covers.
+    /// Deletes all entries that the match covers.
     Delete,
-    /// Delete the one entry with this match and priority.
+    /// Deletes the entry with exactly this match and priority.
     DeleteStrict,
 }
 
-/// Change a flow table.
+/// A flow-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub struct FlowMod {
-    /// Cookie to store (add).
     pub cookie: u64,
-    /// Restricts modification and deletion to entries whose cookie agrees in these bits; 0 for no restriction.
+    /// Restricts modification and deletion to entries whose cookie agrees in these bits; 0 for no
+    /// restriction.
     pub cookie_mask: u64,
     /// Table; [`TableId::ALL`] only in deletions.
     pub table: TableId,
-    /// What to do.
     pub command: FlowModCommand,
-    /// Gone when unused this long, s; 0 for never.
+    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
-    /// Gone after this long, s; 0 for never.
+    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
-    /// Of matching entries the highest one wins.
+    /// The highest priority wins.
     pub priority: u16,
-    /// A packet the switch keeps, to be processed afterwards.
+    /// A buffered packet that the switch then processes.
     pub buffer: BufferId,
-    /// Deletions: only entries that send out of this port; [`PortNo::ANY`] for no restriction.
+    /// For deletions: only entries with output to this port; [`PortNo::ANY`] for no restriction.
     pub out_port: PortNo,
-    /// Deletions: only entries that send to this group; [`GroupId::ANY`] for no restriction.
+    /// For deletions: only entries with output to this group; [`GroupId::ANY`] for no restriction.
     pub out_group: GroupId,
-    /// Flags.
     pub flags: FlowModFlags,
-    /// Which packets.
     pub match_: Match,
-    /// What happens to them.
     pub instructions: Instructions,
 }
 
-/// Flags of a flow-table change.
+/// The flags of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub struct FlowModFlags {
-    /// Tell when the entry is gone.
+    /// Send a flow-removed when the entry is removed.
     pub send_flow_removed: bool,
     /// Refuse if an entry of the same priority could match the same packet.
     pub check_overlap: bool,
-    /// Counters of the replaced entry begin anew.
+    /// Reset the counters of the replaced entry.
     pub reset_counts: bool,
-    /// Packets need not be counted.
     pub no_packet_counts: bool,
-    /// Bytes need not be counted.
     pub no_byte_counts: bool,
 }
 
 impl FlowMod {
-    /// An addition without timeouts and flags.
+    /// Returns an addition without timeouts and flags.
     pub fn add(table: TableId, priority: u16, match_: Match, instructions: Instructions) -> FlowMod {
         FlowMod {
             cookie: 0,
@@ -345,94 +301,91 @@ impl FlowMod {
         }
     }
 
-    /// Deletion of the one entry of this match and priority.
+    /// Returns a deletion of the entry with exactly this match and priority.
     pub fn delete_strict(table: TableId, priority: u16, match_: Match) -> FlowMod {
         let command = FlowModCommand::DeleteStrict;
         FlowMod { command, ..FlowMod::add(table, priority, match_, Instructions::default()) }
     }
 }
 
-/// What to do to a group.
+/// The command of a group-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub enum GroupModCommand {
-    /// A new one.
     Add,
-    /// Other type or buckets.
     Modify,
-    /// Delete it with all entries that use it; [`GroupId::ALL`] for all.
+    /// Deletes the group and all entries that use it; [`GroupId::ALL`] for all groups.
     Delete,
 }
 
-/// What a group does with its buckets.
+/// The type of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub enum GroupKind {
-    /// A copy to each.
+    /// A copy to each bucket.
     All,
-    /// One live one, by the switch's hash and the weights.
+    /// One live bucket, by the switch's hash and the weights.
     Select,
-    /// The only one.
+    /// The only bucket.
     Indirect,
-    /// The first live one.
+    /// The first live bucket.
     FastFailover,
 }
 
-/// Change a group.
+/// A group-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub struct GroupMod {
-    /// What to do.
     pub command: GroupModCommand,
-    /// Type.
     pub kind: GroupKind,
-    /// Number.
     pub group: GroupId,
-    /// Alternatives or copies.
     pub buckets: Vec<Bucket>,
 }
 
-/// Change a port.
+/// A port-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.3")]
 pub struct PortMod {
-    /// Port.
     pub port: PortNo,
-    /// Its address, as a check.
+    /// The port's address, as a check.
     pub hw_addr: MacAddr,
-    /// Bits of the configuration to set.
+    /// Configuration bits.
     pub config: u32,
-    /// Bits of the configuration that are meant.
+    /// Configuration bits to change.
     pub mask: u32,
-    /// Features to advertise; 0 to leave them.
+    /// Features to advertise; 0 for no change.
     pub advertise: u32,
 }
 
-/// What a controller may do.
+/// The role of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.9")]
 pub enum ControllerRole {
-    /// Only asking (in requests: leave the role).
+    /// In requests: keeps the role and returns it.
     NoChange,
-    /// Everything, as any other equal one.
+    /// Full access, shared with other controllers.
     Equal,
-    /// Everything, alone.
+    /// Full access, exclusive.
     Master,
-    /// Read only.
+    /// Read-only access.
     Slave,
 }
 
-/// A role with the number that orders claims.
+/// A role with the generation of its election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.9")]
 pub struct Role {
-    /// Role.
     pub role: ControllerRole,
-    /// Grows with every election.
+    /// Increases with every election.
     pub generation: u64,
 }
 
-/// Which asynchronous messages a controller gets, one bit per reason; first as master or equal, then as slave.
+/// The asynchronous messages of a controller, one bit per reason; first as master or equal, then as
+/// slave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.10")]
 pub struct AsyncConfig {
-    /// Reasons of packet-in.
     pub packet_in: [u32; 2],
-    /// Reasons of port-status.
     pub port_status: [u32; 2],
-    /// Reasons of flow-removed.
     pub flow_removed: [u32; 2],
 }

@@ -1,29 +1,29 @@
-//! State and statistics.
+//! Multipart messages: state and statistics.
 
 use crate::action::{Bucket, Instructions};
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Match;
 use crate::message::{FlowModFlags, GroupKind, PortDesc};
 
-/// Entries that statistics are asked for.
+/// The entries of a statistics request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.2")]
 pub struct FlowSelection {
-    /// Table, or [`TableId::ALL`].
+    /// A table, or [`TableId::ALL`].
     pub table: TableId,
-    /// Only those that send out of this port; [`PortNo::ANY`] for all.
+    /// Only entries with output to this port; [`PortNo::ANY`] for all.
     pub out_port: PortNo,
-    /// Only those that send to this group; [`GroupId::ANY`] for all.
+    /// Only entries with output to this group; [`GroupId::ANY`] for all.
     pub out_group: GroupId,
-    /// Only those whose cookie agrees …
+    /// Only entries whose cookie agrees in the bits of `cookie_mask`.
     pub cookie: u64,
-    /// … in these bits.
     pub cookie_mask: u64,
-    /// Only those this match covers.
+    /// Only entries that this match covers.
     pub match_: Match,
 }
 
 impl FlowSelection {
-    /// Every entry.
+    /// Returns the selection of all entries.
     pub fn all() -> FlowSelection {
         FlowSelection {
             table: TableId::ALL,
@@ -36,161 +36,118 @@ impl FlowSelection {
     }
 }
 
-/// A request for state or statistics.
+/// A multipart request.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5")]
 pub enum MultipartRequest {
-    /// Maker and serial number.
     Desc,
-    /// Each entry with its counters.
     Flow(FlowSelection),
-    /// Sums over entries.
     Aggregate(FlowSelection),
-    /// Tables.
     Table,
-    /// Counters of a port, or of all ([`PortNo::ANY`]).
+    /// The counters of a port, or of all ([`PortNo::ANY`]).
     Port(PortNo),
-    /// Counters of a group, or of all ([`GroupId::ALL`]).
+    /// The counters of a group, or of all ([`GroupId::ALL`]).
     Group(GroupId),
-    /// Buckets of all groups.
     GroupDesc,
-    /// What groups can do.
     GroupFeatures,
-    /// All ports.
     PortDesc,
     /// Any other type, with its body.
     Other {
-        /// Type.
         kind: u16,
-        /// Body.
         body: Vec<u8>,
     },
 }
 
-/// State or statistics.
+/// A multipart reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5")]
 pub enum MultipartReply {
-    /// Maker and serial number.
     Desc(Description),
-    /// Entries.
     Flow(Vec<FlowStats>),
-    /// Sums.
     Aggregate {
-        /// Packets.
         packets: u64,
-        /// Bytes.
         bytes: u64,
-        /// Entries.
         flows: u32,
     },
-    /// Tables.
     Table(Vec<TableStats>),
-    /// Ports.
     Port(Vec<PortStats>),
-    /// Groups.
     Group(Vec<GroupStats>),
-    /// Buckets.
     GroupDesc(Vec<GroupDescription>),
-    /// What groups can do.
     GroupFeatures(GroupFeatures),
-    /// Ports.
     PortDesc(Vec<PortDesc>),
     /// Any other type, with its body.
     Other {
-        /// Type.
         kind: u16,
-        /// Body.
         body: Vec<u8>,
     },
 }
 
-/// Who made a switch.
+/// The description of a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.1")]
 pub struct Description {
-    /// Manufacturer.
     pub manufacturer: String,
-    /// Hardware.
     pub hardware: String,
-    /// Software.
     pub software: String,
-    /// Serial number.
     pub serial: String,
-    /// The datapath, in words.
     pub datapath: String,
 }
 
 /// An entry with its counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.2")]
 pub struct FlowStats {
-    /// Table.
     pub table: TableId,
-    /// Age, ns.
+    /// Age in ns.
     pub duration_ns: u64,
-    /// Priority.
     pub priority: u16,
-    /// Idle timeout, s.
+    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
-    /// Hard timeout, s.
+    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
-    /// Flags.
     pub flags: FlowModFlags,
-    /// Cookie.
     pub cookie: u64,
-    /// Packets.
     pub packets: u64,
-    /// Bytes.
     pub bytes: u64,
-    /// Match.
     pub match_: Match,
-    /// Instructions.
     pub instructions: Instructions,
 }
 
 /// A table with its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.4")]
 pub struct TableStats {
-    /// Table.
     pub table: TableId,
-    /// Entries.
     pub active: u32,
-    /// Packets looked up.
     pub lookups: u64,
-    /// Packets that hit.
     pub matched: u64,
 }
 
 /// A port with its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.6")]
 pub struct PortStats {
-    /// Port.
     pub port: PortNo,
-    /// Packets received.
     pub rx_packets: u64,
-    /// Packets sent.
     pub tx_packets: u64,
-    /// Bytes received.
     pub rx_bytes: u64,
-    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Packets dropped on the way in.
     pub rx_dropped: u64,
-    /// Packets dropped on the way out.
     pub tx_dropped: u64,
-    /// Age of the counters, ns.
+    /// Age of the counters in ns.
     pub duration_ns: u64,
 }
 
 /// A group with its counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.8")]
 pub struct GroupStats {
-    /// Group.
     pub group: GroupId,
-    /// Entries and groups that use it.
+    /// Number of entries and groups that use the group.
     pub references: u32,
-    /// Packets.
     pub packets: u64,
-    /// Bytes.
     pub bytes: u64,
-    /// Age, ns.
+    /// Age in ns.
     pub duration_ns: u64,
     /// Packets and bytes of each bucket.
     pub buckets: Vec<(u64, u64)>,
@@ -198,24 +155,22 @@ pub struct GroupStats {
 
 /// A group's type and buckets.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.9")]
 pub struct GroupDescription {
-    /// Group.
     pub group: GroupId,
-    /// Type.
     pub kind: GroupKind,
-    /// Buckets.
     pub buckets: Vec<Bucket>,
 }
 
-/// What groups can do.
+/// The supported features of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.10")]
 pub struct GroupFeatures {
-    /// Bitmap of types.
     pub types: u32,
-    /// Bitmap of capabilities (`OFPGFC_*`): bit 0 weights, bit 1 watching, bit 2 chaining, bit 3 checks for loops.
+    /// Bitmap of capabilities (`OFPGFC_*`): bit 0 weights, bit 1 watching, bit 2 chaining, bit 3
+    /// checks for loops.
     pub capabilities: u32,
-    /// Greatest number of groups of each type: all, select, indirect, fast failover.
+    /// Maximum number of groups of each type: all, select, indirect, fast failover.
     pub max_groups: [u32; 4],
-    /// Bitmap of actions for each type.
     pub actions: [u32; 4],
 }

@@ -1,4 +1,5 @@
-//! How many bytes a message takes on the wire (specification 7), without writing them: what channels and books go by.
+//! The length of messages on the wire (specification 7), computed without encoding them. Simulated
+//! channels use it.
 
 use crate::action::{Action, Bucket, Instructions};
 use crate::matching::{Match, VlanMatch};
@@ -14,7 +15,7 @@ const DESCRIPTION: usize = 4 * 256 + 32;
 /// An OXM field without its value: class, field and length.
 const FIELD: usize = 4;
 
-/// Length of a message, bytes, headers included.
+/// Returns the length of a message in bytes, header included.
 pub fn wire_len(message: &Message) -> usize {
     HEADER + body(message)
 }
@@ -47,10 +48,10 @@ fn body(message: &Message) -> usize {
     }
 }
 
-/// `ofp_match` with its padding.
+/// Returns the length of `ofp_match` with its padding.
 pub fn match_len(m: &Match) -> usize {
     let field = |is_there: bool, value: usize| if is_there { FIELD + value } else { 0 };
-    // A mask is written unless all bits of it are set.
+    // A mask is written unless all of its bits are set.
     let masked = |full: Option<bool>, value: usize| match full {
         None => 0,
         Some(true) => FIELD + value,
@@ -61,7 +62,7 @@ pub fn match_len(m: &Match) -> usize {
     let two_bytes = [m.eth_type, m.tcp_src, m.tcp_dst, m.udp_src, m.udp_dst, m.arp_op];
     let one_byte = [m.vlan_pcp, m.ip_dscp, m.ip_ecn, m.ip_proto, m.icmpv4_type, m.icmpv4_code];
     let addresses = [m.ipv4_src, m.ipv4_dst, m.arp_spa, m.arp_tpa];
-    // Whose field it is comes before the value.
+    // The experimenter id comes before the value.
     let tcp_flags = m.tcp_flags.map_or(0, |flags| FIELD + 4 + if flags.mask == 0x0fff { 2 } else { 4 });
     let fields = field(m.in_port.is_some(), 4)
         + tcp_flags
@@ -76,10 +77,11 @@ pub fn match_len(m: &Match) -> usize {
     (4 + fields).next_multiple_of(8)
 }
 
-/// A list of actions.
+/// Returns the length of a list of actions.
 pub fn actions_len(actions: &[Action]) -> usize {
     let length = |action: &Action| match action {
-        // Every field that can be set is at most 6 bytes long: 8 to 14 bytes with its headers, padded to 16.
+        // Every settable field is at most 6 bytes long: 8 to 14 bytes with its headers, padded to
+        // 16.
         Action::Output { .. } | Action::SetField(_) => 16,
         Action::Bundle(bundle) => 32 + (2 * bundle.ports().count()).next_multiple_of(8),
         Action::Group(_) | Action::PushVlan(_) | Action::PopVlan | Action::SetQueue(_) | Action::DecNwTtl => 8,
@@ -87,7 +89,7 @@ pub fn actions_len(actions: &[Action]) -> usize {
     actions.iter().map(length).sum()
 }
 
-/// The instructions of an entry.
+/// Returns the length of the instructions of an entry.
 pub fn instructions_len(instructions: &Instructions) -> usize {
     let actions = |actions: &[Action]| if actions.is_empty() { 0 } else { 8 + actions_len(actions) };
     let fixed = |is_there: bool, length: usize| if is_there { length } else { 0 };
@@ -99,7 +101,7 @@ pub fn instructions_len(instructions: &Instructions) -> usize {
         + fixed(instructions.goto.is_some(), 8)
 }
 
-/// Buckets of a group.
+/// Returns the length of the buckets of a group.
 pub fn buckets_len(buckets: &[Bucket]) -> usize {
     buckets.iter().map(|bucket| 16 + actions_len(&bucket.actions)).sum()
 }
@@ -144,7 +146,7 @@ mod tests {
         BufferId, FlowMod, GroupId, GroupKind, GroupMod, GroupModCommand, Masked, PacketOut, PortNo, SetField, TableId,
     };
 
-    /// Lengths worked out by hand from the structures of the specification.
+    /// The expected lengths were computed by hand from the structures of the specification.
     #[test]
     fn lengths_are_those_of_the_specification() {
         assert_eq!(wire_len(&Message::Hello { versions: 1 << 4 }), 16);
@@ -177,10 +179,11 @@ mod tests {
         assert_eq!(match_len(&Match { ipv4_dst: Some(prefix), ..exact }), 24);
         // 22 + 8 (both ports are 6 each, in_port 8): 4 + 6 + 12 + 8 = 30.
         assert_eq!(match_len(&Match { ipv4_dst: Some(prefix), in_port: Some(PortNo(1)), ..exact }), 32);
-        // Control bits of TCP: 4 + 4 for whose they are, 2, and 2 for a mask: 4 + 10 and 4 + 12 come to 16.
+        // TCP flags: 4 + 4 for the experimenter id, 2, and 2 for a mask: 4 + 10 and 4 + 12 are
+        // padded to 16.
         let flags = |mask| match_len(&Match { tcp_flags: Some(Masked { value: 2, mask }), ..Match::default() });
         assert_eq!((flags(0x0fff), flags(2)), (16, 16));
-        // A tag of any id needs a mask: 4 + 4 + 4; one id does not: 4 + 4 + 2. Both come to 16.
+        // Any tag needs a mask: 4 + 4 + 4; one id does not: 4 + 4 + 2. Both are padded to 16.
         let tagged = |vlan| match_len(&Match { vlan: Some(vlan), ..Match::default() });
         assert_eq!((tagged(VlanMatch::Tagged), tagged(VlanMatch::Id(7))), (16, 16));
     }

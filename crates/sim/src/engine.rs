@@ -2,66 +2,47 @@
 
 use std::collections::VecDeque;
 
-use net::{Stream, Topology};
+use net::{RandomStream, Topology};
 use traffic::{FlowList, Start, Triggers};
 
-use crate::backlog::Backlog;
-use crate::connection::Connections;
-use crate::controlled::Controlled;
-use crate::fabric::{Fabric, Hop};
-use crate::faults::{Action, Faults};
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
+use crate::hosts::connection::ConnectionTable;
+use crate::hosts::resequencing::Resequencer;
 use crate::ideal::Ideals;
-use crate::lossless::{PAUSE, TRANSMITTER};
-use crate::network::{Loss, Network};
+use crate::links::faults::{Action, Faults};
+use crate::links::network::{Loss, Network};
+use crate::links::pfc::{PAUSE, TRANSMITTER};
+use crate::openflow::Controlled;
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::probes::Sampler;
 use crate::queue::NIL;
-use crate::requests::Requests;
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
-use crate::transport_rules::{Extent, TcpRules};
+use crate::services::requests::Requests;
+use crate::switching::fabric::{Fabric, Hop};
+use crate::switching::switch_cpu::SwitchCpuQueue;
+use crate::transport::transport_params::{NetworkScale, TransportParams};
 use crate::{Progress, SimError};
 
-/// Components after all links and timers, in the order they act at one instant.
+/// Components after all links and timers, in the order in which they act at one instant.
 const FAULT: u32 = NIL - 3;
 const EDGE_TIMER: u32 = NIL - 4;
 const SAMPLE: u32 = NIL - 2;
-pub(crate) const AGENDA: u32 = NIL - 6;
+pub(crate) const CONTROL_PLANE: u32 = NIL - 6;
 pub(crate) const SERVICES: u32 = NIL - 7;
-pub(crate) const BACKLOG: u32 = NIL - 8;
+pub(crate) const SWITCH_CPU: u32 = NIL - 8;
 pub(crate) const START: u32 = NIL - 1;
 
-/// The first of the components that are host interfaces becoming free.
+/// First of the components that represent host interfaces becoming free.
 pub(crate) const INTERFACE: u32 = 1 << 31;
 
-/// Events between two looks at the caller's wish to stop.
+/// Number of events between two progress reports to the caller.
 const EVENTS_PER_REPORT: u64 = 1 << 19;
 
-/// Resolved resequencing bounds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Resequencer {
-    pub(crate) timeout: u64,
-    pub(crate) packets: u32,
-    /// Gaps inside a flowcell are shown at once; others are held for this multiple of the average reordering time.
-    pub(crate) patience: Option<f64>,
-}
-
-impl Resequencer {
-    /// How long a gap may last, where gaps of this flow that were only reordering last `average`.
-    #[inline]
-    pub(crate) fn hold_time(&self, average: u64) -> u64 {
-        match self.patience {
-            Some(patience) if average > 0 => (average as f64 * patience) as u64,
-            _ => self.timeout,
-        }
-    }
-}
-
-/// Everything resolved from the configuration.
-pub(crate) struct Rules {
-    pub(crate) tcp: TcpRules,
+/// Run parameters resolved from the configuration.
+pub(crate) struct RunParams {
+    pub(crate) tcp: TransportParams,
     pub(crate) mss: u32,
     pub(crate) header: u32,
     pub(crate) ack_bytes: u16,
@@ -70,32 +51,32 @@ pub(crate) struct Rules {
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
     pub(crate) udp: Option<UdpRate>,
-    /// Whether packets are TCP's on the wire; all others are UDP's.
+    /// Whether packets are TCP on the wire; all others are UDP.
     pub(crate) is_tcp: bool,
-    /// Least time between DCQCN's notifications; 0 where there are none.
+    /// Minimum time between notifications of DCQCN; 0 without DCQCN.
     pub(crate) notify_interval: u64,
     pub(crate) is_fair: bool,
     pub(crate) host_queue: u32,
-    /// Sizes up to which flows are more urgent, largest first.
+    /// Size bounds up to which flows are more urgent, largest first.
     priority_sizes: Vec<u64>,
     pub(crate) resequencer: Option<Resequencer>,
-    /// Words of a receive bitmap: a power of two covering the receive window.
+    /// Words of a receive bitmap: a power of two that covers the receive window.
     pub(crate) bitmap_words: usize,
     pub(crate) until: u64,
 }
 
-impl Rules {
-    pub(crate) fn new(config: &SimConfig, extent: &Extent, resequencer: Option<Resequencer>) -> Rules {
+impl RunParams {
+    pub(crate) fn new(config: &SimConfig, extent: &NetworkScale, resequencer: Option<Resequencer>) -> RunParams {
         let t = &config.transport;
         let words = (extent.window as usize / 64 + 2).next_power_of_two();
-        Rules {
-            tcp: TcpRules::new(t, extent),
+        RunParams {
+            tcp: TransportParams::new(t, extent),
             mss: t.mss_bytes,
             header: t.header_bytes,
             ack_bytes: t.ack_bytes as u16,
             data_flags: DATA | FRESH | if t.is_ecn_capable() { ECT } else { 0 },
-            // Transports that look at single packets need each acknowledged.
-            ack_every: if t.is_seeing_disorder() { 1 } else { t.ack_every.max(1) },
+            // Transports that track single packets need an acknowledgement of each.
+            ack_every: if t.tolerates_reordering() { 1 } else { t.ack_every.max(1) },
             ack_timeout: t.ack_timeout.as_ps(),
             handshake: t.handshake,
             udp: match t.kind {
@@ -117,8 +98,8 @@ impl Rules {
     }
 }
 
-impl Rules {
-    /// Traffic class of a flow: one more for every size bound it keeps.
+impl RunParams {
+    /// Returns the traffic class of a flow: the number of size bounds it does not exceed.
     pub(crate) fn priority_of(&self, bytes: u64) -> u16 {
         self.priority_sizes.iter().filter(|bound| bytes <= **bound).count() as u16
     }
@@ -128,28 +109,28 @@ impl Rules {
 pub(crate) struct Engine<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) list: &'a FlowList,
-    pub(crate) rules: Rules,
+    pub(crate) params: RunParams,
     pub(crate) network: Network,
     pub(crate) fabric: Fabric,
-    /// The mechanism of hosts, if the balancer is one.
+    /// Balancer of hosts, if the scenario has one.
     pub(crate) hosts: Option<Hosts>,
-    /// Switches, channels and the controller, where there is one.
+    /// Switches, channels and the controller, if the run has a controller.
     pub(crate) controlled: Option<Box<Controlled<'a>>>,
-    /// Requests to virtual services, where flows are that.
+    /// Requests to virtual services, if flows are requests.
     pub(crate) requests: Option<Box<Requests<'a>>>,
-    /// Packets that wait for the processors of switches, where these have a limit.
-    pub(crate) backlog: Option<Box<Backlog>>,
+    /// Packets waiting for the processors of switches, if these have a limit.
+    pub(crate) switch_cpu: Option<Box<SwitchCpuQueue>>,
     pub(crate) slots: Slots,
-    /// Flows that several slots serve.
-    pub(crate) connections: Connections,
+    /// Flows that use several slots.
+    pub(crate) connections: ConnectionTable,
     pub(crate) records: Vec<FlowRecord>,
     pub(crate) ideals: Ideals,
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) starts: Starts,
-    /// Flows waiting for their turn, per host.
+    /// Flows waiting for their turn, by host.
     pub(crate) waiting: Vec<VecDeque<u32>>,
-    /// Hosts for whose interface an event is pending.
+    /// Whether an event of the interface is pending, by host.
     pub(crate) is_interface_awaited: Vec<bool>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
@@ -157,22 +138,22 @@ pub(crate) struct Engine<'a> {
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
     pub(crate) events: u64,
-    /// Every flow has ended and none will start.
+    /// Whether every flow has ended and none will start.
     pub(crate) is_over: bool,
     pub(crate) hops: u64,
     pub(crate) flows_done: u64,
-    pub(crate) udp_rng: Stream,
+    pub(crate) udp_rng: RandomStream,
     pub(crate) port_seed: u64,
 }
 
-/// Flows not yet begun.
+/// Flows that have not begun.
 pub(crate) struct Starts {
     /// Flows with a start time, earliest first.
     timed: Vec<u32>,
     cursor: usize,
     /// Flows that wait for others.
     triggers: Triggers,
-    /// Triggered flows whose time has been set, latest first.
+    /// Triggered flows with a start time, earliest on top.
     due: std::collections::BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
 }
 
@@ -189,7 +170,7 @@ impl Starts {
         Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: std::collections::BinaryHeap::new() }
     }
 
-    /// When the next flow begins.
+    /// Returns when the next flow begins.
     pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
         let timed = self.timed.get(self.cursor).map(|id| match list.flows[*id as usize].start {
             Start::At(at) => at.as_ps(),
@@ -215,7 +196,8 @@ impl Starts {
         None
     }
 
-    /// Flow `ended` has delivered everything: those waiting for it become due.
+    /// Makes the flows due that wait for flow `ended`, which has delivered everything. Returns the
+    /// earliest of their start times.
     pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
         let Starts { triggers, due, .. } = self;
         let mut earliest = None;
@@ -245,7 +227,7 @@ impl Engine<'_> {
         }
         let mut class = 0;
         while self.fabric.start_edge(&self.network, class) {
-            self.obey();
+            self.run_commands();
             class += 1;
         }
         self.boot();
@@ -254,8 +236,8 @@ impl Engine<'_> {
         self.is_over |= self.starts.next(self.list).is_none();
         while !self.is_over {
             let Some(event) = self.network.events.pop() else { break };
-            if event.time > self.rules.until {
-                self.network.now = self.rules.until;
+            if event.time > self.params.until {
+                self.network.now = self.params.until;
                 return Ok(());
             }
             debug_assert!(event.time >= self.network.now, "time runs forward");
@@ -274,9 +256,9 @@ impl Engine<'_> {
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
-                AGENDA => self.on_agenda(),
+                CONTROL_PLANE => self.on_control_events(),
                 SERVICES => self.on_services(),
-                BACKLOG => self.on_backlog(),
+                SWITCH_CPU => self.on_switch_cpu(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
                 transmitter if transmitter >= TRANSMITTER => {
                     self.network.on_transmitted(transmitter - TRANSMITTER);
@@ -287,7 +269,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A packet reached the far end of a link.
+    /// Handles a packet at the far end of a link.
     #[inline]
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
@@ -306,7 +288,7 @@ impl Engine<'_> {
     fn forward(&mut self, node: u32, packet: u32) {
         let hop = self.fabric.route(&mut self.network, node, packet);
         if !self.fabric.edges.commands.is_empty() {
-            self.obey();
+            self.run_commands();
         }
         let loss = match hop {
             Hop::Link(link) => match self.network.enqueue(link, packet) {
@@ -324,9 +306,9 @@ impl Engine<'_> {
         self.lose(packet, loss);
     }
 
-    /// Does what an edge asked for.
+    /// Carries out the commands of an edge.
     #[cold]
-    pub(crate) fn obey(&mut self) {
+    pub(crate) fn run_commands(&mut self) {
         if let Some(at) = self.fabric.keep_timers(self.network.now) {
             self.network.events.push(at, EDGE_TIMER);
         }
@@ -345,7 +327,7 @@ impl Engine<'_> {
             let ix = self.network.arena.add(packet);
             self.forward(node, ix);
         }
-        // Its capacity is kept for the next time.
+        // Returned to keep its capacity.
         self.fabric.edges.commands = commands;
     }
 
@@ -364,7 +346,7 @@ impl Engine<'_> {
 
     fn on_edge_timer(&mut self) {
         while self.fabric.call_timer(&self.network) {
-            self.obey();
+            self.run_commands();
         }
         if let Some(at) = self.fabric.edges.timers_seen(self.network.now) {
             self.network.events.push(at, EDGE_TIMER);
@@ -384,7 +366,7 @@ impl Engine<'_> {
         self.close_if_over(lost.flow);
     }
 
-    /// Hands a packet to the interface of the host it starts from.
+    /// Hands a packet to the interface of the host that sends it.
     #[inline]
     pub(crate) fn inject(&mut self, packet: Packet) {
         let (flow, src) = (packet.flow, packet.src);
@@ -406,13 +388,13 @@ impl Engine<'_> {
         }
     }
 
-    /// A packet reached the host it is for, which may be an edge of its own.
+    /// Handles a packet at its destination host, which may itself be an edge.
     #[inline]
     fn arrive_at_host(&mut self, node: u32, packet: u32) {
         if self.fabric.edges.is_used() && self.fabric.uplink[node as usize] == NIL {
             let hop = self.fabric.leave(&mut self.network, node, packet);
             if !self.fabric.edges.commands.is_empty() {
-                self.obey();
+                self.run_commands();
             }
             match hop {
                 Some(Hop::Consumed) => {
@@ -426,7 +408,7 @@ impl Engine<'_> {
         self.deliver(packet);
     }
 
-    /// A receiver takes a packet.
+    /// Hands a packet to its receiver.
     #[inline]
     pub(crate) fn deliver(&mut self, ix: u32) {
         self.delivered += 1;
@@ -453,18 +435,18 @@ impl Engine<'_> {
         }
     }
 
-    /// Closes a flow whose sender is done and of which nothing is left in the network.
+    /// Closes a flow if its sender has finished and none of its packets is in flight.
     pub(crate) fn close_if_over(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if !slot.is_sender_done || slot.in_network > 0 || slot.is_queued || slot.id == NIL {
             return;
         }
-        if self.rules.udp.is_some() {
+        if self.params.udp.is_some() {
             let is_whole = slot.tally.delivered_packets == slot.segments;
             slot.end = if is_whole { FlowEnd::Completed } else { FlowEnd::Failed };
         }
         let (id, end, connection, ordinal) = (slot.id, slot.end, slot.connection, slot.ordinal);
-        if self.requests.is_some() && self.close_way(flow) {
+        if self.requests.is_some() && self.close_direction(flow) {
             return;
         }
         self.write_record(flow);
@@ -477,23 +459,24 @@ impl Engine<'_> {
             return;
         }
         self.flows_done += 1;
-        // TCP flows trigger others as their last byte arrives; a UDP flow knows it is over only here.
-        if self.rules.udp.is_some()
+        // The last byte of a TCP flow triggers other flows when it arrives; the end of a UDP flow
+        // is known only here.
+        if self.params.udp.is_some()
             && end == FlowEnd::Completed
             && let Some(at) = self.starts.trigger(self.list, id, self.network.now)
         {
             self.network.events.push(at, START);
         }
-        self.is_over = self.is_everything_over();
+        self.is_over = self.has_everything_ended();
     }
 
-    /// Every flow and request has ended, and none will start.
-    pub(crate) fn is_everything_over(&self) -> bool {
+    /// Returns whether every flow and request has ended and none will start.
+    pub(crate) fn has_everything_ended(&self) -> bool {
         let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
         is_served && self.slots.active() == 0 && self.starts.next(self.list).is_none()
     }
 
-    /// Copies a slot's counters into the record of its flow.
+    /// Copies the counters of a slot into the record of its flow.
     pub(crate) fn write_record(&mut self, flow: u32) {
         if self.slots.get_mut(flow).connection != NIL {
             return self.add_to_record(flow);
@@ -502,7 +485,7 @@ impl Engine<'_> {
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
         let size = self.list.flows[slot.id as usize].size_bytes;
-        let mss = u64::from(self.rules.mss);
+        let mss = u64::from(self.params.mss);
         let t = &slot.tally;
         let record = &mut self.records[slot.id as usize];
         record.end = slot.end;
@@ -541,12 +524,12 @@ impl Engine<'_> {
                     }
                     self.wake_host(link);
                 }
-                Action::Mend(link) => self.network.mend(link),
+                Action::Mend(link) => self.network.restore(link),
                 Action::Rate(link, bps) => self.network.set_rate(link, bps),
                 Action::Loss(link, probability) => self.network.set_loss(link, probability),
                 Action::Blackhole(node, fraction, racks) => self.fabric.set_blackhole(node, fraction, racks),
-                Action::Control => self.tell_control(),
-                Action::Reroute if self.controlled.is_some() => self.tell_switches(),
+                Action::Control => self.notify_control_plane(),
+                Action::Reroute if self.controlled.is_some() => self.notify_switches(),
                 Action::Reroute => {
                     let (topology, alive) = self.faults.known(self.topology, now);
                     self.fabric.reroute(&topology, &alive);
@@ -555,7 +538,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Pauses take effect, or end: then hosts whose interface waited for that take turns again.
+    /// Applies pauses that begin or end. Hosts whose interface was paused send again.
     fn on_pause(&mut self) {
         let mut lost = Vec::new();
         while let Some(link) = self.network.take_pause(&mut lost) {
@@ -566,7 +549,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The interface `link` may no longer be paused: the flows of its host, if it has one, take turns again.
+    /// Resumes sending at the host of `link`, if it has one, since the interface may no longer be
+    /// paused.
     fn wake_host(&mut self, link: u32) {
         let from = self.network.ports[(link ^ 1) as usize].to;
         if self.waiting.get(from as usize).is_some_and(|flows| !flows.is_empty()) {

@@ -1,18 +1,19 @@
-//! State of the flows now active: a slot each, reused once nothing of the old flow is left in the network.
+//! State of active flows. Each has a slot, which is reused once nothing of the previous flow is
+//! left in the network.
 
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
-use crate::selective::More;
-use crate::tcp::Sender;
-use crate::transport_rules::TcpRules;
+use crate::transport::sack::SenderExtension;
+use crate::transport::tcp::Sender;
+use crate::transport::transport_params::TransportParams;
 
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Segments of a slot whose sender is given more as it goes: a subflow.
+/// Segment count of a subflow: its sender receives more data as it goes.
 pub(crate) const OPEN_ENDED: u32 = u32::MAX;
 
-/// A lazily kept timer: one deadline, and the time of the earliest event in the queue that will check it.
+/// A lazy timer: one deadline, and the time of the earliest event in the queue that will check it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     pub(crate) deadline: u64,
@@ -24,7 +25,8 @@ impl Timer {
         Timer { deadline: NEVER, armed: NEVER }
     }
 
-    /// Sets the deadline; answers a time to push an event for, if the pending one would come too late.
+    /// Sets the deadline. Returns a time at which to push an event, if the pending one would come
+    /// too late.
     #[inline]
     pub(crate) fn set(&mut self, deadline: u64) -> Option<u64> {
         self.deadline = deadline;
@@ -35,11 +37,12 @@ impl Timer {
         None
     }
 
-    /// An event for this timer came up. True if the deadline is reached; else answers when to look again.
+    /// Handles an event of this timer. Returns whether the deadline is reached, and else when to
+    /// check again.
     #[inline]
     pub(crate) fn fired(&mut self, now: u64) -> (bool, Option<u64>) {
         if now != self.armed {
-            return (false, None); // Superseded by an earlier event.
+            return (false, None); // An earlier event has superseded this one.
         }
         self.armed = NEVER;
         if self.deadline <= now {
@@ -57,35 +60,35 @@ impl Timer {
 /// Receiving side of a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// Next segment expected.
+    /// Next expected segment.
     pub(crate) next: u32,
     /// One above the highest first-sent segment seen.
     pub(crate) highest: u32,
-    /// Which segments above `next` have arrived: a ring of bits, taken from a pool when first needed.
+    /// Arrived segments above `next`: a ring of bits, taken from a pool when first needed.
     pub(crate) early: Option<Box<[u64]>>,
     /// In-order packets not yet acknowledged (delayed ACKs).
     pub(crate) unacked: u32,
-    /// What the delayed acknowledgement will carry.
+    /// Content of the delayed acknowledgement.
     pub(crate) delayed: Echo,
-    /// Held packets in order of their segments: first, last, how many.
+    /// Held packets in order of their segments: first, last, count.
     pub(crate) held_first: u32,
     pub(crate) held_last: u32,
     pub(crate) held: u32,
-    /// The gap at `next` was shown to the transport; later packets pass.
+    /// Whether the transport has seen the gap at `next`; later packets then pass.
     pub(crate) is_gap_shown: bool,
     /// Overlay header of the last packet received in order: its flowcell.
     pub(crate) cell: u32,
-    /// When the gap before the held packets appeared, and how long such gaps last on average.
+    /// When the gap before the held packets appeared, and the average duration of such gaps.
     pub(crate) gap_since: u64,
     pub(crate) reordering_time: u64,
-    /// Go-back-n: the gap at `next` was reported.
+    /// Go-back-N: whether the gap at `next` was reported.
     pub(crate) is_gap_reported: bool,
-    /// DCQCN: no notification before.
+    /// DCQCN: earliest time of the next notification.
     pub(crate) notify_from: u64,
     pub(crate) timer: Timer,
 }
 
-/// What an acknowledgement carries back.
+/// Content that an acknowledgement carries back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Echo {
     pub(crate) sent: u32,
@@ -99,23 +102,23 @@ pub(crate) struct Echo {
 }
 
 impl Receiver {
-    /// Marks a segment above `next` as arrived; answers whether it already was.
+    /// Marks a segment above `next` as arrived. Returns whether it already was.
     #[inline]
     pub(crate) fn note_early(&mut self, segment: u32, words: usize, pool: &mut Vec<Box<[u64]>>) -> bool {
         let bits = self.early.get_or_insert_with(|| pool.pop().unwrap_or_else(|| vec![0u64; words].into_boxed_slice()));
-        let (word, bit) = place(segment, bits.len());
+        let (word, bit) = bit_of(segment, bits.len());
         let had = bits[word] & bit != 0;
         bits[word] |= bit;
         had
     }
 
-    /// `next` has arrived: moves on over everything contiguous.
+    /// Advances `next`, which has arrived, past all contiguous segments.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.next += 1;
         if let Some(bits) = &mut self.early {
             loop {
-                let (word, bit) = place(self.next, bits.len());
+                let (word, bit) = bit_of(self.next, bits.len());
                 if bits[word] & bit == 0 {
                     break;
                 }
@@ -129,7 +132,7 @@ impl Receiver {
 }
 
 #[inline]
-fn place(segment: u32, words: usize) -> (usize, u64) {
+fn bit_of(segment: u32, words: usize) -> (usize, u64) {
     ((segment >> 6) as usize & (words - 1), 1 << (segment & 63))
 }
 
@@ -138,9 +141,9 @@ fn place(segment: u32, words: usize) -> (usize, u64) {
 pub(crate) struct Slot {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(crate) id: u32,
-    /// The connection object it belongs to, or [`NIL`] where the slot serves its flow alone.
+    /// The connection object it belongs to, or [`NIL`] if the slot serves its flow alone.
     pub(crate) connection: u32,
-    /// Its place among the slots of that connection.
+    /// Index among the slots of that connection.
     pub(crate) ordinal: u8,
     pub(crate) src: u32,
     pub(crate) dst: u32,
@@ -155,18 +158,18 @@ pub(crate) struct Slot {
     /// Number of segments and payload of the last one. Subflows: [`OPEN_ENDED`].
     pub(crate) segments: u32,
     pub(crate) last_bytes: u32,
-    /// Traffic class, in place for the flags of packets.
+    /// Traffic class, shifted to its position in the packet flags.
     pub(crate) priority: u16,
     pub(crate) sender: Sender,
     pub(crate) timer: Timer,
     pub(crate) receiver: Receiver,
-    /// SYN sent and not answered.
+    /// Whether a SYN was sent and no SYN-ACK has arrived.
     pub(crate) is_connecting: bool,
-    /// The sender has nothing left to do.
+    /// Whether the sender has finished.
     pub(crate) is_sender_done: bool,
-    /// Waits for its turn at the host's interface.
+    /// Whether the flow waits for its turn at the host's interface.
     pub(crate) is_queued: bool,
-    /// How it ended, once it has.
+    /// Result of the flow; meaningful once it has ended.
     pub(crate) end: FlowEnd,
     pub(crate) tally: Tally,
 }
@@ -195,10 +198,10 @@ pub(crate) struct Slots {
     peak: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
     #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
-    sender_pool: Vec<Box<More>>,
+    sender_pool: Vec<Box<SenderExtension>>,
 }
 
-/// What a new flow is made from.
+/// Properties of a new flow.
 pub(crate) struct NewFlow {
     pub(crate) id: u32,
     pub(crate) connection: u32,
@@ -214,18 +217,19 @@ pub(crate) struct NewFlow {
 }
 
 impl Slots {
-    /// Opens a slot. Timers of the slot's last flow may still be pending; they keep their place.
-    pub(crate) fn open(&mut self, flow: &NewFlow, rules: &TcpRules, words: usize) -> u32 {
+    /// Opens a slot. Timers of the slot's previous flow may still be pending; they keep their
+    /// events.
+    pub(crate) fn open(&mut self, flow: &NewFlow, params: &TransportParams, words: usize) -> u32 {
         self.active += 1;
         self.peak = self.peak.max(self.active);
         let mut sender = match flow.segments {
-            OPEN_ENDED => Sender::open_ended(rules),
-            segments => Sender::new(segments, rules),
+            OPEN_ENDED => Sender::open_ended(params),
+            segments => Sender::new(segments, params),
         };
-        if rules.has_more() {
-            let mut more = self.sender_pool.pop().unwrap_or_else(|| Box::new(More::new(rules, words)));
-            more.begin(rules);
-            sender.more = Some(more);
+        if params.has_extension() {
+            let mut extension = self.sender_pool.pop().unwrap_or_else(|| Box::new(SenderExtension::new(params, words)));
+            extension.begin(params);
+            sender.extension = Some(extension);
         }
         let slot = Slot {
             id: flow.id,
@@ -287,7 +291,7 @@ impl Slots {
             bits.fill(0);
             self.bit_pool.push(bits);
         }
-        self.sender_pool.extend(slot.sender.more.take());
+        self.sender_pool.extend(slot.sender.extension.take());
         self.active -= 1;
         self.free.push(ix);
     }
@@ -297,13 +301,13 @@ impl Slots {
         &mut self.slots[ix as usize]
     }
 
-    /// The slot and the pool of receive bitmaps.
+    /// Returns the slot and the pool of receive bitmaps.
     #[inline]
     pub(crate) fn with_pool(&mut self, ix: u32) -> (&mut Slot, &mut Vec<Box<[u64]>>) {
         (&mut self.slots[ix as usize], &mut self.bit_pool)
     }
 
-    /// Slots in use.
+    /// Returns the slots in use.
     pub(crate) fn open_slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.slots.len() as u32).filter(|ix| self.slots[*ix as usize].id != NIL)
     }

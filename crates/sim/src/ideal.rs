@@ -1,4 +1,4 @@
-//! Completion time of a flow alone in an empty network: the bound slowdowns are measured against
+//! Completion time of a flow alone in an empty network: the bound that slowdowns are relative to
 //! (mechanisms.md P29).
 
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Routes, Time, Topology};
 use traffic::FlowList;
 
-use crate::network::serialisation_ps;
+use crate::links::port::serialisation_ps;
 use crate::scenario::TransportConfig;
 
-/// One hop of a bound: the best rate and the least delay among the links a packet could take there, and
-/// the rate of all of them together, which bounds a flow spread over many.
+/// One hop of a bound: the best rate and the lowest delay among the links a packet could take
+/// there, and their total rate, which bounds a flow spread over many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Leg {
     bps: u64,
@@ -20,7 +20,7 @@ struct Leg {
     delay: u64,
 }
 
-/// Bounds per pair of destination classes, computed when first asked for.
+/// Bounds per pair of destination classes, computed on first use.
 pub(crate) struct Ideals {
     routes: Rc<Routes>,
     mss: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Ideals {
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
 }
 
-/// The bound of each flow of a list, in its order.
+/// Returns the bound of each flow of a list, in its order.
 pub fn ideal_times(topology: &Topology, transport: &TransportConfig, flows: &FlowList) -> Vec<Time> {
     let mut ideals = Ideals::new(Rc::new(Routes::intact(topology)), transport);
     let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(topology, flow.src, flow.dst, flow.size_bytes));
@@ -45,8 +45,9 @@ impl Ideals {
         }
     }
 
-    /// Picoseconds from the first byte offered to the last byte received: every packet sent at once,
-    /// stored and forwarded at each hop, no other traffic, no window.
+    /// Returns the picoseconds from the first byte offered to the last byte received. Every packet
+    /// is sent immediately and is stored and forwarded at each hop, without other traffic or a
+    /// window.
     pub(crate) fn fct(&mut self, topology: &Topology, src: HostIx, dst: HostIx, size: u64) -> u64 {
         let key = (self.routes.class_of(src).0, self.routes.class_of(dst).0);
         let routes: &Routes = &self.routes;
@@ -64,7 +65,8 @@ impl Ideals {
         pipeline(legs, packets, full, tail)
     }
 
-    /// Largest empty-network round trip over pairs of racks (from up to 64 of them), picoseconds.
+    /// Returns the largest empty-network round-trip time over pairs of racks (from up to 64 of
+    /// them), picoseconds.
     pub(crate) fn base_rtt(&mut self, topology: &Topology, transport: &TransportConfig) -> u64 {
         let mut first_host = vec![None; self.routes.class_count()];
         for host in (0..topology.hosts().len() as u32).map(HostIx) {
@@ -89,11 +91,12 @@ impl Ideals {
         let mut links: Vec<LinkIx> = routes.last_link(src).map(LinkIx::reverse).into_iter().collect();
         links.extend(routes.path(topology, from, to, 0));
         links.extend(routes.last_link(dst));
-        crate::fabric::round_trip(topology, &links, transport)
+        crate::switching::fabric::round_trip(topology, &links, transport)
     }
 }
 
-/// Best rate and least delay at each step of the shortest-path DAG between two class nodes.
+/// Returns the best rate and the lowest delay at each step of the shortest-path DAG between two
+/// class nodes.
 fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box<[Leg]> {
     let mut level: Vec<NodeIx> = vec![routes.class_node(from)];
     let mut legs = Vec::new();
@@ -112,13 +115,16 @@ fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box
     legs.into()
 }
 
-/// A lower bound on when the last of `packets` packets (all of `full` bytes but the last, of `tail`) has been
-/// received; exact where every leg is one link or packets keep their order at equal rates.
+/// Returns a lower bound on when the last of `packets` packets (all of `full` bytes but the last,
+/// of `tail`) has been received. It is exact if every leg is one link or packets keep their order
+/// at equal rates.
 ///
-/// Beyond a leg of several links packets may overtake each other: there the tail waits for no one, and a
-/// single link can only be held to carrying all bytes after the first packet to arrive.
+/// Beyond a leg of several links packets may overtake each other. There the tail need not wait for
+/// the others, and a single link can only be assumed to carry all bytes after the first packet to
+/// arrive.
 fn pipeline(legs: impl Iterator<Item = Leg>, packets: u64, full: u64, tail: u64) -> u64 {
-    // When the first full packet, the last full packet, the tail and the whole flow are past the hop before.
+    // Times at which the first full packet, the last full packet, the tail and the whole flow are
+    // past the previous hop.
     let (mut first, mut last, mut tail_at, mut whole) = (0u64, 0u64, 0u64, 0u64);
     let mut keeps_order = true;
     for leg in legs {
@@ -149,7 +155,8 @@ mod tests {
 
     #[test]
     fn ten_kilobytes_between_leaves_take_51_8_us() {
-        // experiments.md, corrections to F3: 10 KB over four 10 Gb/s, 10 us hops; six full packets and a tail of 1280 B.
+        // experiments.md, corrections to F3: 10 KB over four 10 Gb/s, 10 us hops; six full packets
+        // and a tail of 1280 B.
         let got = pipeline(legs(4, 10, 10), 7, 1500, 10_000 - 6 * 1460 + 40);
         assert_eq!(got, 4 * 11_200_000 + 5 * 1_200_000 + 1_024_000);
     }
@@ -164,7 +171,7 @@ mod tests {
         let leg = |bps, total_bps| Leg { bps, total_bps, delay: 0 };
         let path = [leg(10_000_000_000, 10_000_000_000), leg(1_000_000_000, 1_000_000_000)];
         assert_eq!(pipeline(path.into_iter(), 10, 1500, 1500), 1_200_000 + 10 * 12_000_000);
-        // Ten slow links side by side keep up.
+        // Ten slow parallel links keep up.
         let spread = [leg(10_000_000_000, 10_000_000_000), leg(1_000_000_000, 10_000_000_000)];
         assert_eq!(pipeline(spread.into_iter(), 10, 1500, 1500), 10 * 1_200_000 + 12_000_000);
     }

@@ -1,115 +1,94 @@
-//! The packet-level simulator: store-and-forward output-queued switches, real transports, deterministic.
+//! The packet-level simulator: store-and-forward output-queued switches, real transports,
+//! deterministic.
 //!
-//! [`run`] takes a [`Scenario`] and answers an [`Outcome`] whose books balance. Same scenario, same seed,
-//! same outcome, to the bit.
+//! [`run`] takes a [`Scenario`] and returns an [`Outcome`] whose accounting has been checked. The
+//! same scenario and seed give the same outcome, bit for bit.
 
-mod backlog;
-mod board;
+#![allow(missing_docs, reason = "only the program's own crates use this one")]
+
+pub mod benchmark_scenarios;
 pub mod bounds;
 mod checks;
-mod connection;
-mod controlled;
-mod coupling;
-mod cubic;
-mod dcqcn;
-mod edges;
 mod engine;
-mod fabric;
-mod faults;
 mod flows;
 mod hosts;
 mod ideal;
-mod lossless;
-mod network;
-mod nscc;
-mod opening;
+mod links;
+mod openflow;
 pub mod outcome;
 mod packet;
-pub mod peers;
-pub mod plane;
 mod probes;
 mod queue;
-mod receiving;
-mod requests;
 pub mod scenario;
-mod selective;
-mod sending;
-mod sensors;
 pub mod services;
 mod setup;
-mod sharing;
-mod tcp;
-mod transport_rules;
+mod switching;
+mod transport;
 
 pub use ideal::ideal_times;
 pub use outcome::*;
-pub use plane::{ControlPlane, PlaneOutput, PlaneTally};
-pub use requests::ideal_response_times;
 pub use scenario::*;
+pub use services::requests::ideal_response_times;
 pub use services::*;
+pub use switching::plane::{ControlPlane, PlaneOutput, PlaneTally};
 
 use net::Time;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Simulated time.
     pub now: Time,
-    /// Flows ended so far.
     pub flows_done: u64,
-    /// Flows in the list.
     pub flows_listed: u64,
-    /// Events so far.
     pub events: u64,
 }
 
-/// Why a run could not start or had to be abandoned.
+/// Reason why a run could not start or was abandoned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// A configuration value that cannot be simulated.
+    /// Configuration value that cannot be simulated.
     #[error("{key} = {value}: {reason}")]
     Config {
         /// The parameter, such as `transport.mss_bytes`.
         key: &'static str,
-        /// What was given.
         value: String,
-        /// Why not, and what would do.
+        /// The rule that the value breaks, and how to fix it.
         reason: String,
     },
-    /// A flow that refers to hosts or flows that do not exist.
+    /// Flow that refers to hosts or flows that do not exist.
     #[error("flow {flow}: {reason}")]
     Flow {
         /// Position in the list.
         flow: usize,
-        /// Why it cannot be sent.
         reason: String,
     },
     /// The caller asked to stop.
     #[error("the run was interrupted")]
     Interrupted,
-    /// Switches and controller did something that cannot be simulated, or do not come to rest.
-    #[error("the run with a controller cannot go on at {at}: {reason}")]
+    /// Behaviour of switches or controller that cannot be simulated, or that does not converge.
+    #[error("the run with a controller cannot continue at {at}: {reason}")]
     Control {
         /// Simulated time.
         at: Time,
-        /// What happened.
         reason: String,
     },
-    /// The books do not balance: a defect of this program.
-    #[error("the books of the run do not balance: {0}; please report this with the experiment file and seed")]
-    Books(String),
+    /// The packet or flow counts do not add up: a defect of this program.
+    #[error(
+        "packet or flow accounting mismatch: {0}; this is a defect of anabranch: please report it with the experiment file and the seed"
+    )]
+    Accounting(String),
 }
 
 /// Runs a scenario to its end.
 ///
-/// `progress` is called now and then; answering `false` abandons the run.
+/// The engine calls `progress` from time to time; returning `false` abandons the run.
 ///
 /// # Errors
-/// Impossible configuration, a balancer that needs a controller (see [`run_controlled`]), interruption, or (a defect) books
-/// that do not balance.
+/// Impossible configuration, a balancer that needs a controller (see [`run_controlled`]),
+/// interruption, or (a defect) an accounting mismatch.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     checks::check(scenario)?;
-    checks::check_world(scenario, false)?;
+    checks::check_control_plane(scenario, false)?;
     if let balance::Build::Bound(bound) = scenario.balancer.entry.build {
         return bounds::run(scenario, bound, progress);
     }
@@ -118,21 +97,21 @@ pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool)
     setup::outcome(engine)
 }
 
-/// Runs a scenario whose balancer is central: every switch is an OpenFlow switch, and `plane` is the controller at the far
-/// end of their channels ([`SimConfig::control`]).
+/// Runs a scenario whose balancer is central: every switch is an OpenFlow switch, and `plane` is
+/// the controller at the far end of the control channels ([`SimConfig::control`]).
 ///
-/// `progress` as for [`run`].
+/// `progress` works as for [`run`].
 ///
 /// # Errors
-/// As [`run`]; a balancer that is not central, hosts with several links, and what cannot be simulated with a controller
-/// ([`SimError::Control`]).
+/// As [`run`]; also a balancer that is not central, hosts with several links, and what cannot be
+/// simulated with a controller ([`SimError::Control`]).
 pub fn run_controlled(
     scenario: &Scenario<'_>,
     plane: &mut dyn ControlPlane,
     progress: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Outcome, SimError> {
     checks::check(scenario)?;
-    checks::check_world(scenario, true)?;
+    checks::check_control_plane(scenario, true)?;
     let mut engine = setup::controlled_engine(scenario, plane);
     engine.run(progress)?;
     if let Some(reason) = engine.controlled.as_ref().and_then(|controlled| controlled.fault()) {

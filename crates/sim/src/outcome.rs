@@ -1,13 +1,14 @@
-//! What a run answers: a record per flow, books that balance, and what the probes saw.
+//! Outcome of a run: a record per flow, checked accounting, and the data of the probes.
 
 use net::Time;
 
-/// How a flow ended.
+/// Result of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEnd {
     /// Every byte arrived.
     Completed,
-    /// The sender gave up after too many time-outs (on every connection of the flow); UDP: it sent everything and some was lost.
+    /// The sender aborted after too many time-outs (on every connection of the flow). UDP: it sent
+    /// everything and some was lost.
     Failed,
     /// The run stopped first: a censored observation.
     Running,
@@ -15,39 +16,39 @@ pub enum FlowEnd {
     NotStarted,
 }
 
-/// One flow's fate. Times are spans from its start. Where several connections serve a flow, counters are their sums.
+/// Record of one flow. Times are relative to its start. For a flow with several connections,
+/// counters are their sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// How it ended.
     pub end: FlowEnd,
-    /// When its first byte was offered (absolute); zero if never.
+    /// Absolute time at which its first byte was offered; zero if never.
     pub started: Time,
     /// Last byte received − first byte offered. For running flows: their age at the end of the run.
     pub fct: Time,
-    /// Last byte acknowledged at the sender − first byte offered; zero where that did not happen.
+    /// Last byte acknowledged at the sender − first byte offered; zero if that did not happen.
     pub sender_fct: Time,
     /// Lower bound: alone in an empty network, no window limit.
     pub ideal: Time,
     /// Payload bytes delivered in order to the receiver (UDP: delivered).
     pub delivered_bytes: u64,
-    /// Payload bytes that arrived again over another connection of the same flow: what copies and reinjection cost.
+    /// Payload bytes that arrived again over another connection of the same flow: the overhead of
+    /// copies and reinjection.
     pub duplicate_bytes: u64,
-    /// Data packets sent, retransmissions included.
+    /// Data packets sent, including retransmissions.
     pub packets_sent: u32,
-    /// Data packets sent again.
+    /// Data packets retransmitted.
     pub retransmitted: u32,
-    /// Retransmissions of something the receiver already had.
+    /// Retransmissions of data the receiver already had.
     pub spurious: u32,
     /// Retransmission time-outs.
     pub timeouts: u32,
-    /// Fast retransmits.
     pub fast_retransmits: u32,
-    /// Data packets that arrived below the highest sequence seen, retransmissions excluded.
+    /// Data packets that arrived below the highest sequence seen, without retransmissions.
     pub reordered: u32,
-    /// Largest distance, in segments, from the highest sequence seen to such a packet: at least the number of
-    /// later packets that overtook it (the extent of RFC 4737).
+    /// Largest distance, in segments, from the highest sequence seen to such a packet: at least the
+    /// number of later packets that overtook it (the extent of RFC 4737).
     pub reorder_extent: u32,
-    /// Times the path changed between consecutive data packets (edge balancers only).
+    /// Path changes between consecutive data packets (edge balancers only).
     pub path_changes: u32,
 }
 
@@ -64,18 +65,20 @@ pub struct Drops {
     pub random: u64,
     /// Silent loss of a (source, destination) pair.
     pub blackhole: u64,
-    /// No route to the destination. With a controller: no rule, no live bucket, or a rule that led to another host.
+    /// No route to the destination. With a controller: no rule, no live bucket, or a rule that led
+    /// to another host.
     pub no_route: u64,
-    /// Paused for so long that the watchdog of priority flow control dropped it.
+    /// Dropped by the watchdog of priority flow control after a long pause.
     pub watchdog: u64,
-    /// It passed more switches than its hop limit allows: rules that loop.
+    /// The packet passed more switches than its hop limit allows: rules that loop.
     pub looped: u64,
-    /// Lost where no counter says so: in sockets, or in a software switch that was too slow. The simulator has none.
+    /// Losses that no counter shows: in sockets, or in a software switch that was too slow. Always
+    /// 0 in the simulator.
     pub harness: u64,
 }
 
 impl Drops {
-    /// All causes together.
+    /// Returns the sum of all causes.
     pub fn total(&self) -> u64 {
         let silent = self.random + self.blackhole;
         self.queue
@@ -89,37 +92,34 @@ impl Drops {
     }
 }
 
-/// The books: started = completed + failed + running, and sent = delivered + to the controller + dropped + in flight.
+/// Accounting: started = completed + failed + running, and sent = delivered + to the controller +
+/// dropped + in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct Accounting {
     /// Flows in the list.
     pub flows_listed: u64,
-    /// Flows that began.
     pub flows_started: u64,
-    /// Flows that completed.
     pub flows_completed: u64,
-    /// Flows that failed.
     pub flows_failed: u64,
     /// Flows still running at the end.
     pub flows_running: u64,
-    /// Packets handed to host interfaces: data, ACKs, handshakes; and what edges and controllers send, the latter anew at
-    /// every switch.
+    /// Packets handed to host interfaces: data, ACKs, handshakes; also packets of edges and
+    /// controllers. Packets of controllers count again at every switch.
     pub packets_sent: u64,
-    /// Packets received by their destination host, trimmed ones included.
+    /// Packets received by their destination host, including trimmed ones.
     pub packets_delivered: u64,
-    /// Packets that a switch cut to a header: their payload arrived nowhere. Counted once each, whatever then
-    /// became of the header.
+    /// Packets that a switch cut to a header, so that their payload was lost. Each counts once,
+    /// regardless of what happened to the header.
     pub packets_trimmed: u64,
-    /// Packets that a switch handed to the controller and sent nowhere else. One that the controller sends on is sent
-    /// anew.
+    /// Packets that a switch sent to the controller only. One that the controller forwards counts
+    /// as sent again.
     pub packets_to_controller: u64,
-    /// Packets lost, by cause.
     pub dropped: Drops,
     /// Packets in queues and on wires at the end.
     pub packets_in_flight: u64,
 }
 
-impl Books {
+impl Accounting {
     /// Checks both equations.
     ///
     /// # Errors
@@ -161,7 +161,6 @@ pub struct LinkRecord {
 pub struct Series {
     /// Width of a bin.
     pub bin: Time,
-    /// Number of bins.
     pub bins: usize,
     /// The directed links covered, as indices into [`net::Topology::links`].
     pub links: Vec<u32>,
@@ -169,12 +168,12 @@ pub struct Series {
     pub bytes: Vec<u64>,
 }
 
-/// What arriving packets found queued before them at one kind of port.
+/// Queue lengths that arriving packets find at one kind of port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueRecord {
-    /// Which ports: for example `tier 2 up` (edge to aggregation), `tier 1 down` (to hosts).
+    /// Tier of the ports: for example `tier 2 up` (edge to aggregation), `tier 1 down` (to hosts).
     pub tier: u8,
-    /// Away from the hosts?
+    /// Whether the ports lead away from the hosts.
     pub up: bool,
     /// Packets observed.
     pub count: u64,
@@ -182,7 +181,6 @@ pub struct QueueRecord {
     pub p50_bytes: u64,
     /// 99th percentile, bytes.
     pub p99_bytes: u64,
-    /// Largest, bytes.
     pub max_bytes: u64,
     /// Packets that found the marking threshold reached.
     pub marked: u64,
@@ -193,9 +191,9 @@ pub struct QueueRecord {
 pub struct ResequencingRecord {
     /// Whether buffers were on.
     pub active: bool,
-    /// Packets ever held.
+    /// Packets held in total.
     pub held: u64,
-    /// Most packets held at once for one flow.
+    /// Maximum number of packets held at one time for one flow.
     pub max_held: u32,
     /// Sum of hold times, for the mean.
     pub hold_time_total: Time,
@@ -203,47 +201,42 @@ pub struct ResequencingRecord {
     pub forced_releases: u64,
 }
 
-/// What a mechanism sent by itself: probes, replies, notifications. Counted in the packet books too.
+/// Packets that a mechanism sends on its own: probes, replies, notifications. The packet accounting
+/// includes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlRecord {
-    /// Packets.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Packets still under way when the last flow ended.
+    /// Packets still in flight when the last flow ended.
     pub in_flight: u64,
 }
 
 /// Messages on control channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCount {
-    /// Messages.
     pub messages: u64,
-    /// Their bytes on the wire, without those of TCP.
+    /// Bytes on the wire without TCP headers.
     pub bytes: u64,
 }
 
-/// Messages by kind. Only what was sent is counted; with a warm boot only from then on.
+/// Messages by kind. Only sent messages count; with a warm boot only from its end on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
-    /// Changes of flow tables.
     pub flow_mod: MessageCount,
-    /// Changes of groups.
     pub group_mod: MessageCount,
-    /// Packets to the controller.
     pub packet_in: MessageCount,
-    /// Packets from the controller.
     pub packet_out: MessageCount,
     /// Barriers and their replies.
     pub barrier: MessageCount,
     /// Statistics and descriptions.
     pub multipart: MessageCount,
-    /// All others.
+    /// All other kinds.
     pub other: MessageCount,
 }
 
 impl MessageCounts {
-    /// Each kind with its name.
+    /// Returns each kind with its name.
     pub fn by_kind(&self) -> [(&'static str, MessageCount); 7] {
         [
             ("flow_mod", self.flow_mod),
@@ -256,7 +249,7 @@ impl MessageCounts {
         ]
     }
 
-    /// All kinds together.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> MessageCount {
         self.by_kind().iter().fold(MessageCount::default(), |sum, (_, count)| MessageCount {
             messages: sum.messages + count.messages,
@@ -265,73 +258,73 @@ impl MessageCounts {
     }
 }
 
-/// What a controller cost. Counts are those of the experiment proper: what a warm boot took is in `boot` alone.
+/// Overhead of a controller. Counts cover the experiment itself; the messages of a warm boot are in
+/// `boot` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlaneRecord {
     /// Messages from the controller to switches.
     pub to_switches: MessageCounts,
     /// Messages from switches to the controller.
     pub to_controller: MessageCounts,
-    /// Both ways while booting warm.
+    /// Messages in both directions during a warm boot.
     pub boot: MessageCount,
-    /// Most flow-table changes sent within one second of simulated time (whole seconds).
+    /// Maximum number of flow-table changes sent within one second of simulated time (whole
+    /// seconds).
     pub flow_mods_per_s_peak: u64,
-    /// Most entries a switch had at once.
+    /// Maximum number of entries of a switch.
     pub entries_max: u32,
     /// Mean number of entries of a switch, over switches and time.
     pub entries_mean: f64,
-    /// Packet-ins that switches did not send for the limit of their rate.
+    /// Packet-ins that switches did not send because of their rate limit.
     pub packet_ins_suppressed: u64,
-    /// Errors switches answered.
+    /// Errors sent by switches.
     pub errors: u64,
-    /// Messages lost because their connection was gone.
+    /// Messages lost because their connection was closed.
     pub messages_lost: u64,
     /// Reports of agents on hosts that reached the controller.
     pub agent_reports: u64,
-    /// Orders to limit the rate of a flow that its transport could not follow: only UDP can.
+    /// Rate-limit commands that the transport could not apply: only UDP can.
     pub paces_ignored: u64,
-    /// What the controller says of itself, the boot included.
+    /// Statistics of the controller itself, including the boot.
     pub tally: crate::PlaneTally,
 }
 
-/// What the engine did, for performance and sanity.
+/// Statistics of the engine, for performance and plausibility checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineRecord {
     /// Events handled.
     pub events: u64,
     /// Packets that crossed a link, data and ACKs.
     pub packet_hops: u64,
-    /// Most packets alive at once.
+    /// Maximum number of packets in existence.
     pub peak_packets: u64,
-    /// Most flows active at once; each connection of a flow counts.
+    /// Maximum number of active flows; each connection of a flow counts.
     pub peak_flows: u64,
 }
 
-/// The answer of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Simulated time at the end.
     pub end: Time,
     /// One record per flow of the list, in its order.
     pub flows: Vec<FlowRecord>,
-    /// The books, checked.
-    pub books: Books,
+    /// Checked accounting.
+    pub accounting: Accounting,
     /// One record per directed link of the topology.
     pub links: Vec<LinkRecord>,
     /// Link load over time.
     pub series: Series,
     /// Queues by tier and direction.
     pub queues: Vec<QueueRecord>,
-    /// Resequencing buffers.
     pub resequencing: ResequencingRecord,
-    /// What the mechanism sent by itself.
+    /// Packets the mechanism sent on its own.
     pub control: ControlRecord,
-    /// What the controller cost, where there is one.
+    /// Overhead of the controller; `None` without one.
     pub plane: Option<PlaneRecord>,
-    /// What became of servers and connections, where flows are requests.
+    /// Servers and connections, if flows are requests.
     pub services: Option<crate::ServicesRecord>,
     /// Receive window in force, packets.
     pub max_window_packets: u32,
-    /// Engine counters.
     pub engine: EngineRecord,
 }

@@ -4,41 +4,41 @@ use crate::queue::NIL;
 
 /// Carries payload.
 pub(crate) const DATA: u16 = 1;
-/// Acknowledges.
+/// Acknowledges data.
 pub(crate) const ACK: u16 = 2;
-/// Opens a connection (with [`ACK`]: answers).
+/// Opens a connection; together with [`ACK`]: a SYN-ACK.
 pub(crate) const SYN: u16 = 4;
 /// May be marked instead of dropped.
 pub(crate) const ECT: u16 = 8;
-/// Data: marked on its way. ACK: tells the sender so.
+/// Data: marked on its path. ACK: echoes the mark to the sender.
 pub(crate) const CE: u16 = 16;
-/// Sent before.
+/// Retransmission.
 pub(crate) const RETRANSMIT: u16 = 32;
-/// Not yet past the first switch.
+/// Has not passed the first switch yet.
 pub(crate) const FRESH: u16 = 64;
 
-/// Data: its payload was cut off at a full queue.
+/// Data: a full queue cut off the payload.
 pub(crate) const TRIMMED: u16 = 512;
-/// ACK: the segment it names did not arrive (trimmed), or nothing beyond `seq` is kept (go-back-n).
+/// ACK: the segment it names did not arrive (trimmed), or nothing beyond `seq` is kept (go-back-N).
 pub(crate) const NACK: u16 = 1024;
 /// ACK: also a congestion notification of DCQCN.
 pub(crate) const NOTIFY: u16 = 2048;
 
-/// From edge to edge: belongs to no flow.
+/// Control packet from edge to edge, without a flow.
 pub(crate) const CONTROL: u16 = 128;
-/// On its way to an edge that is not its destination's.
+/// Data on its path to an edge that is not the destination's.
 pub(crate) const DETOUR: u16 = 256;
-/// Traffic class, three bits.
+/// Position of the traffic class, three bits.
 pub(crate) const PRIORITY_SHIFT: u32 = 13;
 
 /// No path chosen, no entropy value.
 pub(crate) const NO_PATH: u16 = u16::MAX;
 
-/// A packet on its way. Stamps are [`stamp`]s.
+/// A packet in flight. Time stamps are in units of [`stamp`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Packet {
-    /// When its last bit leaves the link it is on.
+    /// Time at which its last bit leaves the current link.
     pub(crate) departs: u64,
     /// Five-tuple hash in the direction of travel.
     pub(crate) hash: u64,
@@ -50,27 +50,29 @@ pub(crate) struct Packet {
     pub(crate) src: u32,
     /// Final receiver, a host index, which is also its node number.
     pub(crate) dst: u32,
-    /// Data: segment number. ACK: next segment expected.
+    /// Data: segment number. ACK: next expected segment.
     pub(crate) seq: u32,
     /// Rank of the rest of its path among those of the intact network, if an edge chose one.
     pub(crate) rank: u32,
-    /// When the transport sent it; an ACK carries that of the data packet back.
+    /// Time stamp of the transport; an ACK carries that of the data packet back.
     pub(crate) sent: u32,
-    /// When it passed the edge that chose its path; carried back likewise.
+    /// Time stamp of the edge that chose the path; an ACK carries that of the data packet back.
     pub(crate) edge: u32,
-    /// Overlay header of the edge's mechanism; with sensed links the high 8 bits are the greatest utilisation met.
+    /// Overlay header of the edge's mechanism. With sensed links the high 8 bits are the maximum
+    /// utilisation on the path.
     pub(crate) tag: u32,
-    /// Class it is routed to: the destination's, or that of a detour.
+    /// Destination class used for routing: the destination's, or that of a detour.
     pub(crate) class: u16,
-    /// ACK with selective acknowledgement: how far above `seq` the segment lies that caused it, plus 1; 0 for none.
+    /// ACK with selective acknowledgement: distance above `seq` of the segment that caused it, plus
+    /// 1; 0 for none.
     pub(crate) sack: u16,
-    /// Bytes on the wire.
+    /// Size on the wire.
     pub(crate) bytes: u16,
-    /// The path an edge chose, or the entropy value a host chose, or [`NO_PATH`].
+    /// Path chosen by an edge, entropy value chosen by a host, or [`NO_PATH`].
     pub(crate) path: u16,
     /// ACK: `path` of the data packet.
     pub(crate) echo_path: u16,
-    /// Bits named above.
+    /// Flag constants above.
     pub(crate) flags: u16,
 }
 
@@ -78,15 +80,15 @@ pub(crate) struct Packet {
 const UTILISATION_SHIFT: u32 = 24;
 
 impl Packet {
-    /// Keeps the greater of two readings.
+    /// Keeps the larger of two readings.
     #[inline]
     pub(crate) fn note_utilisation(&mut self, reading: u8) {
         if u32::from(reading) > self.tag >> UTILISATION_SHIFT {
-            self.tag = u32::from(reading) << UTILISATION_SHIFT | self.tag & TAG_BESIDE_UTILISATION;
+            self.tag = u32::from(reading) << UTILISATION_SHIFT | self.tag & TAG_WITHOUT_UTILISATION;
         }
     }
 
-    /// Greatest reading met.
+    /// Returns the maximum reading on the path.
     #[inline]
     pub(crate) fn utilisation(&self) -> u8 {
         (self.tag >> UTILISATION_SHIFT) as u8
@@ -98,22 +100,23 @@ impl Packet {
     }
 }
 
-/// What a mechanism may write into a tag while links are sensed.
-pub(crate) const TAG_BESIDE_UTILISATION: u32 = (1 << UTILISATION_SHIFT) - 1;
+/// Bits of a tag that a mechanism may write while links are sensed.
+pub(crate) const TAG_WITHOUT_UTILISATION: u32 = (1 << UTILISATION_SHIFT) - 1;
 
-/// Times inside packets: units of 2^14 ps (16.4 ns), wrapping after 70 s. Used for differences only.
+/// Returns a time stamp for packets: units of 2^14 ps (16.4 ns), wrapping after 70 s. Only
+/// differences are meaningful.
 #[inline]
 pub(crate) const fn stamp(now_ps: u64) -> u32 {
     (now_ps >> 14) as u32
 }
 
-/// Picoseconds since a stamp less than 70 s old.
+/// Returns the picoseconds since a stamp less than 70 s old.
 #[inline]
 pub(crate) const fn since(stamp_then: u32, now_ps: u64) -> u64 {
     (stamp(now_ps).wrapping_sub(stamp_then) as u64) << 14
 }
 
-/// All packets alive.
+/// All packets that exist.
 #[derive(Default)]
 pub(crate) struct Arena {
     packets: Vec<Packet>,
@@ -167,15 +170,15 @@ impl Arena {
         self.peak
     }
 
-    /// How many of the packets alive are `wanted`. Walks everything: for the end of a run.
-    pub(crate) fn count(&self, wanted: impl Fn(&Packet) -> bool) -> u64 {
+    /// Counts the packets that match `predicate`. Visits all of them: for the end of a run only.
+    pub(crate) fn count(&self, predicate: impl Fn(&Packet) -> bool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
         let mut at = self.free;
         while at != NIL {
             is_free[at as usize] = true;
             at = self.packets[at as usize].next;
         }
-        self.packets.iter().zip(is_free).filter(|(packet, is_free)| !is_free && wanted(packet)).count() as u64
+        self.packets.iter().zip(is_free).filter(|(packet, is_free)| !is_free && predicate(packet)).count() as u64
     }
 }
 

@@ -1,11 +1,12 @@
-//! Link load over time: bytes per fabric link and bin, with bins that double when there are too many.
+//! Link load over time: bytes per fabric link and bin. Bin widths double when there are too many
+//! bins.
 
 use net::{LinkIx, Time, Topology};
 
 use crate::outcome::Series;
 use crate::scenario::ProbeConfig;
 
-/// Samples carried bytes of fabric links at the end of each bin.
+/// Sampler of the bytes carried by fabric links at the end of each bin.
 pub(crate) struct Sampler {
     links: Vec<u32>,
     bin: u64,
@@ -20,7 +21,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Covers every link without a host at either end; with none of those (one switch), all links.
+    /// Creates a sampler of every link without a host at either end; if there is no such link (one
+    /// switch), of all links.
     pub(crate) fn new(topology: &Topology, config: &ProbeConfig) -> Sampler {
         let all = 0..topology.links().len() as u32;
         let fabric: Vec<u32> = all.clone().filter(|link| !topology.is_host_link(LinkIx(*link))).collect();
@@ -43,7 +45,8 @@ impl Sampler {
         self.next
     }
 
-    /// Ends the current bin; answers when the next one ends. `carried` tells the bytes a link has carried so far.
+    /// Ends the current bin. Returns when the next one ends. `carried` returns the bytes a link has
+    /// carried so far.
     pub(crate) fn sample(&mut self, carried: impl Fn(u32) -> u64) -> u64 {
         self.take(carried);
         if !self.is_fixed && self.bins == self.max_bins {
@@ -62,7 +65,7 @@ impl Sampler {
         self.bins += 1;
     }
 
-    /// Adds neighbouring bins: half as many, twice as wide.
+    /// Merges neighbouring bins: half as many, twice as wide.
     fn merge(&mut self) {
         let width = self.links.len();
         for bin in 0..self.bins / 2 {
@@ -76,7 +79,7 @@ impl Sampler {
         self.bin *= 2;
     }
 
-    /// Ends the last, perhaps partial bin at `now` and answers everything, link-major.
+    /// Ends the last, perhaps partial bin at `now` and returns everything, link-major.
     pub(crate) fn finish(mut self, carried: impl Fn(u32) -> u64, now: u64) -> Series {
         if now + self.bin > self.next {
             self.take(carried);

@@ -1,9 +1,10 @@
-//! The event queue: a total order of (time, component), a wheel for links, a heap for everything else.
+//! The event queue: a total order of (time, component), a wheel for links, a heap for all other
+//! events.
 //!
-//! A link has at most one pending event (its head packet reaching the far end), so links sit in the wheel
-//! as intrusive lists without allocation. Timers are few and far; they go to a 4-ary heap. Components are
-//! numbers; two events at one time are handled in the order of their component, so the order never depends
-//! on how the queue is built.
+//! A link has at most one pending event (its head packet reaching the far end), so links sit in the
+//! wheel as intrusive lists without allocation. Timers are few and far ahead; they go to a 4-ary
+//! heap. Components are numbers. Two events at one time are handled in the order of their
+//! components, so the order never depends on the structure of the queue.
 
 /// No event, no packet, no flow.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -25,7 +26,7 @@ struct Pending {
     next: u32,
 }
 
-/// See the module's documentation.
+/// Queue of pending events.
 pub(crate) struct EventQueue {
     /// A bucket is `1 << shift` picoseconds wide.
     shift: u32,
@@ -41,7 +42,8 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// A queue for components `0..link_count` as links; the wheel covers about `horizon_ps` ahead.
+    /// Creates a queue for components `0..link_count` as links. The wheel covers about `horizon_ps`
+    /// ahead.
     pub(crate) fn new(link_count: usize, horizon_ps: u64) -> EventQueue {
         let width = (horizon_ps / BUCKETS).max(1);
         EventQueue {
@@ -56,7 +58,7 @@ impl EventQueue {
         }
     }
 
-    /// Schedules the one pending event of a link. Times never lie before the event last popped.
+    /// Schedules the one pending event of a link. Times must not precede the event last popped.
     #[inline]
     pub(crate) fn push_link(&mut self, time: u64, link: u32) {
         let bucket = time >> self.shift;
@@ -112,7 +114,7 @@ impl EventQueue {
         }
     }
 
-    /// Withdraws the pending event of a link, if there is one. Slow; for faults only.
+    /// Cancels the pending event of a link, if there is one. Slow; for faults only.
     pub(crate) fn cancel_link(&mut self, link: u32) {
         self.open.retain(|event| event.component != link);
         self.far.remove(link);
@@ -136,7 +138,7 @@ impl EventQueue {
         }
     }
 
-    /// Absolute number of the next occupied bucket after the cursor.
+    /// Returns the absolute number of the next occupied bucket after the cursor.
     #[inline]
     fn next_bucket(&self) -> Option<u64> {
         if self.summary == 0 {
@@ -148,7 +150,8 @@ impl EventQueue {
         let slot = if here != 0 {
             (word << 6) + here.trailing_zeros() as usize
         } else {
-            // Words after this one first, then around; `word` itself comes last, for its low bits.
+            // Words after this one first, then from the start; `word` itself comes last, for its
+            // low bits.
             let later = self.summary & (!0u64).checked_shl(word as u32 + 1).unwrap_or(0);
             let word = if later != 0 { later } else { self.summary }.trailing_zeros() as usize;
             (word << 6) + self.occupied[word].trailing_zeros() as usize
@@ -156,7 +159,7 @@ impl EventQueue {
         Some(self.cursor + 1 + ((slot as u64).wrapping_sub(self.cursor + 1) & MASK))
     }
 
-    /// Moves the cursor to `bucket`. A single event is answered; several are sorted into `open`.
+    /// Moves the cursor to `bucket`. Returns a single event; sorts several into `open`.
     #[inline]
     fn open_bucket(&mut self, bucket: u64) -> Option<Event> {
         let slot = (bucket & MASK) as usize;
@@ -185,7 +188,8 @@ impl EventQueue {
     }
 }
 
-/// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary one.
+/// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary
+/// one.
 #[derive(Default)]
 struct Heap(Vec<Event>);
 
@@ -224,17 +228,17 @@ impl Heap {
             if first >= len {
                 break;
             }
-            let mut least = first;
+            let mut smallest = first;
             for child in first + 1..(first + 4).min(len) {
-                if self.0[child] < self.0[least] {
-                    least = child;
+                if self.0[child] < self.0[smallest] {
+                    smallest = child;
                 }
             }
-            if self.0[least] >= event {
+            if self.0[smallest] >= event {
                 break;
             }
-            self.0[at] = self.0[least];
-            at = least;
+            self.0[at] = self.0[smallest];
+            at = smallest;
         }
         self.0[at] = event;
     }
@@ -253,7 +257,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest::proptest! {
-        /// Against a sorted set: links with one event each, timers with any number, cancellations.
+        /// Compares with a sorted set: links with one event each, timers with any number,
+        /// cancellations.
         #[test]
         fn order_is_that_of_a_sorted_set(
             operations in proptest::collection::vec((0u8..10, 0u32..20, 0u64..200_000), 1..400),

@@ -1,68 +1,67 @@
-//! What to simulate: everything a run depends on, as plain values.
+//! Input of a run: everything it depends on, as plain values.
 
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use traffic::FlowList;
 
-/// One run: a network, what is sent over it, how it is balanced, and a seed.
+/// One run: a network, its traffic, a balancer, and a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario<'a> {
-    /// The network.
     pub topology: &'a Topology,
-    /// The flows.
     pub flows: &'a FlowList,
-    /// The balancer with its parameters.
+    /// Balancer with its parameters.
     pub balancer: &'a balance::Spec,
-    /// Seed of every random draw the run makes itself (hash seeds, spraying, RED, random loss).
+    /// Seed of every random draw that the run itself makes (hash seeds, spraying, RED, random
+    /// loss).
     pub seed: u64,
     /// Transport, queues, faults, probes and the stop rule.
     pub config: &'a SimConfig,
 }
 
-/// Everything of a run except network, flows, balancer and seed. `Default` is the project's default.
+/// Settings of a run except network, flows, balancer and seed. `Default` is the default of the
+/// project.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SimConfig {
-    /// How hosts send.
     pub transport: TransportConfig,
     /// Host interfaces and receive side.
     pub host: HostConfig,
-    /// Switch queues.
     pub switch: QueueConfig,
     /// Faults, in any order.
     pub failures: Vec<Failure>,
-    /// Channels to a controller and what is at their ends; only for [`crate::run_controlled`].
+    /// Control channels and the switches at their ends; only for [`crate::run_controlled`].
     pub control: ControlConfig,
-    /// Virtual services, where flows are requests to them; only for [`crate::run_controlled`].
+    /// Virtual services, if flows are requests to them; only for [`crate::run_controlled`].
     pub services: Option<crate::ServicesConfig>,
-    /// What to record beside flows and books.
+    /// Records in addition to flows and accounting.
     pub probes: ProbeConfig,
-    /// When to stop.
     pub stop: StopRule,
 }
 
-/// Congestion control, or the lack of it.
+/// Transport protocol with its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransportKind {
-    /// TCP NewReno (RFC 5681, RFC 6582): slow start, congestion avoidance, fast retransmit, partial-ACK
-    /// recovery, retransmission timer. No SACK.
+    /// TCP NewReno (RFC 5681, RFC 6582): slow start, congestion avoidance, fast retransmit,
+    /// partial-ACK recovery, retransmission timer. No SACK.
     NewReno,
-    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces in proportion to the share of marked bytes.
+    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces in proportion to the share of marked
+    /// bytes.
     Dctcp {
         /// Gain of the marked-fraction average; 1/16 as published.
         gain: f64,
     },
     /// TCP CUBIC (RFC 9438) without HyStart. It ignores ECN.
     Cubic,
-    /// Per-packet transport for spraying: every packet acknowledged by itself and placed where it belongs, windows by
-    /// ECN and delay (`nscc.rs`), loss by trimming, per-packet time-out or far overtaking only.
+    /// Per-packet transport for spraying. The receiver acknowledges every packet and places it
+    /// directly. Windows follow ECN and delay (`nscc.rs`). Loss is detected only by trimming,
+    /// per-packet time-outs, or far overtaking.
     Spray(Spray),
-    /// RDMA over Ethernet: paced by DCQCN.
+    /// RDMA over Ethernet, paced by DCQCN.
     Rdma(Rdma),
-    /// UDP: no reaction to anything.
+    /// UDP without any reaction to the network.
     Udp(UdpRate),
 }
 
 impl TransportKind {
-    /// As experiment files name it.
+    /// Returns the name used in experiment files.
     pub fn name(&self) -> &'static str {
         match self {
             TransportKind::NewReno => "newreno",
@@ -78,32 +77,34 @@ impl TransportKind {
 /// Parameters of [`TransportKind::Spray`]; `None` scales with the network.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Spray {
-    /// Queueing delay the window aims at; `None`: three quarters of the base round-trip time.
+    /// Target queueing delay of the window; `None`: three quarters of the base round-trip time.
     pub target_delay: Option<Time>,
-    /// A packet is lost when this many sent after it have arrived; `None`: one bandwidth-delay product and one switch
-    /// queue, more than unequal queues alone can bring about.
+    /// Number of later packets that must arrive before a packet counts as lost. `None`: one
+    /// bandwidth-delay product and one switch queue, more than unequal queues alone can cause.
     pub reorder_packets: Option<u32>,
-    /// Least time-out of a packet; `None` as in [`Rdma::packet_timeout`].
+    /// Minimum time-out of a packet; `None` as in [`Rdma::packet_timeout`].
     pub packet_timeout: Option<Time>,
 }
 
-/// How an RDMA connection deals with a gap.
+/// Loss recovery of an RDMA connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaRecovery {
-    /// RoCE: the receiver keeps nothing out of order, says so once per gap, and the sender goes back to it.
+    /// RoCE: the receiver keeps nothing out of order and reports a gap once; the sender goes back
+    /// to it.
     GoBackN,
-    /// IRN (SIGCOMM 2018): selective acknowledgements and retransmission, at most a bandwidth-delay product in flight.
+    /// IRN (SIGCOMM 2018): selective acknowledgements and retransmission, at most a bandwidth-delay
+    /// product in flight.
     Selective,
 }
 
 /// Parameters of [`TransportKind::Rdma`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rdma {
-    /// What happens at a gap.
     pub recovery: RdmaRecovery,
-    /// Least retransmission time-out; `None`: the base round-trip time and three full queues of the slowest switch link,
-    /// or three base round-trip times if that is longer. With [`RdmaRecovery::Selective`] a third of it (but not below
-    /// two base round-trip times) while at most three packets are in flight, as IRN's RTO_low.
+    /// Minimum retransmission time-out. `None`: the base round-trip time and three full queues of
+    /// the slowest switch link, or three base round-trip times if that is longer. With
+    /// [`RdmaRecovery::Selective`] the time-out is a third of it (but not below two base round-trip
+    /// times) while at most three packets are in flight, as IRN's RTO_low.
     pub packet_timeout: Option<Time>,
     /// Rate control.
     pub dcqcn: Dcqcn,
@@ -114,13 +115,13 @@ pub struct Rdma {
 pub struct Dcqcn {
     /// g, gain of alpha: 1/256.
     pub gain: f64,
-    /// The receiver notifies of marks at most this often: 50 us.
+    /// Minimum interval between notifications of marks by the receiver: 50 us.
     pub notify_interval: Time,
-    /// Without notifications alpha decays this often: 55 us.
+    /// Interval at which alpha decays without notifications: 55 us.
     pub alpha_timer: Time,
-    /// The rate is raised this often: 55 us …
+    /// Interval at which the rate is raised: 55 us.
     pub rate_timer: Time,
-    /// … and every so many bytes: 10 MB.
+    /// Bytes sent after which the rate is also raised: 10 MB.
     pub byte_counter: u64,
     /// R_AI; `None`: a thousandth of the line rate (40 Mb/s at 40 Gb/s).
     pub additive_increase: Option<Bandwidth>,
@@ -133,44 +134,38 @@ pub struct Dcqcn {
 pub enum UdpRate {
     /// Bits per second on the wire, evenly spaced.
     Constant(Bandwidth),
-    /// For every packet a rate drawn uniformly from this range, as D-ITG's uniform option does.
-    UniformPackets {
-        /// Least packets per second.
-        min_per_s: f64,
-        /// Most packets per second.
-        max_per_s: f64,
-    },
+    /// A rate drawn uniformly from this range for every packet, as D-ITG's uniform option does.
+    UniformPackets { min_per_s: f64, max_per_s: f64 },
 }
 
-/// Transport parameters; each is printed in reports because each changes results.
+/// Transport parameters. Reports print each, because each changes results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransportConfig {
-    /// Which transport.
     pub kind: TransportKind,
-    /// Payload of a full packet, bytes.
+    /// Payload of a full packet.
     pub mss_bytes: u32,
-    /// Headers on the wire of a data packet, bytes.
+    /// Headers of a data packet on the wire.
     pub header_bytes: u32,
-    /// A bare ACK on the wire, bytes.
+    /// Size of a bare ACK on the wire.
     pub ack_bytes: u32,
-    /// Initial congestion window, packets.
-    /// The `spray` transport begins with one bandwidth-delay product, RDMA with the line rate.
+    /// Initial congestion window. The `spray` transport begins with one bandwidth-delay product,
+    /// RDMA with the line rate.
     pub initial_window_packets: u32,
-    /// Receive window, packets; `None` scales with the network: twice the largest bandwidth-delay product plus
-    /// one switch queue; for RDMA one product (selective) or no limit (go-back-n).
+    /// Receive window. `None` scales with the network: twice the largest bandwidth-delay product
+    /// plus one switch queue; for RDMA one product (selective) or no limit (go-back-N).
     pub max_window_packets: Option<u32>,
-    /// Least retransmission time-out of TCP; the others have their own.
+    /// Minimum retransmission time-out of TCP; other transports have separate parameters.
     pub min_rto: Time,
     /// TCP: loss recovery from selective acknowledgements (RFC 6675, in whole segments).
     pub sack: bool,
-    /// Duplicate ACKs that trigger a fast retransmit.
+    /// Number of duplicate ACKs that trigger a fast retransmit.
     pub dup_ack_threshold: u32,
-    /// Whether the first two duplicate ACKs let a new packet out each (RFC 3042), which spares short flows
-    /// many time-outs.
+    /// Whether the first two duplicate ACKs each send a new packet (RFC 3042), which avoids many
+    /// time-outs of short flows.
     pub limited_transmit: bool,
-    /// The receiver acknowledges every n-th in-order packet; 1 turns delayed ACKs off.
+    /// Number of in-order packets per acknowledgement; 1 turns delayed ACKs off.
     pub ack_every: u32,
-    /// Longest a delayed ACK waits.
+    /// Maximum delay of a delayed ACK.
     pub ack_timeout: Time,
     /// Whether a flow begins with SYN and SYN-ACK (one round trip inside its completion time).
     pub handshake: bool,
@@ -178,248 +173,247 @@ pub struct TransportConfig {
     pub max_timeouts: u32,
 }
 
-/// Whether hosts hold back packets that arrive early until the gap before them is filled (mechanisms.md §1.7).
+/// Buffering of early packets at hosts until the gap before them is filled (mechanisms.md §1.7).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resequencing {
     /// On for balancers that always reorder, off for the others.
     Auto,
-    /// Never.
     Off,
     /// Always, with these bounds.
     On(ResequencingBounds),
 }
 
-/// When held packets are released although the gap is still open.
+/// Bounds at which a host releases held packets although the gap is still open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResequencingBounds {
-    /// Time since the gap appeared; `None` scales with the network: one base round-trip time plus the time
-    /// a full switch queue takes to drain.
+    /// Time since the gap appeared. `None` scales with the network: one base round-trip time plus
+    /// the time a full switch queue takes to drain.
     pub timeout: Option<Time>,
     /// Packets held per flow; `None` bounds by the receive window alone.
     pub packets: Option<u32>,
 }
 
-/// How a host shares its interface among its flows.
+/// Sharing of a host interface among the flows of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostScheduler {
-    /// Packet by packet in turn, and no packet leaves TCP before the wire is free: what Linux does with small
-    /// queues and fair queueing. A short flow does not wait behind the window of a long one.
+    /// Round robin by packet, and no packet leaves TCP before the wire is free, as Linux does with
+    /// small queues and fair queueing. A short flow does not wait behind the window of a long one.
     Fair,
-    /// First come, first served, with no bound but the window: what ns-3's default does.
+    /// First come, first served, bounded by the window alone, as ns-3 does by default.
     Fifo,
 }
 
 /// Host side of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
-    /// Packets a host interface queues before UDP packets are dropped there. TCP is bounded by its window.
+    /// Packets a host interface queues before it drops UDP packets. TCP is bounded by its window.
     pub queue_packets: u32,
-    /// How TCP flows share the interface. Hosts with several links (BCube, CamCube) are always first come, first served.
+    /// Sharing of the interface among TCP flows. Hosts with several links (BCube, CamCube) always
+    /// serve first come, first served.
     pub scheduler: HostScheduler,
-    /// Resequencing buffer.
     pub resequencing: Resequencing,
-    /// Flow sizes that make a flow more urgent, bytes: a flow is of the class that counts the bounds it does not exceed.
-    /// At most 7; effective only with several traffic classes ([`QueueConfig::lossless`]).
+    /// Flow sizes in bytes that make a flow more urgent. The class of a flow is the number of
+    /// bounds it does not exceed. At most 7; effective only with several traffic classes
+    /// ([`QueueConfig::lossless`]).
     pub priority_sizes: Vec<u64>,
-    /// Largest random extra gap a host leaves after a packet, drawn uniformly per packet. Zero is exact and
-    /// what other simulators do, but with drop-tail queues and equal link rates it lets one TCP flow lock
-    /// others out for good (phase effects, Floyd and Jacobson 1992); real hosts are never that regular.
+    /// Maximum random extra gap after a packet of a host, drawn uniformly per packet. Zero is
+    /// exact, and other simulators do the same. But with drop-tail queues and equal link rates it
+    /// lets one TCP flow lock others out for good (phase effects, Floyd and Jacobson 1992). Real
+    /// hosts are never that regular.
     pub jitter: Time,
 }
 
-/// Size limit of a switch queue; the packet in transmission counts.
+/// Size limit of a switch queue, including the packet in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many packets.
     Packets(u32),
-    /// So many bytes.
     Bytes(u64),
 }
 
 /// ECN marking at a switch queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Marking {
-    /// None.
     Off,
-    /// DCTCP's step: mark a packet that finds this much queued or more.
+    /// DCTCP's step: marks a packet that finds at least this much queued.
     Step(QueueLimit),
-    /// RED-style on the instantaneous queue in bytes: probability rises linearly from 0 at `min` to `max_probability` at
-    /// `max`, and is 1 above.
+    /// RED-style marking on the instantaneous queue in bytes. The probability rises linearly from 0
+    /// at `min` to `max_probability` at `max`, and is 1 above.
     Ramp {
-        /// No marking below, bytes.
+        /// Queue length below which nothing is marked.
         min_bytes: u64,
-        /// Always above, bytes.
+        /// Queue length above which everything is marked.
         max_bytes: u64,
         /// Probability just below `max_bytes`.
         max_probability: f64,
     },
 }
 
-/// Every switch egress queue.
+/// Settings of every switch egress queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueConfig {
     /// Drop-tail limit.
     pub limit: QueueLimit,
-    /// Marking.
     pub marking: Marking,
-    /// Priority flow control, in every switch and host: nothing is dropped for lack of space, and `limit` no longer
-    /// applies. `None`: only if the balancer needs it.
+    /// Priority flow control in every switch and host: nothing is dropped for lack of space, and
+    /// `limit` does not apply. `None`: only if the balancer needs it.
     pub lossless: Option<balance::Lossless>,
-    /// Packets that find the queue full are cut to a header of [`TRIMMED_BYTES`] and forwarded instead of dropped; only
-    /// for the `spray` transport. The limit is then one in bytes (packets count as full ones), and headers and
-    /// acknowledgements may use a quarter more. They wait in order: the ports have no priority for headers.
+    /// Whether packets that find the queue full are cut to a header of [`TRIMMED_BYTES`] and
+    /// forwarded instead of dropped; only for the `spray` transport. The limit then applies in
+    /// bytes (packets count as full ones), and headers and acknowledgements may use a quarter more.
+    /// Headers wait in order: the ports give them no priority.
     pub trimming: bool,
 }
 
-/// What trimming leaves of a packet.
+/// Size of a trimmed packet.
 pub const TRIMMED_BYTES: u16 = 64;
 
-/// Something that goes wrong, perhaps for a while.
+/// A fault, permanent or temporary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// When.
     pub at: Time,
-    /// When it is over; `None` for never.
+    /// End of the fault; `None` for never.
     pub until: Option<Time>,
-    /// How long routing takes to notice the beginning and the end of a dead link or switch.
+    /// Time routing takes to detect the beginning and the end of a dead link or switch.
     pub detection: Time,
-    /// What.
     pub kind: FailureKind,
 }
 
-/// What goes wrong (mechanisms.md §1.9).
+/// Kinds of faults (mechanisms.md §1.9).
 #[derive(Clone, Debug, PartialEq)]
 pub enum FailureKind {
-    /// A cable is cut: both directions; what is queued or on the wire is lost.
+    /// A cable is cut in both directions; packets queued or on the wire are lost.
     LinkDown(LinkIx),
-    /// A cable runs at this fraction of its rate, both directions.
+    /// A cable runs at this fraction of its rate in both directions.
     LinkRate {
         /// Either direction of the cable.
         link: LinkIx,
-        /// Between 0 and 1, not 0.
+        /// Above 0, at most 1.
         fraction: f64,
     },
     /// One direction silently loses packets at random.
     RandomDrop {
-        /// The direction.
         link: LinkIx,
         /// Probability per packet.
         probability: f64,
     },
-    /// A switch silently loses packets at random, in whatever direction they pass it, each packet once.
+    /// A switch silently loses packets at random in any direction, each packet once.
     SwitchDrop {
-        /// The switch.
         node: NodeIx,
         /// Probability per packet.
         probability: f64,
     },
     /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
     Blackhole {
-        /// The switch.
         node: NodeIx,
         /// Share of pairs lost.
         fraction: f64,
-        /// Only pairs from hosts of the first rack to hosts of the second.
+        /// Restricts the loss to pairs from hosts of the first rack to hosts of the second.
         racks: Option<(u32, u32)>,
     },
-    /// A switch dies with all its cables. One of OpenFlow also loses its rules and its connection.
+    /// A switch dies with all its cables. An OpenFlow switch also loses its rules and its
+    /// connection.
     SwitchDown(NodeIx),
-    /// One direction of a cable is cut; what is queued or on the wire there is lost. Only the receiving end notices.
+    /// One direction of a cable is cut; packets queued or on the wire there are lost. Only the
+    /// receiving end notices.
     OneWayDown(LinkIx),
-    /// The control channel of a switch delivers nothing, either way, and loses nothing: what was sent arrives when it is
-    /// over. Nobody is told.
+    /// The control channel of a switch delivers nothing in either direction and loses nothing:
+    /// messages arrive when the fault ends. Neither end is notified.
     ChannelStall(NodeIx),
-    /// The control connection of a switch breaks; both ends notice at once. What was under way is lost. The switch
-    /// connects again when it is over.
+    /// The control connection of a switch breaks; both ends notice at once. Messages in flight are
+    /// lost. The switch reconnects when the fault ends.
     ChannelDown(NodeIx),
-    /// The controller is gone with all its connections, and does nothing. Switches connect again when it is over.
+    /// The controller does nothing and has lost all its connections. Switches reconnect when the
+    /// fault ends.
     ControllerDown,
 }
 
-/// What to record.
+/// Records of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeConfig {
-    /// Bytes per fabric link and time bin. Off saves memory in the largest runs.
+    /// Whether to record bytes per fabric link and time bin. Off saves memory in the largest runs.
     pub series: bool,
     /// First bin width; widths double whenever `max_bins` is reached.
     pub bin: Time,
-    /// Most bins kept.
+    /// Maximum number of bins.
     pub max_bins: u32,
-    /// Keep `bin` as it is and never merge (for metrics with a published window, such as F0's 10 s).
+    /// Whether to keep `bin` as it is and never merge (for metrics with a published window, such as
+    /// F0's 10 s).
     pub fixed_bins: bool,
 }
 
-/// When a run ends: at `until`, or when every flow has ended, whichever is first.
+/// End of a run: at `until`, or when every flow has ended, whichever is first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StopRule {
     /// Latest simulated time.
     pub until: Option<Time>,
 }
 
-/// The control plane of a run with a controller: channels, switches, agents on hosts.
+/// Control plane of a run with a controller: channels, switches, agents on hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlConfig {
     /// One-way delay of a control channel.
     pub latency: Time,
-    /// Rate of a control channel, each way; messages wait for those before them.
+    /// Rate of a control channel in each direction; messages queue.
     pub bandwidth: Bandwidth,
-    /// Switches show counters as of the last multiple of this; zero for the moment of the answer.
+    /// Refresh interval of switch counters: replies show the values at its last multiple. Zero for
+    /// the moment of the reply.
     pub stats_refresh: Time,
-    /// Greatest rate of packet-in messages of a switch; `None` for no limit.
+    /// Maximum rate of packet-in messages of a switch; `None` for no limit.
     pub packet_in_per_s: Option<u32>,
-    /// Entries a flow table holds.
+    /// Capacity of a flow table.
     pub max_entries: u32,
-    /// Groups a switch holds.
+    /// Maximum number of groups of a switch.
     pub max_groups: u32,
     /// Seeds of the hashes of select groups.
     pub hash: HashSeeds,
-    /// Whether frames that switches send for the controller (discovery, ARP) find room in full queues, as switches keep
-    /// some for traffic of their own; they wait their turn all the same. Otherwise links that are full of data lose them,
-    /// and discovery takes such links for dead.
-    pub have_frames_room: bool,
-    /// What the controller and the switches have done before the experiment begins.
+    /// Whether full queues accept frames between switches and the controller (discovery, ARP), as
+    /// switches reserve buffers for them. The frames still wait their turn. Otherwise links full of
+    /// data lose them, and discovery takes such links for dead.
+    pub reserves_control_queue: bool,
+    /// State of the controller and the switches when the experiment begins.
     pub boot: Boot,
-    /// A switch whose connection the controller has closed connects again after this long.
+    /// Delay before a switch reconnects whose connection the controller has closed.
     pub reconnect_after: Time,
-    /// Delay of reports of agents on hosts to the controller, and of its orders to them.
+    /// Delay of agent reports to the controller and of agent commands to hosts.
     pub agent_latency: Time,
-    /// Whether agents tell how much a flow will have sent in all.
-    pub are_sizes_told: bool,
-    /// Packets a switch handles per second, data and acknowledgements alike, one after the other: the processor of a
-    /// switch that forwards in software. `None`: as many as come.
+    /// Whether agents report how much a flow will have sent in total.
+    pub reports_flow_sizes: bool,
+    /// Packets a switch handles per second, data and acknowledgements alike, one after the other:
+    /// the processor of a switch that forwards in software. `None` for no limit.
     pub packets_per_s: Option<u32>,
-    /// Packets that may wait for the processor of a switch; further ones are lost as in a full queue.
+    /// Packets that may wait for the processor of a switch; further ones are lost as in a full
+    /// queue.
     pub backlog_packets: u32,
-    /// Time between two rounds of LLDP; `None` for the controller's own. For whoever makes the controller.
+    /// Time between two rounds of LLDP; `None` for the default of the controller. The simulator
+    /// ignores it: it is for the caller, which creates the controller.
     pub discovery: Option<Time>,
-    /// Time between two polls of counters; `None` for the controller's own. For whoever makes the controller: the
-    /// simulator does not look at it.
+    /// Time between two polls of counters; `None` for the default of the controller. The simulator
+    /// ignores it: it is for the caller, which creates the controller.
     pub poll: Option<Time>,
 }
 
 /// Seeds of the hashes by which select groups choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashSeeds {
-    /// Another one on every switch.
+    /// A different seed on every switch.
     PerSwitch,
-    /// The same on all: choices on consecutive switches agree (polarisation).
+    /// The same seed on all: choices on consecutive switches agree (polarisation).
     Identical,
 }
 
-/// What has happened before time 0.
+/// State at time 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
-    /// The network was up: switches have connected, the controller has found out about it and installed its rules.
+    /// The network was up: switches have connected, the controller has learned the network and
+    /// installed its rules.
     Warm,
-    /// Nothing: switches are empty and connect at this time, over channels and links as they are.
-    Cold {
-        /// When switches connect.
-        connect_at: Time,
-    },
+    /// Switches are empty and connect at this time, over channels and links as they are.
+    Cold { connect_at: Time },
 }
 
 impl Default for ControlConfig {
-    /// A management network of 1 Gb/s with 100 us one way, tables and groups without practical limits.
+    /// Returns a management network of 1 Gb/s with 100 us one-way delay, and tables and groups
+    /// without practical limits.
     fn default() -> Self {
         ControlConfig {
             latency: Time::from_us(100),
@@ -429,11 +423,11 @@ impl Default for ControlConfig {
             max_entries: 1_000_000,
             max_groups: 100_000,
             hash: HashSeeds::PerSwitch,
-            have_frames_room: true,
+            reserves_control_queue: true,
             boot: Boot::Warm,
             reconnect_after: Time::from_s(1),
             agent_latency: Time::from_us(100),
-            are_sizes_told: true,
+            reports_flow_sizes: true,
             packets_per_s: None,
             backlog_packets: 1_000,
             discovery: None,
@@ -464,39 +458,39 @@ impl Default for TransportConfig {
 }
 
 impl TransportConfig {
-    /// TCP NewReno with the other defaults.
+    /// Returns TCP NewReno with the other defaults.
     pub fn new_reno() -> TransportConfig {
         TransportConfig { kind: TransportKind::NewReno, ..TransportConfig::default() }
     }
 
-    /// TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
+    /// Returns TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
     pub fn cubic() -> TransportConfig {
         TransportConfig { kind: TransportKind::Cubic, sack: true, ..TransportConfig::default() }
     }
 
-    /// The per-packet transport with the other defaults.
+    /// Returns the per-packet transport with the other defaults.
     pub fn spray() -> TransportConfig {
         TransportConfig { kind: TransportKind::Spray(Spray::default()), ..TransportConfig::default() }
     }
 
-    /// RDMA with the published DCQCN parameters and the other defaults.
+    /// Returns RDMA with the published DCQCN parameters and the other defaults.
     pub fn rdma(recovery: RdmaRecovery) -> TransportConfig {
         let rdma = Rdma { recovery, packet_timeout: None, dcqcn: Dcqcn::default() };
         TransportConfig { kind: TransportKind::Rdma(rdma), ..TransportConfig::default() }
     }
 
-    /// Wire size of a full data packet, bytes.
+    /// Returns the size of a full data packet on the wire.
     pub fn packet_bytes(&self) -> u32 {
         self.mss_bytes + self.header_bytes
     }
-    /// Whether data packets are ECN-capable.
+    /// Returns whether data packets are ECN-capable.
     pub fn is_ecn_capable(&self) -> bool {
         matches!(self.kind, TransportKind::Dctcp { .. } | TransportKind::Spray(_) | TransportKind::Rdma(_))
     }
 
-    /// Whether the transport itself copes with packets in any order or wants to see all disorder: hosts then do not
-    /// resequence unless told to.
-    pub fn is_seeing_disorder(&self) -> bool {
+    /// Returns whether the transport tolerates any packet order or must see all disorder. Hosts
+    /// then do not resequence by default.
+    pub fn tolerates_reordering(&self) -> bool {
         matches!(self.kind, TransportKind::Spray(_) | TransportKind::Rdma(_))
     }
 }
@@ -528,8 +522,8 @@ impl Default for HostConfig {
 }
 
 impl Default for QueueConfig {
-    /// 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as most of the
-    /// literature has it.
+    /// Returns 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as
+    /// in most of the literature.
     fn default() -> Self {
         QueueConfig {
             limit: QueueLimit::Packets(100),

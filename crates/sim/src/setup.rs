@@ -1,42 +1,45 @@
-//! From a scenario to an engine, and from an engine to an outcome.
+//! Builds an engine from a scenario, and an outcome from an engine.
 
 use std::rc::Rc;
 
 use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
-use net::{LinkIx, NodeKind, Routes, Stream, Time};
+use net::{LinkIx, NodeKind, RandomStream, Routes, Time};
 
 use crate::SimError;
-use crate::backlog::Backlog;
-use crate::checks::MOST_SELECTIVE;
-use crate::connection::Connections;
-use crate::controlled::Controlled;
-use crate::engine::{Engine, Resequencer, Rules, Starts};
-use crate::fabric::{Fabric, Numbering};
-use crate::faults::Faults;
+use crate::checks::MAX_SELECTIVE_WINDOW;
+use crate::engine::{Engine, RunParams, Starts};
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
+use crate::hosts::connection::ConnectionTable;
+use crate::hosts::resequencing::Resequencer;
 use crate::ideal::Ideals;
-use crate::network::{Network, PortSpec, serialisation_ps};
+use crate::links::faults::Faults;
+use crate::links::network::Network;
+use crate::links::port::{PortSpec, serialisation_ps};
+use crate::links::sensors::Sensors;
+use crate::openflow::Controlled;
 use crate::outcome::{
-    Books, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord,
+    Accounting, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord,
     Series,
 };
 use crate::packet::CONTROL;
-use crate::plane::ControlPlane;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
-use crate::requests::Requests;
 use crate::scenario::{
     Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, TransportKind,
 };
-use crate::sensors::Sensors;
-use crate::transport_rules::Extent;
+use crate::services::requests::Requests;
+use crate::switching::fabric::{Fabric, Numbering};
+use crate::switching::plane::ControlPlane;
+use crate::switching::switch_cpu::SwitchCpuQueue;
+use crate::transport::transport_params::NetworkScale;
 
 /// Builds the engine of a checked scenario.
 pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let (topology, config) = (scenario.topology, scenario.config);
     let transport = &config.transport;
-    // The bounds and the tables both start from the intact shortest paths; they are large, so computed once.
+    // The bounds and the tables both start from the intact shortest paths. These are large, so they
+    // are computed once.
     let routes = Rc::new(Routes::intact(topology));
     let mut ideals = Ideals::new(Rc::clone(&routes), transport);
     let base_rtt = ideals.base_rtt(topology, transport);
@@ -63,22 +66,22 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         }
         _ => None,
     };
-    let mut rules = Rules::new(config, &extent, resequencer);
+    let mut params = RunParams::new(config, &extent, resequencer);
     if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
-        rules.tcp.dup_ack_threshold = u32::MAX;
+        params.tcp.dup_ack_threshold = u32::MAX;
     }
     Engine {
         topology,
         list: scenario.flows,
-        rules,
+        params,
         fabric,
         network,
         hosts,
         controlled: None,
         requests: None,
-        backlog: None,
+        switch_cpu: None,
         slots: Slots::default(),
-        connections: Connections::new(needs.connection, shared_window(scenario, &needs, window)),
+        connections: ConnectionTable::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![unstarted(); scenario.flows.flows.len()],
         ideals,
         faults: Faults::new(&config.failures),
@@ -95,12 +98,12 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         hops: 0,
         flows_done: 0,
         is_over: false,
-        udp_rng: Stream::new(scenario.seed, "udp"),
-        port_seed: Stream::new(scenario.seed, "ports").bits(),
+        udp_rng: RandomStream::new(scenario.seed, "udp"),
+        port_seed: RandomStream::new(scenario.seed, "ports").next_u64(),
     }
 }
 
-/// The same for a checked scenario with a controller.
+/// Builds the engine of a checked scenario with a controller.
 pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn ControlPlane + 'a)) -> Engine<'a> {
     let mut engine = engine(scenario);
     let numbering = engine.fabric.numbering();
@@ -110,13 +113,13 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     engine.requests = (scenario.config.services.as_ref())
         .map(|config| Box::new(Requests::new(config, scenario.topology, scenario.flows.flows.len())));
     let control = &scenario.config.control;
-    engine.backlog =
-        control.packets_per_s.map(|rate| Box::new(Backlog::new(switches.len(), rate, control.backlog_packets)));
-    engine.network.have_frames_room = scenario.config.control.have_frames_room;
+    engine.switch_cpu =
+        control.packets_per_s.map(|rate| Box::new(SwitchCpuQueue::new(switches.len(), rate, control.backlog_packets)));
+    engine.network.reserves_control_queue = scenario.config.control.reserves_control_queue;
     engine
 }
 
-/// What times of mechanisms scale with.
+/// Returns the quantities with which the time constants of mechanisms scale.
 pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
     let topology = scenario.topology;
     let packet_bytes = scenario.config.transport.packet_bytes();
@@ -127,7 +130,7 @@ pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
     let threshold = match scenario.config.switch.marking {
         Marking::Step(limit) => in_bytes(limit),
         Marking::Ramp { min_bytes, .. } => min_bytes,
-        // Where nothing is marked: the fifth of the queue at which the default marks.
+        // Without marking: the fifth of the queue at which the default configuration marks.
         Marking::Off => in_bytes(scenario.config.switch.limit) / 5,
     };
     let links = || (0..topology.links().len() as u32).map(LinkIx);
@@ -142,7 +145,8 @@ pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
     }
 }
 
-/// Rates of the links between edges; 0 for links between a host and its only switch.
+/// Returns the rates of the links between edges, bits per second; 0 for links between a host and
+/// its only switch.
 fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
     let mut rates: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
     for link in (0..topology.hosts().len() as u32).filter_map(|host| routes.last_link(net::HostIx(host))) {
@@ -172,7 +176,7 @@ pub(crate) fn unstarted() -> FlowRecord {
     }
 }
 
-/// Twice the largest bandwidth-delay product plus one switch queue, at least 64 packets.
+/// Returns twice the largest bandwidth-delay product plus one switch queue, at least 64 packets.
 fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
     let fastest = fastest_host_bps(scenario);
     let packet = u64::from(scenario.config.transport.packet_bytes());
@@ -184,9 +188,10 @@ fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
     (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
 }
 
-/// Receive window shared by the subflows of a connection, packets: what the experiment says, else that of one flow and what
-/// the host can receive during one least time-out. With less, a subflow that waits for its timer soon stops all others,
-/// which must not send beyond the window (Raiciu et al., NSDI 2012, section 3.1).
+/// Returns the receive window shared by the subflows of a connection, packets. The default is that
+/// of one flow plus what the host can receive during one minimum time-out. With less, a subflow
+/// that waits for its timer soon stops all others, which must not send beyond the window (Raiciu et
+/// al., NSDI 2012, section 3.1).
 fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     let transport = &scenario.config.transport;
     if !matches!(needs.connection, Connection::Subflows(_)) || transport.max_window_packets.is_some() {
@@ -199,8 +204,8 @@ fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
-/// What the parameters of transports scale with.
-fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> Extent {
+/// Returns the quantities with which the parameters of transports scale.
+fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
     let transport = &scenario.config.transport;
     let packet = u64::from(transport.packet_bytes());
     let bits = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 1_000_000_000_000;
@@ -209,12 +214,12 @@ fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> Extent {
     let given = transport.max_window_packets;
     let window = match transport.kind {
         TransportKind::Rdma(Rdma { recovery: RdmaRecovery::GoBackN, .. }) => given.unwrap_or(1 << 24),
-        TransportKind::Rdma(_) => given.unwrap_or((product.ceil() as u32).min(MOST_SELECTIVE)),
-        TransportKind::Spray(_) => given.unwrap_or(scaled_window(scenario, base_rtt).min(MOST_SELECTIVE)),
-        _ if transport.sack => given.unwrap_or(scaled_window(scenario, base_rtt).min(MOST_SELECTIVE)),
+        TransportKind::Rdma(_) => given.unwrap_or((product.ceil() as u32).min(MAX_SELECTIVE_WINDOW)),
+        TransportKind::Spray(_) => given.unwrap_or(scaled_window(scenario, base_rtt).min(MAX_SELECTIVE_WINDOW)),
+        _ if transport.sack => given.unwrap_or(scaled_window(scenario, base_rtt).min(MAX_SELECTIVE_WINDOW)),
         _ => given.unwrap_or_else(|| scaled_window(scenario, base_rtt)),
     };
-    Extent {
+    NetworkScale {
         base_rtt,
         window,
         product: product.ceil(),
@@ -224,7 +229,7 @@ fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> Extent {
     }
 }
 
-/// A switch queue in bytes; packets count as full ones.
+/// Returns the size of a switch queue in bytes; packets count as full ones.
 fn queue_bytes(scenario: &Scenario<'_>) -> u64 {
     match scenario.config.switch.limit {
         QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
@@ -246,7 +251,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
-        Resequencing::Auto if scenario.config.transport.is_seeing_disorder() => return None,
+        Resequencing::Auto if scenario.config.transport.tolerates_reordering() => return None,
         Resequencing::Auto
             if scenario.balancer.entry.reorders != balance::Reorders::Always
                 && needs.receiving != Receiving::Resequenced =>
@@ -287,7 +292,8 @@ fn ports(scenario: &Scenario<'_>) -> Vec<PortSpec> {
     topology.links().iter().enumerate().map(port).collect()
 }
 
-/// A wheel wide enough for the packets of busy links; what lies further ahead goes to the heap.
+/// Creates an event queue whose wheel is wide enough for the packets of busy links. Later events go
+/// to the heap.
 fn events(scenario: &Scenario<'_>) -> EventQueue {
     let links = scenario.topology.links();
     let packet = u64::from(scenario.config.transport.packet_bytes());
@@ -297,12 +303,12 @@ fn events(scenario: &Scenario<'_>) -> EventQueue {
     EventQueue::new(links.len(), 4 * step + delay.min(16 * step))
 }
 
-/// Closes the books.
+/// Builds the outcome and checks the accounting.
 pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let open: Vec<u32> = engine.slots.open_slots().collect();
     for slot in open {
         if engine.requests.is_some() {
-            engine.add_way_to_record(slot);
+            engine.add_direction_to_record(slot);
         } else {
             engine.write_record(slot);
         }
@@ -310,7 +316,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let now = engine.network.now;
     let services = engine.close_requests();
     let books = books(&engine);
-    books.check().map_err(SimError::Books)?;
+    books.check().map_err(SimError::Accounting)?;
     let network = &engine.network;
     let links = network.ports.iter().zip(&network.tallies).map(|(port, tally)| LinkRecord {
         bytes: port.carried_bytes,
@@ -332,7 +338,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let carried = |link: u32| network.ports[link as usize].carried_bytes;
     Ok(Outcome {
         end: Time::from_ps(now),
-        books,
+        accounting: books,
         links,
         queues: queues.collect(),
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
@@ -340,7 +346,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
         plane: engine.controlled.as_ref().map(|controlled| controlled.record(now)),
         services,
-        max_window_packets: engine.rules.tcp.max_window,
+        max_window_packets: engine.params.tcp.max_window,
         engine: EngineRecord {
             events: engine.events,
             packet_hops: engine.hops,
@@ -351,10 +357,10 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     })
 }
 
-fn books(engine: &Engine<'_>) -> Books {
+fn books(engine: &Engine<'_>) -> Accounting {
     let count = |end: FlowEnd| engine.records.iter().filter(|record| record.end == end).count() as u64;
     let listed = engine.records.len() as u64;
-    Books {
+    Accounting {
         flows_listed: listed,
         flows_started: listed - count(FlowEnd::NotStarted),
         flows_completed: count(FlowEnd::Completed),
@@ -365,7 +371,7 @@ fn books(engine: &Engine<'_>) -> Books {
         packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken()),
         packets_trimmed: engine.network.tallies.iter().map(|tally| tally.trims).sum(),
         dropped: engine.network.dropped,
-        // Packets in resequencing buffers were delivered and still exist.
+        // Packets in resequencing buffers count as delivered but are still in the arena.
         packets_in_flight: engine.network.arena.alive() - engine.held_now,
     }
 }

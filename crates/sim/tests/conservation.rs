@@ -1,4 +1,4 @@
-//! Nothing is lost without a cause, whatever the scenario; and packets cost no allocation.
+//! Every loss has a counted cause in any scenario, and packets cause no allocation.
 
 #![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
 
@@ -12,7 +12,7 @@ use anabranch_sim::{
     QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, SimError, Spray, StopRule,
     TransportConfig, TransportKind, UdpRate, run_controlled,
 };
-use balance::central::AgentOrder;
+use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
 use common::{flow, is_refused, list, simulate, some_flows, topology, try_simulate};
@@ -22,7 +22,7 @@ use proptest::prelude::*;
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the other tests of this binary allocate meanwhile.
+    /// Counts this thread only: the other tests of this binary allocate meanwhile.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -123,10 +123,10 @@ fn failures() -> impl Strategy<Value = Vec<Failure>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// `simulate` fails when the books do not balance; here they must, under any combination of settings
-    /// and faults, also when the run is cut short, and twice the same.
+    /// `simulate` fails on an accounting mismatch. There must be none under any combination of
+    /// settings and faults, also when the run is cut short, and a second run must be identical.
     #[test]
-    fn books_balance_whatever_happens(
+    fn accounting_consistent_under_any_settings_and_faults(
         transport in transports(),
         switch in switches(),
         resequencing in resequencing(),
@@ -161,11 +161,11 @@ proptest! {
             return Ok(());
         }
         let o = simulate(&t, &flows, balancer, seed, &config);
-        prop_assert!(o.books.check().is_ok());
+        prop_assert!(o.accounting.check().is_ok());
         if until.is_none() {
-            prop_assert_eq!(o.books.flows_running, 0);
-            // Probes and notifications may be under way when the last flow ends; nothing else may.
-            prop_assert_eq!(o.books.packets_in_flight, o.control.in_flight);
+            prop_assert_eq!(o.accounting.flows_running, 0);
+            // Only probes and notifications may be in flight when the last flow ends.
+            prop_assert_eq!(o.accounting.packets_in_flight, o.control.in_flight);
         }
         for (record, flow) in o.flows.iter().zip(&flows.flows) {
             if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
@@ -175,8 +175,8 @@ proptest! {
         }
         let sent: u64 = o.flows.iter().map(|f| u64::from(f.packets_sent)).sum();
         let delivered: u64 = o.flows.iter().map(|f| f.delivered_bytes.div_ceil(1460)).sum();
-        let is_whole = entry.is_bound() || sent >= delivered + o.books.packets_trimmed;
-        prop_assert!(is_whole, "a trimmed packet delivers nothing: {:?}", o.books);
+        let is_whole = entry.is_bound() || sent >= delivered + o.accounting.packets_trimmed;
+        prop_assert!(is_whole, "a trimmed packet delivers nothing: {:?}", o.accounting);
         prop_assert_eq!(&o, &simulate(&t, &flows, balancer, seed, &config));
     }
 }
@@ -197,7 +197,7 @@ fn control_plane() -> impl Strategy<Value = ControlConfig> {
             max_entries,
             max_groups,
             hash: if is_plain { HashSeeds::Identical } else { HashSeeds::PerSwitch },
-            have_frames_room: !is_plain,
+            reserves_control_queue: !is_plain,
             boot,
             ..ControlConfig::default()
         },
@@ -206,7 +206,7 @@ fn control_plane() -> impl Strategy<Value = ControlConfig> {
 
 const SMALL: &str = "leaf-spine:leaves=3,spines=3,hosts_per_leaf=2";
 
-/// Failures of the network and of the control plane of a topology.
+/// Returns failures of the network and of the control plane of a topology.
 fn controlled_failures(t: &Topology) -> impl Strategy<Value = Vec<Failure>> + use<> {
     let all = (0..t.nodes().len() as u32).map(NodeIx);
     let switches: Vec<NodeIx> = all.filter(|node| t.node(*node).kind == net::NodeKind::Switch).collect();
@@ -234,10 +234,10 @@ fn controlled_failures(t: &Topology) -> impl Strategy<Value = Vec<Failure>> + us
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The same with a controller: under any failures of network, channels and switches, with rules that are refused,
-    /// missing, or go round in circles, and with packets that pass through the controller.
+    /// The same with a controller: under any failures of network, channels and switches, with rules
+    /// that are rejected, missing, or loop, and with packets that pass through the controller.
     #[test]
-    fn books_balance_with_a_controller(
+    fn accounting_consistent_with_controller(
         transport in transports(),
         switch in switches(),
         control in control_plane(),
@@ -259,13 +259,13 @@ proptest! {
         let balancer = Spec::parse("sdn-spt").unwrap();
         let scenario = Scenario { topology: &t, flows: &flows, balancer: &balancer, seed, config: &config };
         let run = || {
-            let orders = [AgentOrder::ReportAbove(seed % 3 * 10_000)];
-            let plane = orders.into_iter().fold(StaticPlane::new(&t, kind), StaticPlane::ordering);
+            let commands = [AgentCommand::SetReportThreshold(seed % 3 * 10_000)];
+            let plane = commands.into_iter().fold(StaticPlane::new(&t, kind), StaticPlane::ordering);
             let mut plane = plane.pacing(Bandwidth::from_mbps(500));
             run_controlled(&scenario, &mut plane, &mut |_| true).map(|o| (o, plane.packet_ins, plane.reports.len()))
         };
         let (o, packet_ins, reports) = run().unwrap_or_else(|error| panic!("{error}"));
-        prop_assert!(o.books.check().is_ok());
+        prop_assert!(o.accounting.check().is_ok());
         let plane = o.plane.expect("there is a controller");
         prop_assert_eq!(plane.agent_reports, reports as u64);
         if config.control.boot == Boot::Warm {
@@ -273,7 +273,7 @@ proptest! {
         }
         prop_assert!(packet_ins <= plane.to_controller.packet_in.messages);
         if matches!(kind, Kind::Single | Kind::Groups) {
-            prop_assert_eq!(o.books.packets_to_controller, 0);
+            prop_assert_eq!(o.accounting.packets_to_controller, 0);
         }
         for (record, flow) in o.flows.iter().zip(&flows.flows) {
             if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
@@ -298,7 +298,7 @@ fn packets_cost_no_allocation_with_a_controller() {
             let scenario = Scenario { topology: &t, flows: &flows, balancer: &balancer, seed: 1, config: &config };
             let before = ALLOCATIONS.get();
             let o = run_controlled(&scenario, &mut StaticPlane::new(&t, kind), &mut |_| true).unwrap();
-            assert_eq!(o.books.flows_completed, 16);
+            assert_eq!(o.accounting.flows_completed, 16);
             ALLOCATIONS.get() - before
         };
         let (short, long) = (of(500), of(5_000));
@@ -314,7 +314,7 @@ fn packets_cost_no_allocation() {
         let before = ALLOCATIONS.get();
         let config = SimConfig { transport: transport.clone(), ..SimConfig::default() };
         let o = simulate(&t, &flows, balancer, 1, &config);
-        assert_eq!(o.books.flows_completed, 16);
+        assert_eq!(o.accounting.flows_completed, 16);
         ALLOCATIONS.get() - before
     };
     let check = |name: &str, balancer: &str, transport: &TransportConfig| {

@@ -1,5 +1,5 @@
-//! Control channels: first in, first out while a connection lasts, with delay, stalls and loss of the connection. A lost
-//! connection takes with it what had not arrived.
+//! Control channels: first in, first out during a connection, with delay, stalls and connection
+//! loss. A lost connection loses all messages that have not arrived.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use control::{Controller, Output};
 use net::Time;
 use openflow::{ConnectionId, Envelope, FromController, Message, ToController};
 
-use crate::world::{Event, World};
+use crate::simulation::{Event, Simulation};
 
-/// The channel of one switch.
+/// The control channel of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// The connection, while there is one.
+    /// The open connection, if any.
     pub(crate) connection: Option<ConnectionId>,
-    /// The last connection the switch has not yet seen go.
+    /// The last connection whose loss the switch has not noticed.
     pub(crate) switch_side: Option<ConnectionId>,
-    /// Counts connections, so that events of earlier ones are known as such.
+    /// Number of connections so far, which identifies events of earlier ones.
     pub(crate) generation: u32,
     pub(crate) down: VecDeque<(Time, Envelope)>,
     pub(crate) up: VecDeque<(Time, Envelope)>,
@@ -25,12 +25,12 @@ pub(crate) struct Channel {
     pub(crate) stalls: u32,
     pub(crate) breaks: u32,
     pub(crate) per_change: Time,
-    /// Open and not stalled since then.
+    /// The time since which the channel is open and not stalled.
     pub(crate) good_since: Time,
 }
 
 impl Channel {
-    /// Whether the controller can do something through it.
+    /// Returns whether messages pass through the channel.
     pub(crate) fn is_good(&self) -> bool {
         self.connection.is_some() && self.stalls == 0
     }
@@ -40,8 +40,8 @@ fn is_change(message: &Message) -> bool {
     matches!(message, Message::FlowMod(_) | Message::GroupMod(_))
 }
 
-impl World {
-    /// A switch opens a connection.
+impl Simulation {
+    /// Opens a connection from a switch.
     pub(crate) fn connect(&mut self, switch: usize, generation: u32) {
         let state = &mut self.switches[switch];
         let channel = &mut state.channel;
@@ -59,34 +59,37 @@ impl World {
         channel.good_since = self.now;
         (channel.down_free, channel.up_free) = (self.now, self.now);
         let before = channel.switch_side.replace(connection);
-        // A switch that opens a connection has given up the one before.
+        // A switch that opens a connection abandons the previous one.
         if let Some(before) = before {
             state.switch.disconnected(self.now, before);
         }
         state.switch.connected(self.now, connection);
         self.oracles.messages.connected(connection);
-        // Links that died unseen meanwhile get their whole time to be confirmed from now on.
+        // Links that failed undetected in the meantime get their full confirmation time from now
+        // on.
         for (cable, _) in self.switches[switch].plugs.clone().into_iter().flatten() {
             if !self.cables[cable].is_usable() {
                 self.disturb_cable(cable, self.bounds.hidden + self.bounds.react);
             }
         }
-        // Hosts that spoke while it was away have not been heard.
-        self.trouble(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
-        let controller = self.controller.as_mut().expect("looked above");
+        // The controller has not heard hosts that sent while the switch was disconnected.
+        self.mark_disturbed(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
+        let controller = self.controller.as_mut().expect("checked above");
         controller.handle(self.now, ToController::Connected(connection));
         self.after_switch(switch, None);
         self.after_controller();
     }
 
-    /// A switch's control was interrupted, or is back: for this long from now, what concerns it is being repaired.
-    pub(crate) fn trouble(&mut self, switch: usize, lasts: Time) {
+    /// Marks a switch as disturbed: its control was interrupted or restored, and repair takes this
+    /// long.
+    pub(crate) fn mark_disturbed(&mut self, switch: usize, lasts: Time) {
         let until = self.now + lasts;
         self.switches[switch].disturbed = self.switches[switch].disturbed.max(until);
         self.disturb_all(until);
     }
 
-    /// The connection of a switch is gone. Each side notices after a while, and the switch opens another one then.
+    /// Closes the connection of a switch. Each side notices after its delay, and the switch
+    /// reconnects then.
     pub(crate) fn lose_connection(&mut self, switch: usize, switch_notices: Time, controller_notices: Option<Time>) {
         let channel = &mut self.switches[switch].channel;
         let Some(connection) = channel.connection.take() else { return };
@@ -98,7 +101,7 @@ impl World {
         if let Some(delay) = controller_notices {
             self.after(delay, Event::ControllerNotices { connection });
         }
-        self.trouble(switch, self.bounds.silence + self.bounds.react);
+        self.mark_disturbed(switch, self.bounds.silence + self.bounds.react);
     }
 
     pub(crate) fn switch_notices(&mut self, switch: usize, connection: ConnectionId) {
@@ -120,20 +123,20 @@ impl World {
         }
     }
 
-    /// A message from the controller sets out.
+    /// Sends a message from the controller.
     fn send_down(&mut self, connection: ConnectionId, envelope: Envelope) {
         self.report.messages_down += 1;
         if is_change(&envelope.message) {
             self.report.changes += 1;
         }
         let Some(switch) = self.connections.get(&connection).copied() else { return };
-        let envelope = Envelope { xid: self.sabotage_number(envelope.xid), ..envelope };
-        self.tell_message(">", switch, &envelope);
-        self.oracle_down(switch, connection, &envelope);
+        let envelope = Envelope { xid: self.mutate_xid(envelope.xid), ..envelope };
+        self.trace_message(">", switch, &envelope);
+        self.check_down(switch, connection, &envelope);
         if self.switches[switch].channel.connection != Some(connection) {
-            return; // Into a connection that is gone already.
+            return; // The connection is already closed.
         }
-        for (delay, envelope) in self.sabotage_down(switch, envelope) {
+        for (delay, envelope) in self.mutate_down(switch, envelope) {
             if delay > Time::ZERO {
                 self.after(delay, Event::Injected { switch, envelope: Box::new(envelope) });
             } else {
@@ -142,11 +145,11 @@ impl World {
         }
     }
 
-    /// A message sets out; keep-alive and the like are not worth telling.
-    fn tell_message(&mut self, way: &str, switch: usize, envelope: &Envelope) {
-        let is_small_talk = matches!(envelope.message, Message::EchoRequest(_) | Message::EchoReply(_));
-        if !is_small_talk {
-            self.tell(|_| format!("s{switch} {way} {}", crate::words::envelope(envelope)));
+    /// Traces a message, apart from echo requests and replies.
+    fn trace_message(&mut self, arrow: &str, switch: usize, envelope: &Envelope) {
+        let is_background = matches!(envelope.message, Message::EchoRequest(_) | Message::EchoReply(_));
+        if !is_background {
+            self.trace(|_| format!("s{switch} {arrow} {}", crate::format::envelope(envelope)));
         }
     }
 
@@ -163,12 +166,12 @@ impl World {
 
     fn send_up(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
         if self.switches[switch].channel.connection != Some(connection) {
-            return; // Answers to others, or into a connection that is gone.
+            return; // A reply to another controller, or the connection is closed.
         }
-        self.tell_message("<", switch, &envelope);
-        self.oracle_up(switch, connection, &envelope);
+        self.trace_message("<", switch, &envelope);
+        self.check_up(switch, connection, &envelope);
         self.report.messages_up += 1;
-        for envelope in self.sabotage_up(switch, envelope) {
+        for envelope in self.mutate_up(switch, envelope) {
             self.queue_up(switch, envelope);
         }
     }
@@ -186,13 +189,13 @@ impl World {
     pub(crate) fn down_is_due(&mut self, switch: usize, generation: u32) {
         let channel = &mut self.switches[switch].channel;
         if channel.generation != generation || channel.stalls > 0 {
-            return; // The end of the stall looks again.
+            return; // `unstall` reschedules the event.
         }
         let (Some(connection), Some((at, _))) = (channel.connection, channel.down.front()) else { return };
         if *at > self.now {
             return;
         }
-        let (_, envelope) = channel.down.pop_front().expect("looked above");
+        let (_, envelope) = channel.down.pop_front().expect("checked above");
         self.switch_handles(switch, connection, envelope);
     }
 
@@ -205,13 +208,13 @@ impl World {
         if *at > self.now {
             return;
         }
-        let (_, envelope) = channel.up.pop_front().expect("looked above");
+        let (_, envelope) = channel.up.pop_front().expect("checked above");
         let Some(controller) = &mut self.controller else { return };
         controller.handle(self.now, ToController::Message(connection, envelope));
         self.after_controller();
     }
 
-    /// A channel goes on after a stall: what has become due meanwhile arrives now, in order.
+    /// Resumes a channel after a stall: messages that became due arrive now, in order.
     pub(crate) fn unstall(&mut self, switch: usize) {
         let channel = &self.switches[switch].channel;
         let (generation, down, up) = (channel.generation, channel.down.len(), channel.up.len());
@@ -223,7 +226,7 @@ impl World {
         }
     }
 
-    /// Takes what the controller wants done.
+    /// Processes the controller's outputs.
     pub(crate) fn after_controller(&mut self) {
         let mut count = 0;
         while let Some(output) = self.controller.as_mut().and_then(Controller::poll_output) {
@@ -231,13 +234,13 @@ impl World {
             match output {
                 Output::Channel(FromController::Message(connection, envelope)) => self.send_down(connection, envelope),
                 Output::Channel(FromController::Close(connection)) => self.controller_closes(connection),
-                Output::Agents(order) => self.after(self.plan.agent_latency, Event::Order(order)),
+                Output::Agents(order) => self.after(self.plan.agent_latency, Event::AgentCommand(order)),
                 Output::Event(event) => {
-                    self.tell(|_| format!("controller: {event:?}"));
-                    self.oracle_event(&event);
+                    self.trace(|_| format!("controller: {event:?}"));
+                    self.record_event(&event);
                 }
             }
-            if self.oracle_burst(count) {
+            if self.check_burst(count) {
                 return;
             }
         }
@@ -256,8 +259,8 @@ impl World {
         }
     }
 
-    /// Takes what comes out of a switch. Frames are copies of `parent`, if there is one, or new.
-    pub(crate) fn after_switch(&mut self, switch: usize, parent: Option<crate::world::Frame>) {
+    /// Processes a switch's outputs. Frames are copies of `parent`, if given, or new.
+    pub(crate) fn after_switch(&mut self, switch: usize, parent: Option<crate::simulation::Frame>) {
         let mut parent = parent;
         let had_probe = parent.as_ref().is_some_and(|parent| parent.probe.is_some());
         let mut copies = 0;
@@ -267,12 +270,12 @@ impl World {
                 switch::Output::Frame(port, bytes) => {
                     copies += 1;
                     let probe = parent.as_mut().and_then(|parent| parent.probe.take());
-                    self.emit(switch, port, crate::world::Frame { bytes, probe });
+                    self.emit(switch, port, crate::simulation::Frame { bytes, probe });
                 }
             }
         }
         if let Some(parent) = parent {
-            self.oracle_forwarded(switch, parent, had_probe, copies);
+            self.check_forwarded(switch, parent, had_probe, copies);
         }
         let state = &mut self.switches[switch];
         let next = state.switch.poll_timeout().unwrap_or(Time::MAX);

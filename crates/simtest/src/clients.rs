@@ -1,4 +1,5 @@
-//! Clients of virtual services, and what serves on hosts: whoever is asked answers at once, keeping nothing in mind.
+//! Clients of virtual services, and the servers on hosts, which respond immediately and keep no
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +10,13 @@ use openflow::frame::{self, Echo, Segment, flags};
 use openflow::headers::protocol;
 use openflow::{FlowStats, Headers, MacAddr, Masked};
 
-use crate::draw::ipv4_of;
-use crate::draw_services::CHECKER;
-use crate::plan::{End, What};
-use crate::world::{Event, Frame, World, mac_of};
+use crate::generate::ipv4_of;
+use crate::generate::services::CHECKER;
+use crate::plan::{ActionKind, End};
+use crate::simulation::{Event, Frame, Simulation, mac_of};
 
-const QUESTION: &[u8; 8] = b"question";
-const ANSWER: &[u8; 8] = b"answered";
+const REQUEST: &[u8; 8] = b"question";
+const RESPONSE: &[u8; 8] = b"answered";
 
 /// A connection of a client.
 #[derive(Debug)]
@@ -24,67 +25,69 @@ pub(crate) struct Client {
     pub(crate) tuple: FiveTuple,
     interval: Time,
     until: Time,
-    /// When each question was sent.
+    /// Send time of each request.
     pub(crate) sent: Vec<Time>,
-    /// Questions that have not been answered.
-    pub(crate) asked: BTreeSet<u32>,
-    /// Questions that opened a connection: the first one, those after it was told that nobody serves, and with some clients every fourth.
-    pub(crate) openings: BTreeSet<u32>,
-    /// Those of them that met the rules of an older connection, of a service whose rules stand beforehand: there openings are not told
-    /// from others, and go where the older one went.
+    /// Requests without a response.
+    pub(crate) outstanding: BTreeSet<u32>,
+    /// Requests that opened a connection: the first one, those after a refusal, and with some
+    /// clients every fourth.
+    pub(crate) syn_requests: BTreeSet<u32>,
+    /// Those of them that matched the rules of an older connection of a proactive service.
+    /// Proactive services cannot distinguish such openings, which go to the member of the older
+    /// connection.
     pub(crate) reopenings: BTreeSet<u32>,
-    /// Questions that have come to a server.
+    /// Requests that reached a server.
     pub(crate) delivered: BTreeSet<u32>,
-    /// Who served last.
+    /// The last server.
     pub(crate) server: Option<Served>,
-    /// When it was told last that nobody serves.
-    pub(crate) told_at: Option<Time>,
+    /// Time of the last refusal.
+    pub(crate) refused_at: Option<Time>,
 }
 
-/// Who served a question.
+/// The server of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     pub(crate) host: usize,
-    /// When that question was sent.
+    /// Send time of the request.
     pub(crate) sent: Time,
-    /// The client's switch then.
+    /// The client's switch at that time.
     pub(crate) edge: usize,
 }
 
-/// What has happened to services and to those who serve.
+/// Events that concern services and their members.
 #[derive(Debug, Default)]
-pub(crate) struct Virtuals {
+pub(crate) struct ServiceState {
     pub(crate) wanted: Services,
-    /// Services are being changed until then, or servers found to hang.
+    /// The time until which services are being changed, or hanging servers detected.
     pub(crate) disturbed: Time,
     pub(crate) configured_at: Time,
-    /// When services ceased to be as they were: gone, of another pool, with other timeouts.
-    pub(crate) gone: BTreeMap<ServiceId, Time>,
-    pub(crate) rewritten: BTreeMap<ServiceId, Time>,
-    /// Services whose rules stood beforehand, and do not any more.
-    pub(crate) tamed: BTreeSet<ServiceId>,
-    /// When it was last decided otherwise what becomes of connections of members that fail.
-    pub(crate) repooled: BTreeMap<PoolId, Time>,
-    /// When a member was found not to be up, last.
+    /// The time at which a service was removed or got another pool.
+    pub(crate) removed_at: BTreeMap<ServiceId, Time>,
+    pub(crate) rewritten_at: BTreeMap<ServiceId, Time>,
+    /// Services that had proactive rules and no longer have them.
+    pub(crate) no_longer_proactive: BTreeSet<ServiceId>,
+    /// The time of the last change of a pool's policy for connections of failed members.
+    pub(crate) policy_changed_at: BTreeMap<PoolId, Time>,
+    /// The last time a member was found not to be up.
     pub(crate) not_up: BTreeMap<Ipv4Addr, Time>,
-    /// When a controller stopped or started, last.
+    /// The last time a controller stopped or started.
     pub(crate) restarted: Option<Time>,
-    /// When a switch lost power, or its control, last.
+    /// The last time a switch lost power or its control.
     pub(crate) off: BTreeMap<usize, Time>,
-    /// When a host moved.
+    /// The last time a host moved.
     pub(crate) moved: BTreeMap<usize, Time>,
-    /// How many reasons a server has to hang.
+    /// Number of reasons for which a server hangs.
     pub(crate) hung: BTreeMap<usize, u32>,
 }
 
-impl Virtuals {
+impl ServiceState {
     pub(crate) fn is_hung(&self, host: usize) -> bool {
         self.hung.get(&host).is_some_and(|count| *count > 0)
     }
 }
 
-impl World {
-    /// The switch a host is behind.
+impl Simulation {
+    /// Returns the switch of a host.
     pub(crate) fn edge_of(&self, host: usize) -> usize {
         match self.cables[host].ends[1] {
             End::Switch(switch, _) => switch,
@@ -93,38 +96,38 @@ impl World {
     }
 
     pub(crate) fn begin_client(&mut self, action: usize) {
-        let What::Client { from, tuple, interval } = self.plan.actions[action].what else { return };
+        let ActionKind::Client { from, tuple, interval } = self.plan.actions[action].what else { return };
         let until = self.plan.actions[action].until;
         self.add_client(from, tuple, interval, until);
     }
     pub(crate) fn add_client(&mut self, host: usize, tuple: FiveTuple, interval: Time, until: Time) {
-        let (sent, [asked, openings, reopenings, delivered]) = Default::default();
-        let (server, told_at) = (None, None);
+        let (sent, [outstanding, syn_requests, reopenings, delivered]) = Default::default();
+        let (server, refused_at) = (None, None);
         self.clients.push(Client {
             host,
             tuple,
             interval,
             until,
             sent,
-            asked,
-            openings,
+            outstanding,
+            syn_requests,
             reopenings,
             delivered,
             server,
-            told_at,
+            refused_at,
         });
         self.report.clients += 1;
-        self.schedule(self.now, Event::Ask { client: self.clients.len() - 1 });
+        self.schedule(self.now, Event::SendRequest { client: self.clients.len() - 1 });
     }
 
-    /// A client that asks once, and knows the address's Ethernet address.
-    pub(crate) fn add_trial(&mut self, host: usize, tuple: FiveTuple, mac: MacAddr, until: Time) {
+    /// Adds a client that sends one request and knows the Ethernet address of the service.
+    pub(crate) fn add_final_probe(&mut self, host: usize, tuple: FiveTuple, mac: MacAddr, until: Time) {
         self.hosts[host].learn(tuple.dst, mac, until);
         self.add_client(host, tuple, Time::from_s(1), until);
     }
 
-    /// A client asks.
-    pub(crate) fn client_asks(&mut self, number: usize) {
+    /// Sends a request of a client.
+    pub(crate) fn send_request(&mut self, number: usize) {
         let client = &self.clients[number];
         if self.now >= client.until {
             return;
@@ -134,34 +137,35 @@ impl World {
             Some(mac) => {
                 let seq = client.sent.len() as u32;
                 let macs = [mac_of(host), mac];
-                // Whoever was told that nobody serves opens another connection; some do so time and again, from the same port.
-                let is_fickle = number.is_multiple_of(3) && seq % 4 == 3;
-                let opens =
-                    is_fickle || client.sent.last().is_none_or(|last| client.told_at.is_some_and(|told| told > *last));
-                let bytes = message(QUESTION, macs, &tuple, number as u32, seq, opens);
+                // A refused client opens another connection; some clients do so repeatedly, from
+                // the same port.
+                let is_reopening = number.is_multiple_of(3) && seq % 4 == 3;
+                let opens = is_reopening
+                    || client.sent.last().is_none_or(|last| client.refused_at.is_some_and(|refused| refused > *last));
+                let bytes = message(REQUEST, macs, &tuple, number as u32, seq, opens);
                 let meets_rules = opens && self.meets_older_rules(host, &tuple);
                 let client = &mut self.clients[number];
                 client.sent.push(self.now);
-                client.asked.insert(seq);
+                client.outstanding.insert(seq);
                 if opens && tuple.protocol == protocol::TCP {
-                    client.openings.insert(seq);
+                    client.syn_requests.insert(seq);
                     if meets_rules {
                         client.reopenings.insert(seq);
                     }
                 }
-                self.report.questions += 1;
+                self.report.requests += 1;
                 self.send_frame(host, 0, Frame { bytes, probe: None });
-                self.after(interval, Event::Ask { client: number });
+                self.after(interval, Event::SendRequest { client: number });
             }
             None => {
-                self.ask(host, tuple.dst);
-                self.after(interval.min(Time::from_ms(50)), Event::Ask { client: number });
+                self.send_arp_request(host, tuple.dst);
+                self.after(interval.min(Time::from_ms(50)), Event::SendRequest { client: number });
             }
         }
     }
 
-    /// Whether a connection would go by the rules of an older one of the same ports, because its service, whose rules stand beforehand,
-    /// does not tell them apart.
+    /// Returns whether a connection would match the rules of an older one with the same ports,
+    /// because its proactive service does not distinguish them.
     fn meets_older_rules(&self, host: usize, tuple: &FiveTuple) -> bool {
         let has_buckets = self.service_of(tuple).is_some_and(|(service, _)| service.buckets().is_some());
         let at = &self.switches[self.edge_of(host)].switch;
@@ -175,71 +179,71 @@ impl World {
     }
 
     pub(crate) fn hang_server(&mut self, host: usize, is_hung: bool) {
-        let count = self.virtuals.hung.entry(host).or_insert(0);
+        let count = self.services.hung.entry(host).or_insert(0);
         *count = if is_hung { *count + 1 } else { *count - 1 };
         self.disturb_services(self.bounds.checked);
     }
     pub(crate) fn disturb_services(&mut self, lasts: Time) {
-        self.virtuals.disturbed = self.virtuals.disturbed.max(self.now + lasts);
+        self.services.disturbed = self.services.disturbed.max(self.now + lasts);
     }
 
-    /// Other services are wanted.
+    /// Changes the services.
     pub(crate) fn configure(&mut self, wanted: Services) {
         let now = self.now;
-        let before = std::mem::replace(&mut self.virtuals.wanted, wanted.clone());
+        let before = std::mem::replace(&mut self.services.wanted, wanted.clone());
         for service in &before.services {
             let after = wanted.services.iter().find(|after| after.id == service.id);
             if service.buckets().is_some() && after.is_some_and(|after| after.buckets().is_none()) {
-                self.virtuals.tamed.insert(service.id);
+                self.services.no_longer_proactive.insert(service.id);
             }
             if after.is_none_or(|after| after.pool != service.pool) {
-                self.virtuals.gone.insert(service.id, now);
+                self.services.removed_at.insert(service.id, now);
             } else if after != Some(service) {
-                self.virtuals.rewritten.insert(service.id, now);
+                self.services.rewritten_at.insert(service.id, now);
             }
         }
         for pool in &before.pools {
             let after = wanted.pools.iter().find(|after| after.id == pool.id);
             if after.is_none_or(|after| after.established != pool.established) {
-                self.virtuals.repooled.insert(pool.id, now);
+                self.services.policy_changed_at.insert(pool.id, now);
             }
         }
-        self.virtuals.configured_at = now;
+        self.services.configured_at = now;
         let lasts = self.bounds.checked;
         self.disturb_services(lasts);
-        let told = self.sabotage_services(&wanted);
+        let services = self.mutate_services(&wanted);
         if let Some(controller) = &mut self.controller {
-            controller.set_services(now, told).expect("services of storms can be had");
+            controller.set_services(now, services).expect("generated services are valid");
             self.after_controller();
         }
     }
 
-    /// A frame to a host that has to do with services; whether it has.
+    /// Handles a frame to a host that concerns services. Returns whether it does.
     pub(crate) fn service_frame(&mut self, host: usize, headers: &Headers, bytes: &[u8]) -> bool {
         if headers.ipv4_src == CHECKER {
-            if let Some(bytes) = checked(bytes).filter(|_| !self.virtuals.is_hung(host)) {
+            if let Some(bytes) = checked(bytes).filter(|_| !self.services.is_hung(host)) {
                 self.send_frame(host, 0, Frame { bytes, probe: None });
             }
             return true;
         }
         if let Some((kind, client, seq)) = marked(headers, bytes) {
-            match kind == QUESTION {
-                true => self.question_came(host, client as usize, seq, headers),
-                false => self.oracle_answer(host, client as usize, seq, headers),
+            match kind == REQUEST {
+                true => self.receive_request(host, client as usize, seq, headers),
+                false => self.check_response(host, client as usize, seq, headers),
             }
             return true;
         }
-        let told = refused(headers, bytes);
-        let client = told.and_then(|tuple| self.clients.iter().rposition(|client| client.tuple == tuple));
+        let refused = refused(headers, bytes);
+        let client = refused.and_then(|tuple| self.clients.iter().rposition(|client| client.tuple == tuple));
         if let Some(client) = client {
-            self.oracle_told(host, client);
+            self.check_refusal(host, client);
         }
         client.is_some()
     }
 
-    fn question_came(&mut self, host: usize, client: usize, seq: u32, headers: &Headers) {
-        self.oracle_question(host, client, seq, headers);
-        if self.virtuals.is_hung(host) {
+    fn receive_request(&mut self, host: usize, client: usize, seq: u32, headers: &Headers) {
+        self.check_request(host, client, seq, headers);
+        if self.services.is_hung(host) {
             return;
         }
         let back = FiveTuple {
@@ -249,19 +253,19 @@ impl World {
             src_port: headers.l4_dst,
             dst_port: headers.l4_src,
         };
-        let bytes = message(ANSWER, [mac_of(host), headers.eth_src], &back, client as u32, seq, seq == 0);
+        let bytes = message(RESPONSE, [mac_of(host), headers.eth_src], &back, client as u32, seq, seq == 0);
         self.send_frame(host, 0, Frame { bytes, probe: None });
     }
 
-    /// Member of a service at a host, as it is wanted now.
+    /// Returns the member of a service at a host, by the desired services.
     pub(crate) fn member_at(&self, tuple: &FiveTuple, host: usize) -> Option<&control::vip::Member> {
         let (_, pool) = self.service_of(tuple)?;
         pool.members.iter().find(|member| member.address == ipv4_of(host))
     }
-    /// The service a client asks for, and its pool, as they are wanted now.
+    /// Returns the desired service of a tuple, and its pool.
     pub(crate) fn service_of(&self, tuple: &FiveTuple) -> Option<(&control::vip::Service, &control::vip::Pool)> {
         let place = (tuple.dst, tuple.protocol, tuple.dst_port);
-        let wanted = &self.virtuals.wanted;
+        let wanted = &self.services.wanted;
         let service = wanted
             .services
             .iter()
@@ -270,16 +274,16 @@ impl World {
     }
 }
 
-/// A question or an answer, of a connection of TCP that is opened by it or stands.
+/// Builds a request or response; over TCP it opens a connection or belongs to an established one.
 fn message(kind: &[u8; 8], macs: [MacAddr; 2], tuple: &FiveTuple, client: u32, seq: u32, opens: bool) -> Vec<u8> {
     let (addresses, ports) = ([tuple.src, tuple.dst], [tuple.src_port, tuple.dst_port]);
     let payload = [&kind[..], &client.to_be_bytes(), &seq.to_be_bytes()].concat();
     match tuple.protocol {
         protocol::ICMP => {
-            frame::icmp_echo(macs, addresses, Echo { is_reply: kind == ANSWER, id: client as u16, seq: seq as u16 })
+            frame::icmp_echo(macs, addresses, Echo { is_reply: kind == RESPONSE, id: client as u16, seq: seq as u16 })
         }
         protocol::TCP => {
-            let flags = match (kind == QUESTION, opens) {
+            let flags = match (kind == REQUEST, opens) {
                 (true, true) => flags::SYN,
                 (false, true) => flags::SYN | flags::ACK,
                 _ => flags::ACK,
@@ -297,20 +301,20 @@ fn message(kind: &[u8; 8], macs: [MacAddr; 2], tuple: &FiveTuple, client: u32, s
     }
 }
 
-/// What a frame says: its kind, the client, the number of the question.
+/// Returns the kind of a frame, the client and the number of the request.
 fn marked<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<(&'a [u8; 8], u32, u32)> {
     if headers.ip_proto == protocol::ICMP {
         let echo = frame::echo(bytes)?;
-        return Some((if echo.is_reply { ANSWER } else { QUESTION }, u32::from(echo.id), u32::from(echo.seq)));
+        return Some((if echo.is_reply { RESPONSE } else { REQUEST }, u32::from(echo.id), u32::from(echo.seq)));
     }
     let (rest, seq) = bytes.split_last_chunk::<4>()?;
     let (rest, client) = rest.split_last_chunk::<4>()?;
     let (_, kind) = rest.split_last_chunk::<8>()?;
-    let is_one = kind == QUESTION || kind == ANSWER;
+    let is_one = kind == REQUEST || kind == RESPONSE;
     is_one.then_some((kind, u32::from_be_bytes(*client), u32::from_be_bytes(*seq)))
 }
 
-/// What a client asked for when it is told that nobody serves.
+/// Returns the tuple of the request that a frame refuses.
 fn refused(headers: &Headers, bytes: &[u8]) -> Option<FiveTuple> {
     if headers.ip_proto == protocol::TCP {
         let is_reset = frame::segment(bytes).ok()??.has(flags::RST);
@@ -318,7 +322,7 @@ fn refused(headers: &Headers, bytes: &[u8]) -> Option<FiveTuple> {
         let (src, dst, protocol) = (headers.ipv4_dst, headers.ipv4_src, protocol::TCP);
         return is_reset.then_some(FiveTuple { src, dst, protocol, src_port, dst_port });
     }
-    // An error of ICMP carries the beginning of what it is about, behind 8 bytes of its own.
+    // An ICMP error contains the start of the refused packet, after 8 bytes of its own header.
     let about = bytes.get(42..).filter(|_| headers.ip_proto == protocol::ICMP && bytes.get(34) == Some(&3))?;
     let address = |at: usize| Some(Ipv4Addr::from(*about.get(at..)?.first_chunk::<4>()?));
     let port = |at: usize| Some(u16::from_be_bytes(*about.get(at..)?.first_chunk::<2>()?));
@@ -328,22 +332,22 @@ fn refused(headers: &Headers, bytes: &[u8]) -> Option<FiveTuple> {
     Some(FiveTuple { src, dst, protocol, src_port, dst_port })
 }
 
-/// What a server answers to checks.
+/// Returns a server's response to a health check.
 fn checked(bytes: &[u8]) -> Option<Vec<u8>> {
     let headers = frame::parse(bytes).ok()?;
     let (macs, addresses) = ([headers.eth_dst, headers.eth_src], [headers.ipv4_dst, headers.ipv4_src]);
-    if let Some(asked) = frame::echo(bytes).filter(|echo| !echo.is_reply) {
-        return Some(frame::icmp_echo(macs, addresses, Echo { is_reply: true, ..asked }));
+    if let Some(request) = frame::echo(bytes).filter(|echo| !echo.is_reply) {
+        return Some(frame::icmp_echo(macs, addresses, Echo { is_reply: true, ..request }));
     }
-    let got = frame::segment(bytes).ok()??;
+    let received = frame::segment(bytes).ok()??;
     let ports = [headers.l4_dst, headers.l4_src];
-    let ack = got.seq.wrapping_add(got.sequence_len());
-    let answer = |flags, seq, payload: &[u8]| {
+    let ack = received.seq.wrapping_add(received.sequence_len());
+    let segment = |flags, seq, payload: &[u8]| {
         frame::tcp(macs, addresses, ports, &Segment { flags, seq, ack, window: 9, payload })
     };
-    match (got.has(flags::SYN), got.payload.is_empty()) {
-        (true, _) => Some(answer(flags::SYN | flags::ACK, 1_000_000, b"")),
-        (false, false) => Some(answer(flags::ACK | flags::PSH, 1_000_001, b"HTTP/1.1 200 OK\r\n\r\n")),
+    match (received.has(flags::SYN), received.payload.is_empty()) {
+        (true, _) => Some(segment(flags::SYN | flags::ACK, 1_000_000, b"")),
+        (false, false) => Some(segment(flags::ACK | flags::PSH, 1_000_001, b"HTTP/1.1 200 OK\r\n\r\n")),
         (false, true) => None,
     }
 }

@@ -1,22 +1,22 @@
-//! Cables, and frames on them.
+//! Cables and the frames on them.
 
 use net::Time;
 use openflow::{Headers, PortNo, frame};
 
 use crate::plan::End;
-use crate::world::{Event, Frame, Visit, World};
+use crate::simulation::{Event, Frame, Simulation, Visit};
 
-impl World {
-    /// A frame leaves a switch by a port.
+impl Simulation {
+    /// Sends a frame out of a switch port.
     pub(crate) fn emit(&mut self, switch: usize, port: PortNo, frame: Frame) {
         let plug = (port.0 as usize).checked_sub(1).and_then(|at| *self.switches[switch].plugs.get(at)?);
         match plug {
             Some((cable, side)) => self.send_frame(cable, side, frame),
-            None => self.oracle_lost(frame, "it left by a port with no cable", &[], Some(switch)),
+            None => self.check_lost(frame, "it left by a port with no cable", &[], Some(switch)),
         }
     }
 
-    /// A frame sets out from an end of a cable.
+    /// Sends a frame into an end of a cable.
     pub(crate) fn send_frame(&mut self, cable: usize, side: usize, frame: Frame) {
         let state = &self.cables[cable];
         if !state.is_usable_from(side) {
@@ -24,7 +24,7 @@ impl World {
                 End::Switch(switch, _) => Some(switch),
                 End::Host(_) => None,
             };
-            return self.oracle_lost(frame, "it was sent into a cable that is cut", &[cable], switch);
+            return self.check_lost(frame, "it was sent into a cable that is cut", &[cable], switch);
         }
         let (delay, epoch) = (state.delay, state.epoch[side]);
         self.after(delay, Event::Frame { cable, side: 1 - side, epoch, frame });
@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn frame_arrives(&mut self, cable: usize, side: usize, epoch: u32, mut frame: Frame) {
         let state = &self.cables[cable];
         if state.epoch[1 - side] != epoch {
-            return self.oracle_lost(frame, "the cable was cut under it", &[cable], None);
+            return self.check_lost(frame, "the cable was cut under it", &[cable], None);
         }
         match state.ends[side] {
             End::Host(host) => self.host_receives(host, frame),
@@ -49,7 +49,7 @@ impl World {
                     });
                     probe.visits.push(visit);
                     if is_again {
-                        return self.oracle_loop(&frame);
+                        return self.report_loop(&frame);
                     }
                 }
                 let bytes = std::mem::take(&mut frame.bytes);
@@ -60,8 +60,8 @@ impl World {
         }
     }
 
-    /// Adds reasons for a cable to be cut (from each end) and to be seen dead (by each end).
-    pub(crate) fn darken(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
+    /// Adds reasons for a cable to be cut (from each end) and to be detected as dead (by each end).
+    pub(crate) fn cut_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
         for side in 0..2 {
             let state = &mut self.cables[cable];
             if is_cut[side] {
@@ -75,8 +75,8 @@ impl World {
         }
     }
 
-    /// Takes them away again.
-    pub(crate) fn lighten(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
+    /// Removes these reasons.
+    pub(crate) fn restore_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
         for side in 0..2 {
             let state = &mut self.cables[cable];
             state.cuts[side] -= u32::from(is_cut[side]);
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// An end of a cable looks whether it is alive.
+    /// Updates the liveness that an end of a cable detects.
     pub(crate) fn notice(&mut self, cable: usize, side: usize) {
         let state = &mut self.cables[cable];
         let is_live = state.dark[side] == 0;
@@ -106,14 +106,14 @@ impl World {
         }
     }
 
-    /// Something about a cable changed; what goes over it is being repaired for this long.
+    /// Marks a cable as disturbed: its traffic is being repaired for this long.
     pub(crate) fn disturb_cable(&mut self, cable: usize, lasts: Time) {
         let until = self.now + lasts;
         self.cables[cable].disturbed = self.cables[cable].disturbed.max(until);
         self.disturb_all(until);
     }
 
-    /// Where a packet with these headers, sent by a host, ends up now.
+    /// Returns the end of the path of a packet with these headers, sent by a host now.
     pub(crate) fn walk(&mut self, host: usize, headers: Headers) -> Walk {
         let mut walk = Walk { end: WalkEnd::Lost("it was sent into a cable that is cut", None), cables: Vec::new() };
         let (mut cable, mut side, mut headers) = (host, 0, headers);
@@ -160,25 +160,25 @@ pub(crate) fn reason(decision: &switch::Decision) -> &'static str {
         Some(NoOutput::Miss) => "no entry matched",
         Some(NoOutput::Dropped) => "an entry dropped it",
         Some(NoOutput::NoLiveBucket) => "no bucket was alive",
-        Some(NoOutput::PortDown) => "it was to leave by a port that is down",
+        Some(NoOutput::PortDown) => "its output port is down",
         None => "it went only to the controller",
     }
 }
 
-/// What would happen to a packet.
+/// The path of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     pub(crate) end: WalkEnd,
     pub(crate) cables: Vec<usize>,
 }
 
-/// Where it would end.
+/// The end of a packet's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WalkEnd {
-    /// At a host, with these headers.
+    /// A host, with the headers on arrival.
     Host(usize, Headers),
-    /// Nowhere: why, and at which switch.
+    /// A loss: the reason, and the switch.
     Lost(&'static str, Option<usize>),
-    /// It would go round.
+    /// A forwarding loop.
     Loop(usize),
 }

@@ -1,89 +1,93 @@
-//! Actions of the plan, as they begin and end.
+//! The start and end of the plan's actions.
 
 use net::Time;
 use openflow::PortNo;
 use switch::Switch;
 
-use crate::plan::{CutKind, End, What};
-use crate::world::{Event, World};
+use crate::plan::{ActionKind, CutKind, End};
+use crate::simulation::{Event, Simulation};
 
-impl World {
+impl Simulation {
     pub(crate) fn begin(&mut self, action: usize) {
         let (what, until) = (self.plan.actions[action].what.clone(), self.plan.actions[action].until);
-        self.tell(|world| format!("BEGIN {}", world.plan.describe(&world.plan.actions[action])));
+        self.trace(|simulation| format!("BEGIN {}", simulation.plan.describe(&simulation.plan.actions[action])));
         self.report.faults += u64::from(self.plan.actions[action].is_fault());
         if until != Time::MAX {
             self.schedule(until, Event::End(action));
         }
         match what {
-            What::Flow { .. } => self.begin_flow(action),
-            What::Client { .. } => self.begin_client(action),
-            What::Services { version } => self.configure(self.plan.services[version].clone()),
-            What::ServerDown { host } => self.hang_server(host, true),
-            What::Cut { cable, kind } => self.cut(cable, kind),
-            What::SwitchOff { switch, .. } => self.power_off(switch),
-            What::Stall { switch } => {
+            ActionKind::Flow { .. } => self.begin_flow(action),
+            ActionKind::Client { .. } => self.begin_client(action),
+            ActionKind::Services { version } => self.configure(self.plan.services[version].clone()),
+            ActionKind::ServerDown { host } => self.hang_server(host, true),
+            ActionKind::Cut { cable, kind } => self.cut(cable, kind),
+            ActionKind::SwitchOff { switch, .. } => self.power_off(switch),
+            ActionKind::Stall { switch } => {
                 self.switches[switch].channel.stalls += 1;
-                self.trouble(switch, self.bounds.silence + self.bounds.react);
+                self.mark_disturbed(switch, self.bounds.silence + self.bounds.react);
             }
-            What::Break { switch, unnoticed } => {
+            ActionKind::Break { switch, unnoticed } => {
                 self.switches[switch].channel.breaks += 1;
                 let latency = self.plan.switches[switch].latency;
                 self.lose_connection(switch, latency, Some(latency + unnoticed));
             }
-            What::Restart => self.stop_controller(),
-            What::Foreign { switch, seed } => self.add_foreign(switch, seed),
-            What::Move { host, switch, port } => self.move_host(host, switch, port),
-            What::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
+            ActionKind::Restart => self.stop_controller(),
+            ActionKind::Foreign { switch, seed } => self.add_foreign(switch, seed),
+            ActionKind::Move { host, switch, port } => self.move_host(host, switch, port),
+            ActionKind::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
         }
     }
 
     pub(crate) fn end(&mut self, action: usize) {
-        self.tell(|world| format!("END {}", world.plan.describe(&world.plan.actions[action])));
+        self.trace(|simulation| format!("END {}", simulation.plan.describe(&simulation.plan.actions[action])));
         match self.plan.actions[action].what.clone() {
-            What::Flow { .. } | What::Client { .. } | What::Services { .. } | What::Move { .. } => {}
-            What::ServerDown { host } => self.hang_server(host, false),
-            What::Cut { cable, kind } => {
-                self.lighten(cable, kind.is_cut(), kind.is_seen());
+            ActionKind::Flow { .. }
+            | ActionKind::Client { .. }
+            | ActionKind::Services { .. }
+            | ActionKind::Move { .. } => {}
+            ActionKind::ServerDown { host } => self.hang_server(host, false),
+            ActionKind::Cut { cable, kind } => {
+                self.restore_cable(cable, kind.is_cut(), kind.is_seen());
                 self.disturb_cable(cable, self.bounds.healed + self.bounds.react);
                 self.disturb_host_of(cable);
             }
-            What::SwitchOff { switch, is_keeping_tables, without } => {
+            ActionKind::SwitchOff { switch, is_keeping_tables, without } => {
                 if !is_keeping_tables {
                     self.lose_tables(switch, without);
                 }
                 self.power_on(switch);
             }
-            What::Stall { switch } => {
+            ActionKind::Stall { switch } => {
                 self.switches[switch].channel.stalls -= 1;
                 if self.switches[switch].channel.stalls == 0 {
                     self.unstall(switch);
-                    self.trouble(switch, self.bounds.silence + self.bounds.handshake + self.bounds.react);
+                    self.mark_disturbed(switch, self.bounds.silence + self.bounds.handshake + self.bounds.react);
                 }
             }
-            What::Break { switch, .. } => {
+            ActionKind::Break { switch, .. } => {
                 let channel = &mut self.switches[switch].channel;
                 channel.breaks -= 1;
                 let generation = channel.generation;
-                self.trouble(switch, self.bounds.handshake + self.bounds.react);
+                self.mark_disturbed(switch, self.bounds.handshake + self.bounds.react);
                 self.after(Time::from_ms(1), Event::Connect { switch, generation });
             }
-            What::Restart => self.resume_controller(),
-            What::Foreign { switch, seed } => self.remove_foreign(switch, seed),
-            What::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
+            ActionKind::Restart => self.resume_controller(),
+            ActionKind::Foreign { switch, seed } => self.remove_foreign(switch, seed),
+            ActionKind::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
         }
     }
 
     fn cut(&mut self, cable: usize, kind: CutKind) {
-        self.darken(cable, kind.is_cut(), kind.is_seen());
+        self.cut_cable(cable, kind.is_cut(), kind.is_seen());
         let detection = if kind.is_hidden() { self.bounds.hidden } else { self.bounds.seen };
-        // A direction nobody sees is found by discovery packets even where the other one is seen.
+        // An undetected direction is found by discovery packets even if the other direction is
+        // detected.
         let is_half_hidden = kind == CutKind::BothSeenByOne || kind == CutKind::OneWay;
         let detection = if is_half_hidden { detection.max(self.bounds.hidden) } else { detection };
         self.disturb_cable(cable, detection + self.bounds.react);
     }
 
-    /// A host whose cable is back has to be learnt again, perhaps.
+    /// Marks a host as disturbed: after its cable is restored it may have to be learned again.
     fn disturb_host_of(&mut self, cable: usize) {
         if matches!(self.cables[cable].ends[0], End::Host(_)) {
             self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
@@ -104,20 +108,20 @@ impl World {
             let far = 1 - side;
             let mut is_dark = [false; 2];
             is_dark[far] = true;
-            self.darken(cable, [true; 2], is_dark);
+            self.cut_cable(cable, [true; 2], is_dark);
             self.disturb_cable(cable, self.bounds.seen + self.bounds.react);
         }
         let state = &mut self.switches[switch];
         state.is_on = false;
-        self.virtuals.off.insert(switch, self.now);
-        // What it meant to say is lost with it.
+        self.services.off.insert(switch, self.now);
+        // Its unsent messages are lost.
         state.channel.switch_side = None;
         let latency = self.plan.switches[switch].latency;
         self.lose_connection(switch, Time::ZERO, Some(latency));
-        self.trouble(switch, self.bounds.silence + self.bounds.react);
+        self.mark_disturbed(switch, self.bounds.silence + self.bounds.react);
     }
 
-    /// A switch forgets everything, and has all its ports but one at most.
+    /// Clears the tables of a switch, which then has all ports, or all but one.
     fn lose_tables(&mut self, switch: usize, without: Option<PortNo>) {
         let state = &mut self.switches[switch];
         let mut config = state.config.clone();
@@ -131,8 +135,8 @@ impl World {
             let mut is_dark = [false; 2];
             is_dark[1 - side] = true;
             match is_back {
-                true => self.lighten(cable, [true; 2], is_dark),
-                false => self.darken(cable, [true; 2], is_dark),
+                true => self.restore_cable(cable, [true; 2], is_dark),
+                false => self.cut_cable(cable, [true; 2], is_dark),
             }
             self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
         }
@@ -150,7 +154,7 @@ impl World {
         state.timer = Time::MAX;
         let plugs = state.plugs.clone();
         state.switch.handle_timeout(now);
-        // Connections of before the power went are gone, whatever else was kept.
+        // A power failure closes all connections, even if the tables are kept.
         for connection in self.connections.iter().filter(|(_, at)| **at == switch).map(|(connection, _)| *connection) {
             state.switch.disconnected(now, connection);
         }
@@ -164,18 +168,18 @@ impl World {
         for (cable, side) in self.cables_of(switch) {
             let mut is_dark = [false; 2];
             is_dark[1 - side] = true;
-            self.lighten(cable, [true; 2], is_dark);
+            self.restore_cable(cable, [true; 2], is_dark);
             self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
         }
         self.after_switch(switch, None);
         let generation = self.switches[switch].channel.generation;
-        self.trouble(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
+        self.mark_disturbed(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
         self.after(Time::from_ms(50), Event::Connect { switch, generation });
     }
 
     fn stop_controller(&mut self) {
         self.off_count += 1;
-        self.virtuals.restarted = Some(self.now);
+        self.services.restarted = Some(self.now);
         if let Some(controller) = self.controller.take() {
             self.report.moves += controller.tally().moves;
         }
@@ -194,18 +198,19 @@ impl World {
         if self.off_count > 0 {
             return;
         }
-        self.virtuals.restarted = Some(self.now);
+        self.services.restarted = Some(self.now);
         self.start_controller();
         let bounds = &self.bounds;
         let lasts = Time::from_ms(400) + bounds.handshake + bounds.host + bounds.react;
         for switch in 0..self.switches.len() {
-            self.trouble(switch, lasts);
+            self.mark_disturbed(switch, lasts);
         }
     }
 
     fn move_host(&mut self, host: usize, switch: usize, port: PortNo) {
         let End::Switch(before, old_port) = self.cables[host].ends[1] else { return };
-        // Nothing is plugged into switches without power here: whose port would notice? Nor into ports that are not there.
+        // Hosts are not moved to or from switches without power, because no port would notice, nor
+        // to missing ports.
         let is_missing = |switch: usize, port: PortNo| self.switches[switch].missing.is_some_and(|(at, _)| at == port);
         if !self.switches[switch].is_on || !self.switches[before].is_on {
             return;
@@ -213,7 +218,7 @@ impl World {
         if is_missing(switch, port) || is_missing(before, old_port) {
             return;
         }
-        self.virtuals.moved.insert(host, self.now);
+        self.services.moved.insert(host, self.now);
         self.switches[before].plugs[old_port.0 as usize - 1] = None;
         self.switches[before].switch.set_port_live(self.now, old_port, false);
         self.after_switch(before, None);

@@ -1,33 +1,34 @@
-//! Hosts: they ask for Ethernet addresses, announce themselves, send the frames of their flows, and their agents report.
+//! Hosts. They send ARP requests and announcements and the frames of their flows, and their agents
+//! report.
 
 use std::collections::BTreeMap;
 
 use core::net::Ipv4Addr;
 
-use balance::central::{AgentOrder, AgentReport};
+use balance::central::{AgentCommand, AgentReport};
 use net::{FiveTuple, Time};
 use openflow::headers::ether;
 use openflow::{Headers, MacAddr, frame};
 
-use crate::draw::ipv4_of;
-use crate::plan::What;
-use crate::world::{Event, Frame, Probe, World, mac_of};
+use crate::generate::ipv4_of;
+use crate::plan::ActionKind;
+use crate::simulation::{Event, Frame, Probe, Simulation, mac_of};
 
-/// How long a host remembers an Ethernet address.
-const ARP_LIFE: Time = Time::from_s(8);
-/// Between two requests for one.
+/// Lifetime of a learned Ethernet address.
+const ARP_LIFETIME: Time = Time::from_s(8);
+/// Time between two ARP requests for one address.
 const ARP_RETRY: Time = Time::from_ms(700);
 
-/// A host. It hangs on the cable of its number.
+/// A host; it is connected to the cable of its number.
 #[derive(Debug)]
 pub(crate) struct Host {
     number: usize,
     known: BTreeMap<Ipv4Addr, (MacAddr, Time)>,
-    /// When a question was asked first and last that has not been answered yet.
-    pub(crate) asked: BTreeMap<Ipv4Addr, (Time, Time)>,
+    /// Time of the first and of the last ARP request without a reply.
+    pub(crate) arp_requests: BTreeMap<Ipv4Addr, (Time, Time)>,
 }
 
-/// A flow under way.
+/// A running flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) from: usize,
@@ -38,18 +39,18 @@ pub(crate) struct Flow {
     pub(crate) until: Time,
     bytes: u64,
     is_reported: bool,
-    pub(crate) is_over: bool,
-    pace: Option<Time>,
-    /// Cables of the last frame that arrived, with when it was sent.
+    pub(crate) has_ended: bool,
+    rate_limit_interval: Option<Time>,
+    /// Cables and switches of the last delivered frame.
     pub(crate) path: Option<(Vec<usize>, Vec<usize>)>,
 }
 
 impl Host {
     pub(crate) fn new(number: usize) -> Host {
-        Host { number, known: BTreeMap::new(), asked: BTreeMap::new() }
+        Host { number, known: BTreeMap::new(), arp_requests: BTreeMap::new() }
     }
 
-    /// It knows an address without asking.
+    /// Learns an address without an ARP request.
     pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr, until: Time) {
         self.known.insert(address, (mac, until));
     }
@@ -58,14 +59,14 @@ impl Host {
     }
 }
 
-/// Headers of a flow's packets.
+/// Returns the headers of a flow's packets.
 pub(crate) fn headers_of(tuple: &FiveTuple, src: MacAddr, dst: MacAddr) -> Headers {
     Headers::ipv4([src, dst], [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port])
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn begin_flow(&mut self, action: usize) {
-        let What::Flow { from, to, tuple, interval, payload } = self.plan.actions[action].what else { return };
+        let ActionKind::Flow { from, to, tuple, interval, payload } = self.plan.actions[action].what else { return };
         let until = self.plan.actions[action].until;
         let flow = Flow {
             from,
@@ -76,8 +77,8 @@ impl World {
             until,
             bytes: 0,
             is_reported: false,
-            is_over: false,
-            pace: None,
+            has_ended: false,
+            rate_limit_interval: None,
             path: None,
         };
         self.report.flows += 1;
@@ -91,7 +92,7 @@ impl World {
             return self.end_flow(number);
         }
         let (from, tuple, payload) = (flow.from, flow.tuple, flow.payload);
-        let interval = flow.interval.max(flow.pace.unwrap_or_default());
+        let interval = flow.interval.max(flow.rate_limit_interval.unwrap_or_default());
         match self.hosts[from].address_of(tuple.dst, self.now) {
             Some(mac) => {
                 let bytes = frame::build(&headers_of(&tuple, mac_of(from), mac), payload);
@@ -102,81 +103,82 @@ impl World {
                 self.send_frame(from, 0, Frame { bytes, probe: Some(probe) });
                 self.report_flow(number);
             }
-            None => self.ask(from, tuple.dst),
+            None => self.send_arp_request(from, tuple.dst),
         }
         self.after(interval, Event::Send { flow: number });
     }
 
     fn end_flow(&mut self, number: usize) {
         let flow = &mut self.flows[number];
-        flow.is_over = true;
+        flow.has_ended = true;
         if std::mem::take(&mut flow.is_reported) {
             let report = AgentReport::Ended { tuple: flow.tuple, bytes: flow.bytes };
-            self.tell_controller(report);
+            self.send_agent_report(report);
         }
     }
 
-    /// The agent reports a flow that has sent enough.
+    /// Reports a flow that exceeds the report threshold.
     fn report_flow(&mut self, number: usize) {
         let flow = &mut self.flows[number];
-        let is_enough = self.report_above.is_some_and(|above| flow.bytes > above);
+        let is_enough = self.report_threshold.is_some_and(|threshold| flow.bytes > threshold);
         if is_enough && !flow.is_reported {
             flow.is_reported = true;
             let report = AgentReport::Started { tuple: flow.tuple, bytes: flow.bytes, size: None };
-            self.tell_controller(report);
+            self.send_agent_report(report);
         }
     }
 
-    fn tell_controller(&mut self, report: AgentReport) {
+    fn send_agent_report(&mut self, report: AgentReport) {
         self.after(self.plan.agent_latency, Event::Agent { incarnation: self.incarnation, report });
     }
 
     pub(crate) fn agent_reports(&mut self, incarnation: u32, report: AgentReport) {
         if incarnation != self.incarnation {
-            return; // The connection to that controller is gone.
+            return; // The connection to that controller is closed.
         }
         let Some(controller) = &mut self.controller else { return };
-        controller.report(self.now, report);
+        controller.handle_agent_report(self.now, report);
         self.after_controller();
     }
 
-    pub(crate) fn agents_obey(&mut self, order: AgentOrder) {
-        match order {
-            AgentOrder::ReportAbove(bytes) => {
-                self.report_above = Some(bytes);
-                let is_sending = |flow: &usize| !self.flows[*flow].is_over && self.flows[*flow].bytes > 0;
+    pub(crate) fn execute_agent_command(&mut self, command: AgentCommand) {
+        match command {
+            AgentCommand::SetReportThreshold(bytes) => {
+                self.report_threshold = Some(bytes);
+                let is_sending = |flow: &usize| !self.flows[*flow].has_ended && self.flows[*flow].bytes > 0;
                 let sending: Vec<usize> = (0..self.flows.len()).filter(is_sending).collect();
                 sending.into_iter().for_each(|flow| self.report_flow(flow));
             }
-            AgentOrder::Pace { tuple, rate } => {
+            AgentCommand::SetRateLimit { tuple, rate } => {
                 for flow in self.flows.iter_mut().filter(|flow| flow.tuple == tuple) {
-                    flow.pace = rate.map(|rate| rate.time_for(flow.payload as u64 + 54).min(Time::from_s(1)));
+                    flow.rate_limit_interval =
+                        rate.map(|rate| rate.time_for(flow.payload as u64 + 54).min(Time::from_s(1)));
                 }
             }
         }
     }
 
-    /// A controller without memory: agents connect to it anew and tell what they have.
+    /// Reconnects the agents to a new controller, which has no memory.
     pub(crate) fn agents_reconnect(&mut self) {
-        self.report_above = None;
+        self.report_threshold = None;
         self.flows.iter_mut().for_each(|flow| flow.is_reported = false);
     }
 
-    pub(crate) fn ask(&mut self, host: usize, target: Ipv4Addr) {
+    pub(crate) fn send_arp_request(&mut self, host: usize, target: Ipv4Addr) {
         let now = self.now;
-        let (first, last) = self.hosts[host].asked.entry(target).or_insert((now, Time::ZERO));
+        let (first, last) = self.hosts[host].arp_requests.entry(target).or_insert((now, Time::ZERO));
         if *last != Time::ZERO && now < *last + ARP_RETRY {
             return;
         }
         if now > *last + ARP_RETRY * 3 {
-            *first = now; // Whoever asked before has given up.
+            *first = now; // The previous requests timed out.
         }
         *last = now;
         let bytes = frame::arp_request(mac_of(host), ipv4_of(host), target);
         self.send_frame(host, 0, Frame { bytes, probe: None });
     }
 
-    /// A host tells everyone who it is (ARP announcement, RFC 5227), now and every so often.
+    /// Announces a host (ARP announcement, RFC 5227), now and periodically.
     pub(crate) fn announce(&mut self, host: usize) {
         self.announce_once(host);
         self.after(self.plan.announce_interval, Event::Announce { host });
@@ -189,13 +191,13 @@ impl World {
 
     pub(crate) fn host_receives(&mut self, number: usize, frame: Frame) {
         let Ok(headers) = frame::parse(&frame.bytes) else {
-            return self.oracle_garbage(number, &frame);
+            return self.check_malformed(number, &frame);
         };
         match headers.eth_type {
             ether::LLDP => {}
             ether::ARP => self.arp(number, &headers),
             _ if frame.probe.is_none() && self.service_frame(number, &headers, &frame.bytes) => {}
-            _ => self.oracle_delivered(number, &headers, frame),
+            _ => self.check_delivered(number, &headers, frame),
         }
     }
 
@@ -207,9 +209,9 @@ impl World {
             let bytes = frame::arp_reply(mac_of(number), ipv4_of(number), headers.eth_src, headers.ipv4_src);
             self.send_frame(number, 0, Frame { bytes, probe: None });
         } else if headers.arp_op == 2 && is_mine {
-            // The sender's hardware address is in the Ethernet header, too, for every answer there is here.
-            host.known.insert(headers.ipv4_src, (headers.eth_src, self.now + ARP_LIFE));
-            host.asked.remove(&headers.ipv4_src);
+            // All replies have the sender's hardware address in the Ethernet header, too.
+            host.known.insert(headers.ipv4_src, (headers.eth_src, self.now + ARP_LIFETIME));
+            host.arp_requests.remove(&headers.ipv4_src);
         }
     }
 }

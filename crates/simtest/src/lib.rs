@@ -1,75 +1,77 @@
-//! Storm tests: the controller and the switches of this project under faults, everything drawn from one seed.
+//! Simulation tests: the controller and the switches of this project under faults, everything drawn
+//! from one seed.
 //!
-//! A storm is a small world of its own: real [`switch::Switch`] objects, one [`control::Controller`] with a central
-//! balancer, cables, control channels, hosts. While it lasts, links and switches fail (some without telling anyone),
-//! channels stall and break, the controller restarts, hosts move, others write rules. Oracles look on: see [`Oracle`].
-//! Then the faults end, and everything must be as the controller says, within a bound, and stay so.
+//! A simulation contains real [`switch::Switch`] objects, one [`control::Controller`] with a
+//! central balancer, cables, control channels and hosts. Links and switches fail (some without a
+//! port status), channels stall and break, the controller restarts, hosts move, other controllers
+//! write rules. Oracles observe everything: see [`Oracle`]. Then the faults end: everything must
+//! reach the controller's desired state within a bound, and stay there.
 //!
-//! [`storm`] runs the storm of a seed. A failing one is made smaller by [`shrink`]: plans are lists of numbered actions
-//! that can be left out ([`Cutback`]). That the oracles can fail at all is shown by [`Sabotage`].
+//! [`run_seed`] runs the simulation of a seed. [`shrink`] reduces a failing one: plans are lists of
+//! numbered actions that can be left out ([`Reduction`]). [`Mutant`] shows that the oracles can
+//! fail.
 
+#![allow(missing_docs, reason = "only the program's own crates use this one")]
 #![forbid(unsafe_code)]
 
 mod bounds;
 mod channel;
 mod clients;
-mod cutback;
-pub mod draw;
-mod draw_services;
-mod draw_wildcards;
 mod fabric;
 mod faults;
+mod format;
+pub mod generate;
 mod hosts;
+mod mutants;
 mod oracle;
 pub mod plan;
+mod reduction;
 mod report;
-mod sabotage;
-mod sabotage_services;
 mod shrink;
-mod words;
-mod world;
+mod simulation;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use net::Time;
 
-pub use cutback::Cutback;
+pub use mutants::Mutant;
 pub use plan::Plan;
-pub use report::{Excuses, Failure, Oracle, Report};
-pub use sabotage::Sabotage;
+pub use reduction::Reduction;
+pub use report::{Exemptions, Failure, Oracle, Report};
 pub use shrink::{Shrunk, shrink};
-pub use world::Teller;
+pub use simulation::TraceSink;
 
-/// Runs the storm of a seed.
+/// Runs the simulation of a seed.
 ///
 /// # Errors
-/// What was violated first.
-pub fn storm(seed: u64) -> Result<Report, Failure> {
-    storm_of(&draw::draw(seed), &Cutback::default(), None)
+/// The first violation.
+pub fn run_seed(seed: u64) -> Result<Report, Failure> {
+    run_plan(&generate::plan(seed), &Reduction::default(), None)
 }
 
-/// Runs what is left of a storm, sabotaged or not.
+/// Runs the reduced plan of a simulation, with or without a mutant.
 ///
 /// # Errors
-/// What was violated first. A panic of anything in the storm is a failure like others.
-pub fn storm_of(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>) -> Result<Report, Failure> {
-    run(plan, cutback, sabotage, None)
+/// The first violation. A panic anywhere in the simulation counts as a violation.
+pub fn run_plan(plan: &Plan, reduction: &Reduction, mutant: Option<Mutant>) -> Result<Report, Failure> {
+    run(plan, reduction, mutant, None)
 }
 
-/// As [`storm_of`], telling `tell` in words what happens: messages that matter, faults, events of the controller, losses.
+/// Runs like [`run_plan`] and passes a text line to `sink` for every message, fault, controller
+/// event and loss.
 ///
 /// # Errors
-/// As [`storm_of`].
-pub fn trace(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Teller) -> Result<Report, Failure> {
-    run(plan, cutback, sabotage, Some(tell))
+/// As [`run_plan`].
+pub fn trace(plan: &Plan, reduction: &Reduction, mutant: Option<Mutant>, sink: TraceSink) -> Result<Report, Failure> {
+    run(plan, reduction, mutant, Some(sink))
 }
 
-fn run(plan: &Plan, cutback: &Cutback, sabotage: Option<Sabotage>, tell: Option<Teller>) -> Result<Report, Failure> {
-    let run = || world::World::new(plan, cutback, sabotage, tell).run();
+fn run(plan: &Plan, reduction: &Reduction, mutant: Option<Mutant>, sink: Option<TraceSink>) -> Result<Report, Failure> {
+    let run = || simulation::Simulation::new(plan, reduction, mutant, sink).run();
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        let words = text.unwrap_or_else(|| "a panic without words".to_owned());
-        Err(Failure { oracle: Oracle::Panic, at: Time::ZERO, words })
+        let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        Err(Failure { oracle: Oracle::Panic, at: Time::ZERO, message })
     })
 }

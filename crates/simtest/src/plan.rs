@@ -1,5 +1,5 @@
-//! What happens in a storm, as data: a network, a controller's configuration, and a list of numbered actions, any of
-//! which can be left out.
+//! The plan of a simulation as data: a network, a controller configuration, and a list of numbered
+//! actions, any of which can be left out.
 
 use std::fmt;
 
@@ -19,95 +19,93 @@ pub enum End {
 /// A cable: two directions with the same delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cable {
-    /// Its ends.
     pub ends: [End; 2],
-    /// Propagation delay.
     pub delay: Time,
 }
 
-/// A network as it is cabled at the beginning.
+/// The initial cabling of a network.
 #[derive(Clone, Debug)]
 pub struct Wiring {
-    /// What it is, in words.
+    /// A description for readers.
     pub name: String,
-    /// Ports of each switch, spare ones included: numbers 1 to this.
+    /// Number of ports of each switch, spare ones included; ports are numbered from 1.
     pub ports: Vec<u32>,
-    /// Number of hosts. Host `h` hangs on cable `h`.
+    /// Number of hosts. Cable `h` connects host `h`.
     pub hosts: usize,
-    /// Cables, those of hosts first.
     pub cables: Vec<Cable>,
 }
 
-/// How a switch and its control channel behave.
+/// Properties of a switch and its control channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchTraits {
     /// One-way delay of the channel.
     pub latency: Time,
-    /// Time one message takes on the channel besides.
+    /// Additional time per message on the channel.
     pub per_message: Time,
     /// Time the switch takes for a change of a table or group.
     pub per_change: Time,
-    /// Entries a table holds.
+    /// Capacity of a table.
     pub max_entries: u32,
-    /// Greatest rate of packet-in messages.
+    /// Maximum rate of packet-ins; `None` for no limit.
     pub packet_in_per_s: Option<u32>,
-    /// Packets kept for the controller.
+    /// Number of packets buffered for the controller.
     pub buffers: u32,
-    /// How old statistics may be.
+    /// Maximum age of statistics.
     pub stats_refresh: Time,
     /// Seed of the hash of select groups.
     pub hash_seed: u64,
-    /// Whether ports of UDP are hashed.
+    /// Whether UDP ports are part of the hash.
     pub is_hashing_udp: bool,
-    /// Whether it is of the make whose matches may name control bits of TCP.
+    /// Whether matches may contain TCP flags.
     pub takes_tcp_flags: bool,
 }
 
-/// Times of a controller.
+/// Intervals and timeouts of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControlTraits {
-    /// Between echo requests.
+    /// Time between echo requests.
     pub echo_interval: Time,
-    /// Patience with a silent switch.
+    /// Time after which a silent switch is disconnected.
     pub echo_timeout: Time,
-    /// Between LLDP packets out of a port.
+    /// Time between LLDP packets at a port.
     pub discovery_interval: Time,
-    /// A link not confirmed for this long is gone.
+    /// Time after which an unconfirmed link is removed.
     pub link_timeout: Time,
-    /// Between polls of counters.
+    /// Time between polls of counters.
     pub poll_interval: Time,
-    /// Of counting rules, s.
+    /// Idle timeout of counting rules, in seconds.
     pub flow_idle_timeout_s: u16,
-    /// Whether hosts are configured, or learnt when they speak.
+    /// Whether hosts are configured; otherwise they are learned.
     pub knows_hosts: bool,
-    /// Most hosts learnt at one port: no port has more than one, but some make others up.
+    /// Maximum number of hosts learned at one port. No port has more than one, but some hosts spoof
+    /// addresses.
     pub hosts_per_port: usize,
 }
 
-/// Which directions of a cable are cut, and who sees it.
+/// The directions of a cable that are cut, and the ends that detect it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CutKind {
-    /// Both, and both ends see it.
+    /// Both directions; both ends detect it.
     Both,
-    /// Both, and only the first end sees it.
+    /// Both directions; only the first end detects it.
     BothSeenByOne,
-    /// Both, and nobody sees it.
+    /// Both directions; no end detects it.
     BothUnseen,
-    /// From the first end to the second, which sees it.
+    /// From the first end to the second, which detects it.
     OneWay,
-    /// From the first end to the second; nobody sees it.
+    /// From the first end to the second; no end detects it.
     OneWayUnseen,
 }
 
 impl CutKind {
-    /// Whether each direction is cut: from the first end, from the second.
+    /// Returns whether each direction is cut: from the first end, from the second.
     pub fn is_cut(self) -> [bool; 2] {
         match self {
             CutKind::Both | CutKind::BothSeenByOne | CutKind::BothUnseen => [true, true],
             CutKind::OneWay | CutKind::OneWayUnseen => [true, false],
         }
     }
-    /// Whether each end sees it.
+    /// Returns whether each end detects the cut.
     pub fn is_seen(self) -> [bool; 2] {
         match self {
             CutKind::Both => [true, true],
@@ -116,148 +114,119 @@ impl CutKind {
             CutKind::BothUnseen | CutKind::OneWayUnseen => [false, false],
         }
     }
-    /// Whether someone may send into a hole that no port status tells of.
+    /// Returns whether no port status reports the cut, so that packets are lost silently.
     pub fn is_hidden(self) -> bool {
         self.is_seen() == [false, false]
     }
 }
 
-/// Something that happens.
+/// The kind of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum ActionKind {
     /// A host sends frames to another.
     Flow {
-        /// Sender.
         from: usize,
-        /// Receiver.
         to: usize,
-        /// What names it.
         tuple: FiveTuple,
-        /// Between two frames.
+        /// Time between two frames.
         interval: Time,
-        /// Bytes above UDP or TCP.
+        /// Number of bytes above UDP or TCP.
         payload: usize,
     },
-    /// A client keeps a connection to a virtual service: it asks every so often, and whoever serves answers.
+    /// A client keeps a connection to a virtual service: it sends requests, and a member responds.
     Client {
-        /// The client.
         from: usize,
-        /// What it puts on the wire.
+        /// The tuple on the client's side.
         tuple: FiveTuple,
-        /// Between two questions.
+        /// Time between two requests.
         interval: Time,
     },
-    /// Other virtual services are wanted.
+    /// The virtual services change.
     Services {
-        /// Which of [`Plan::services`].
+        /// Index in [`Plan::services`].
         version: usize,
     },
-    /// What serves on a host hangs: it answers neither clients nor checks.
-    ServerDown {
-        /// Where.
-        host: usize,
-    },
+    /// The server on a host hangs: it answers neither clients nor health checks.
+    ServerDown { host: usize },
     /// A cable between switches, or to a host, fails.
-    Cut {
-        /// Which.
-        cable: usize,
-        /// How.
-        kind: CutKind,
-    },
+    Cut { cable: usize, kind: CutKind },
     /// A switch loses power.
     SwitchOff {
-        /// Which.
         switch: usize,
-        /// Whether its tables are as before when it is back.
+        /// Whether the switch keeps its tables.
         is_keeping_tables: bool,
-        /// A port it no longer has when it is back without its tables, until it is back without them once more.
+        /// A port that a switch with lost tables no longer has, until it loses its tables again.
         without: Option<PortNo>,
     },
-    /// Nothing passes on a control channel.
-    Stall {
-        /// Whose.
-        switch: usize,
-    },
-    /// A control channel breaks; it is opened again when the action ends.
+    /// A control channel passes no message.
+    Stall { switch: usize },
+    /// A control channel breaks; it reconnects when the action ends.
     Break {
-        /// Whose.
         switch: usize,
-        /// How long the controller does not notice.
+        /// Time until the controller notices.
         unnoticed: Time,
     },
-    /// The controller dies and another one, which knows nothing, starts when the action ends.
+    /// The controller stops, and a new instance without memory starts when the action ends.
     Restart,
-    /// Someone else puts rules on a switch, and removes one of them when the action ends.
+    /// Another controller installs rules on a switch, and removes them when the action ends.
     Foreign {
-        /// Which switch.
         switch: usize,
-        /// Draws the rules.
+        /// Seed of the rules.
         seed: u64,
     },
     /// A host is plugged into another port.
     Move {
-        /// Which.
         host: usize,
-        /// Where it will be.
+        /// The new switch.
         switch: usize,
-        /// Port there, spare until then.
+        /// The new port, spare until then.
         port: PortNo,
     },
     /// A switch takes longer for changes.
-    Slow {
-        /// Which.
-        switch: usize,
-        /// Time for one change.
-        per_change: Time,
-    },
+    Slow { switch: usize, per_change: Time },
 }
 
-/// Something that happens, with when and how long.
+/// An action with its times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// Its number in the whole plan of the seed, which it keeps when others are left out.
+    /// The number in the complete plan of the seed; a reduction keeps it.
     pub number: u32,
-    /// When it begins.
+    /// Start of the action.
     pub at: Time,
-    /// When it ends; [`Time::MAX`] for never: a drawn core stays broken.
+    /// End of the action; [`Time::MAX`] for never.
     pub until: Time,
-    /// What.
-    pub what: What,
+    pub what: ActionKind,
 }
 
 impl Action {
-    /// Whether something breaks, as opposed to traffic.
+    /// Returns whether the action is a fault, as opposed to traffic.
     pub fn is_fault(&self) -> bool {
-        !matches!(self.what, What::Flow { .. } | What::Client { .. })
+        !matches!(self.what, ActionKind::Flow { .. } | ActionKind::Client { .. })
     }
 }
 
-/// A storm.
+/// The plan of a simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it was drawn from.
+    /// The seed of the plan.
     pub seed: u64,
-    /// Network.
     pub wiring: Wiring,
-    /// Central balancer with its parameters.
     pub balancer: String,
-    /// Controller.
     pub control: ControlTraits,
-    /// Switches.
     pub switches: Vec<SwitchTraits>,
-    /// How long an end takes to see a cut.
+    /// Time until an end detects a cut.
     pub notice: Time,
-    /// Delay from host agents to the controller and back.
+    /// One-way delay between host agents and the controller.
     pub agent_latency: Time,
-    /// Between two times a host announces itself.
+    /// Time between two announcements of a host.
     pub announce_interval: Time,
-    /// Virtual services as they are wanted one after the other, the first ones from the beginning; none in some storms.
+    /// Versions of the virtual services in order, the first from the start; empty in some
+    /// simulations.
     pub services: Vec<Services>,
-    /// Most connections to them the controller remembers.
+    /// Maximum number of connections the controller stores.
     pub connections_max: usize,
-    /// When faults and flows end.
-    pub calm_at: Time,
-    /// What happens.
+    /// The end of faults and flows; the convergence phase follows.
+    pub faults_end_at: Time,
     pub actions: Vec<Action>,
 }
 
@@ -271,29 +240,29 @@ impl fmt::Display for End {
 }
 
 impl Plan {
-    /// The plan in words, one line per action.
-    pub fn words(&self) -> Vec<String> {
+    /// Returns a description of the plan, one line per action.
+    pub fn to_lines(&self) -> Vec<String> {
         let control = &self.control;
         let mut lines = vec![
             format!("{} with {} hosts; balancer {}", self.wiring.name, self.wiring.hosts, self.balancer),
             format!(
-                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port{}; calm at {}",
+                "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port{}; faults end at {}",
                 control.echo_interval,
                 control.echo_timeout,
                 control.discovery_interval,
                 control.link_timeout,
                 control.poll_interval,
-                if control.knows_hosts { "configured" } else { "learnt" },
+                if control.knows_hosts { "configured" } else { "learned" },
                 control.hosts_per_port,
                 match self.connections_max {
                     usize::MAX => String::new(),
                     few => format!(", {few} connections"),
                 },
-                self.calm_at
+                self.faults_end_at
             ),
         ];
         for (version, services) in self.services.iter().enumerate() {
-            lines.extend(crate::words::services(version, services));
+            lines.extend(crate::format::services(version, services));
         }
         lines.extend(self.actions.iter().map(|action| self.describe(action)));
         lines
@@ -301,34 +270,34 @@ impl Plan {
 
     pub(crate) fn describe(&self, action: &Action) -> String {
         let what = match &action.what {
-            What::Flow { from, to, tuple, interval, payload } => format!(
+            ActionKind::Flow { from, to, tuple, interval, payload } => format!(
                 "h{from} sends to h{to} (protocol {}, ports {} to {}) {payload} B every {interval}",
                 tuple.protocol, tuple.src_port, tuple.dst_port
             ),
-            What::Client { from, tuple, interval } => format!(
+            ActionKind::Client { from, tuple, interval } => format!(
                 "h{from} is a client of {} (protocol {}, ports {} to {}), every {interval}",
                 tuple.dst, tuple.protocol, tuple.src_port, tuple.dst_port
             ),
-            What::Services { version } => format!("services are wanted as in version {version}"),
-            What::ServerDown { host } => format!("what serves on h{host} hangs"),
-            What::Cut { cable, kind } => {
+            ActionKind::Services { version } => format!("the services change to version {version}"),
+            ActionKind::ServerDown { host } => format!("the server on h{host} hangs"),
+            ActionKind::Cut { cable, kind } => {
                 let [a, b] = self.wiring.cables[*cable].ends;
                 format!("cable {a} - {b} is cut ({kind:?})")
             }
-            What::SwitchOff { switch, is_keeping_tables, without } => {
+            ActionKind::SwitchOff { switch, is_keeping_tables, without } => {
                 let port = without.map_or_else(String::new, |port| format!(", and port {} with them", port.0));
                 format!("s{switch} is off, its tables {}{port}", if *is_keeping_tables { "kept" } else { "lost" })
             }
-            What::Stall { switch } => format!("the channel of s{switch} stalls"),
-            What::Break { switch, unnoticed } => {
+            ActionKind::Stall { switch } => format!("the channel of s{switch} stalls"),
+            ActionKind::Break { switch, unnoticed } => {
                 format!("the channel of s{switch} breaks, the controller notices after {unnoticed}")
             }
-            What::Restart => "the controller is gone, another one starts at the end".to_owned(),
-            What::Foreign { switch, .. } => format!("someone else puts rules on s{switch}"),
-            What::Move { host, switch, port } => format!("h{host} moves to s{switch}:{}", port.0),
-            What::Slow { switch, per_change } => format!("s{switch} takes {per_change} for a change"),
+            ActionKind::Restart => "the controller stops; a new instance starts at the end".to_owned(),
+            ActionKind::Foreign { switch, .. } => format!("another controller installs rules on s{switch}"),
+            ActionKind::Move { host, switch, port } => format!("h{host} moves to s{switch}:{}", port.0),
+            ActionKind::Slow { switch, per_change } => format!("s{switch} takes {per_change} for a change"),
         };
-        let until = if action.until == Time::MAX { "ever".to_owned() } else { action.until.to_string() };
+        let until = if action.until == Time::MAX { "the end".to_owned() } else { action.until.to_string() };
         format!("{:>4}. {} to {until}: {what}", action.number, action.at)
     }
 }

@@ -1,111 +1,104 @@
-//! What a storm was like, and why it failed.
+//! The result of a simulation.
 
 use std::fmt;
 
 use net::Time;
 
-/// What was violated.
+/// The property that was violated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Oracle {
-    /// A frame came to the same switch by the same port with the same headers twice.
+    /// A frame entered the same switch at the same port with the same headers twice.
     Loop,
-    /// A frame came to a host it was not for, changed, or twice.
+    /// A frame reached a wrong host, or was changed or duplicated.
     Delivery,
-    /// Two hosts that should have been served were not.
+    /// Two connected hosts were not served.
     Service,
-    /// A frame was lost although nothing had happened to its path.
+    /// A frame was lost although its path was undisturbed.
     Loss,
-    /// Rules or groups of others were changed.
+    /// Rules or groups of another controller were changed.
     Foreign,
-    /// Too many messages, or numbers of messages used twice or not answered.
+    /// Too many messages, or message numbers used twice or not answered.
     Messages,
-    /// After the storm, the controller had not done what it wants within the bound.
+    /// In the convergence phase, the controller did not finish within the bound.
     Settled,
-    /// After the storm, a switch held other rules than the controller says.
+    /// In the convergence phase, a switch's rules differed from the desired state.
     Installed,
-    /// After the storm, there were messages beside keep-alive, discovery and polls.
+    /// In the convergence phase, there were messages other than keep-alive, discovery and polls.
     Quiet,
-    /// After the storm, the controller believed in another network than there is.
+    /// In the convergence phase, the controller's topology differed from the network.
     Topology,
-    /// A connection to a virtual service went to the wrong server or to two, was not served, or not refused.
+    /// A connection to a virtual service reached a wrong server or two, was not served, or not
+    /// refused.
     Virtual,
-    /// Something panicked.
+    /// A panic.
     Panic,
 }
 
-/// Why a storm failed.
+/// The first violation of a simulation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What was violated.
     pub oracle: Oracle,
-    /// When.
+    /// Simulated time of the violation.
     pub at: Time,
-    /// How.
-    pub words: String,
+    /// A description of the violation.
+    pub message: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {:.6} s: {}", self.oracle, self.at.as_s_f64(), self.words)
+        write!(f, "{:?} at {:.6} s: {}", self.oracle, self.at.as_s_f64(), self.message)
     }
 }
 
-/// What was not held against anyone, and why.
+/// Violations that the oracles do not report, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Excuses {
-    /// Checks of a pair of hosts that was not served and is connected only through switches the controller cannot reach.
+pub struct Exemptions {
+    /// Checks of unserved pairs of hosts that are connected only through switches the controller
+    /// cannot reach.
     pub cut_off: u64,
     /// Checks of a pair, or frames, lost at a switch whose tables are full.
     pub table_full: u64,
-    /// Frames lost while something on their path was being repaired.
+    /// Frames lost while their path was being repaired.
     pub repair: u64,
 }
 
-/// What a storm was like.
+/// Figures of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Events of the world.
+    /// Number of simulated events.
     pub events: u64,
-    /// Hash of all of them: equal for equal storms.
+    /// Hash of all events: equal for equal simulations.
     pub log_hash: u64,
-    /// Faults.
     pub faults: u64,
-    /// Flows.
     pub flows: u64,
-    /// Frames hosts sent.
     pub frames_sent: u64,
-    /// Frames that arrived.
     pub frames_delivered: u64,
-    /// Frames lost, all for good reasons.
+    /// Lost frames, all of them exempted.
     pub frames_lost: u64,
     /// Messages of controllers.
     pub messages_down: u64,
     /// Messages of switches.
     pub messages_up: u64,
-    /// Flow-table and group changes sent.
+    /// Changes of flow tables and groups.
     pub changes: u64,
-    /// Errors of switches.
     pub errors: u64,
-    /// Flows moved.
+    /// Flow migrations.
     pub moves: u64,
-    /// Pairs of hosts found served while nothing was being repaired.
+    /// Pairs of hosts found served while the network was not being repaired.
     pub pairs_checked: u64,
     /// Connections of clients to virtual services.
     pub clients: u64,
-    /// Questions they asked.
-    pub questions: u64,
-    /// Answers they got.
-    pub answers: u64,
-    /// How often they were told that nobody serves.
+    pub requests: u64,
+    pub responses: u64,
+    /// Refused connections.
     pub refusals: u64,
-    /// Excuses.
-    pub excuses: Excuses,
-    /// How long after the end of the faults everything was as it should be.
-    pub calm_after: Time,
+    pub exemptions: Exemptions,
+    /// Time from the end of the faults to the desired state.
+    pub converged_after: Time,
 }
 
 impl Report {
-    /// Adds another storm's figures; of times the greatest.
+    /// Adds the figures of another simulation; times are combined by maximum.
     pub fn add(&mut self, other: &Report) {
         self.events += other.events;
         self.log_hash = self.log_hash.wrapping_add(other.log_hash);
@@ -121,12 +114,12 @@ impl Report {
         self.moves += other.moves;
         self.pairs_checked += other.pairs_checked;
         self.clients += other.clients;
-        self.questions += other.questions;
-        self.answers += other.answers;
+        self.requests += other.requests;
+        self.responses += other.responses;
         self.refusals += other.refusals;
-        self.excuses.cut_off += other.excuses.cut_off;
-        self.excuses.table_full += other.excuses.table_full;
-        self.excuses.repair += other.excuses.repair;
-        self.calm_after = self.calm_after.max(other.calm_after);
+        self.exemptions.cut_off += other.exemptions.cut_off;
+        self.exemptions.table_full += other.exemptions.table_full;
+        self.exemptions.repair += other.exemptions.repair;
+        self.converged_after = self.converged_after.max(other.converged_after);
     }
 }

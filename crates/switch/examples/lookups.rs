@@ -1,10 +1,11 @@
-//! Lookups per second by number of entries: `cargo run --release -p anabranch-switch --example lookups`.
+//! Lookups per second by number of entries: `cargo run --release -p anabranch-switch --example
+//! lookups`.
 
 use core::net::Ipv4Addr;
 use std::time::Instant;
 
 use anabranch_switch::{Config, Decision, HashFields, Select, Switch};
-use net::{Stream, Time};
+use net::{RandomStream, Time};
 use openflow::headers::{ether, protocol};
 use openflow::*;
 
@@ -34,11 +35,11 @@ fn main() {
         let up = Instructions::apply(vec![Action::to_controller()]);
         tell(Message::FlowMod(FlowMod::add(TableId(0), 0, Match::default(), up)));
         assert_eq!(switch.tally().entries, entries + 1);
-        let mut stream = Stream::new(1, "lookups");
+        let mut stream = RandomStream::new(1, "lookups");
         let mut decision = Decision::default();
         let begin = Instant::now();
         for _ in 0..LOOKUPS {
-            let headers = packet(stream.below(u64::from(entries)) as u32);
+            let headers = packet(stream.next_below(u64::from(entries)) as u32);
             switch.decide(Time::ZERO, PortNo(9), &headers, &mut decision);
             assert_eq!(decision.egress.len(), 1);
         }
@@ -86,7 +87,7 @@ fn config(max_entries: u32) -> Config {
         select: Select { seed: 1, fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
-        takes_tcp_flags: false,
+        supports_tcp_flags: false,
         description: Description::default(),
     }
 }

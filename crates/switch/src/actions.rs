@@ -1,31 +1,32 @@
-//! What actions do to headers, and action sets.
+//! The effect of actions on headers, and action sets.
 
 use openflow::headers::{ether, protocol};
 use openflow::{Action, GroupId, Headers, PortNo, SetField};
 
-/// Fields that can be set.
+/// Number of settable fields.
 const FIELDS: usize = 12;
 
-/// At most one action of each kind, done in the order of the specification (5.10), not of writing.
+/// An action set: at most one action of each kind, executed in the order of the specification
+/// (5.10), not of writing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ActionSet {
     pops_vlan: bool,
     push_vlan: Option<u16>,
     fields: [Option<SetField>; FIELDS],
     pub group: Option<GroupId>,
-    /// Port and, for the controller, bytes to send.
+    /// Port and, for the controller, number of packet bytes.
     pub output: Option<(PortNo, u16)>,
 }
 
 impl ActionSet {
-    /// Of a list; later ones replace earlier ones of their kind.
+    /// Returns the set of a list; later actions replace earlier ones of their kind.
     pub fn of(actions: &[Action]) -> ActionSet {
         let mut set = ActionSet::default();
         actions.iter().for_each(|action| set.write(action));
         set
     }
 
-    /// Adds an action in place of one of its kind.
+    /// Adds an action, which replaces one of its kind.
     pub fn write(&mut self, action: &Action) {
         match *action {
             Action::Output { port, max_len } => self.output = Some((port, max_len)),
@@ -33,13 +34,13 @@ impl ActionSet {
             Action::SetField(field) => self.fields[field_ix(field)] = Some(field),
             Action::PushVlan(tag) => self.push_vlan = Some(tag),
             Action::PopVlan => self.pops_vlan = true,
-            // Refused when entries and groups are made.
+            // Refused when entries and groups are added.
             Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
         }
     }
 
-    /// Does what changes headers.
-    pub fn change(&self, headers: &mut Headers) -> Result<(), NotPossible> {
+    /// Applies the actions that change headers.
+    pub fn change(&self, headers: &mut Headers) -> Result<(), UnsupportedAction> {
         if self.pops_vlan {
             change(&Action::PopVlan, headers)?;
         }
@@ -51,15 +52,16 @@ impl ActionSet {
     }
 }
 
-/// An action cannot be done to this packet, which is dropped: a tag pushed onto a tag, which headers cannot show.
+/// The error of an action that cannot be applied to a packet, which is dropped: headers cannot
+/// represent a second VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotPossible;
+pub struct UnsupportedAction;
 
-/// Does an action that changes headers; others are none of its business.
-pub fn change(action: &Action, headers: &mut Headers) -> Result<(), NotPossible> {
+/// Applies an action that changes headers; other actions have no effect.
+pub fn change(action: &Action, headers: &mut Headers) -> Result<(), UnsupportedAction> {
     match *action {
         Action::SetField(field) => set_field(field, headers),
-        Action::PushVlan(_) if headers.vlan.is_some() => return Err(NotPossible),
+        Action::PushVlan(_) if headers.vlan.is_some() => return Err(UnsupportedAction),
         Action::PushVlan(_) => (headers.vlan, headers.vlan_pcp) = (Some(0), 0),
         Action::PopVlan => (headers.vlan, headers.vlan_pcp) = (None, 0),
         Action::Output { .. } | Action::Group(_) | Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
@@ -67,7 +69,7 @@ pub fn change(action: &Action, headers: &mut Headers) -> Result<(), NotPossible>
     Ok(())
 }
 
-/// Sets a field where the packet has it.
+/// Sets a field if the packet has it.
 fn set_field(field: SetField, headers: &mut Headers) {
     let is_ipv4 = headers.eth_type == ether::IPV4;
     let is_tcp = is_ipv4 && headers.ip_proto == protocol::TCP;

@@ -1,4 +1,4 @@
-//! What a switch refuses of matches, actions, instructions and buckets, and with which error.
+//! Validation of matches, actions, instructions and buckets, and the resulting errors.
 
 use std::mem::discriminant;
 
@@ -11,13 +11,15 @@ use openflow::{
 use crate::groups::Groups;
 use crate::ports::Ports;
 
-/// Most actions in one list.
+/// Maximum number of actions in one list.
 pub const ACTIONS_MAX: usize = 64;
-/// Most buckets in one group.
+/// Maximum number of buckets in one group.
 pub const BUCKETS_MAX: usize = 256;
-/// Longest chain of groups that call or watch one another. With the limit above it bounds the copies made of one packet.
+/// Longest chain of groups that call or watch one another. Together with the limit above it bounds
+/// the copies of one packet.
 pub const CHAIN_MAX: usize = 2;
-/// Longest beginning of a packet that can be asked for (`OFPCML_MAX`); only "whole packet" is beyond.
+/// Largest number of packet bytes that a controller may request (`OFPCML_MAX`); only "whole packet"
+/// is larger.
 pub const CONTROLLER_LEN_MAX: u16 = 0xffe5;
 
 /// Checks a match (specification 7.2.3).
@@ -56,44 +58,45 @@ pub fn match_(m: &Match, ports: &Ports, takes_tcp_flags: bool) -> Result<(), Err
     Ok(())
 }
 
-/// What is known of the packets that actions are for.
+/// The known properties of the packets that actions apply to.
 #[derive(Clone, Copy, Debug)]
-pub enum Subject {
-    /// Nothing: buckets serve many entries.
+pub enum PacketContext {
+    /// Unknown: buckets serve many entries.
     Unknown,
-    /// What they have in common.
+    /// Properties common to all packets.
     Known {
         eth_type: Option<u16>,
         ip_proto: Option<u8>,
-        /// Whether they certainly have a VLAN tag.
+        /// Whether they always have a VLAN tag.
         is_tagged: bool,
     },
 }
 
-impl Subject {
-    pub fn of_match(m: &Match) -> Subject {
+impl PacketContext {
+    pub fn of_match(m: &Match) -> PacketContext {
         let is_tagged = matches!(m.vlan, Some(VlanMatch::Tagged | VlanMatch::Id(_)));
-        Subject::Known { eth_type: m.eth_type, ip_proto: m.ip_proto, is_tagged }
+        PacketContext::Known { eth_type: m.eth_type, ip_proto: m.ip_proto, is_tagged }
     }
 
-    pub fn of_headers(headers: &Headers) -> Subject {
+    pub fn of_headers(headers: &Headers) -> PacketContext {
         let ip_proto = (headers.eth_type == ether::IPV4).then_some(headers.ip_proto);
-        Subject::Known { eth_type: Some(headers.eth_type), ip_proto, is_tagged: headers.vlan.is_some() }
+        PacketContext::Known { eth_type: Some(headers.eth_type), ip_proto, is_tagged: headers.vlan.is_some() }
     }
 }
 
-/// Where actions may lead.
+/// The valid targets of actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     pub ports: &'a Ports,
     pub groups: &'a Groups,
-    /// Whether packets may be sent to the first table: packet-out only.
+    /// Whether packets may be sent to the first table: only in packet-outs.
     pub is_table_allowed: bool,
 }
 
 impl Targets<'_> {
-    /// Checks a list of actions, which is done in this order, and tells what is known of packets afterwards.
-    pub fn check(&self, actions: &[Action], mut subject: Subject) -> Result<Subject, ErrorKind> {
+    /// Checks a list of actions that is executed in this order. Returns the known properties of
+    /// packets afterwards.
+    pub fn check(&self, actions: &[Action], mut subject: PacketContext) -> Result<PacketContext, ErrorKind> {
         if actions.len() > ACTIONS_MAX {
             return Err(ErrorKind::BadAction(BadAction::TooMany));
         }
@@ -103,7 +106,7 @@ impl Targets<'_> {
         Ok(subject)
     }
 
-    fn check_one(&self, action: &Action, subject: &mut Subject) -> Result<(), BadAction> {
+    fn check_one(&self, action: &Action, subject: &mut PacketContext) -> Result<(), BadAction> {
         let good = |is_good: bool, why| if is_good { Ok(()) } else { Err(why) };
         match *action {
             Action::Output { port, max_len } => {
@@ -115,23 +118,23 @@ impl Targets<'_> {
             Action::SetField(field) => set_field(field, subject),
             Action::PushVlan(tag) => {
                 good(tag == ether::VLAN, BadAction::BadTag)?;
-                if let Subject::Known { is_tagged, .. } = subject {
+                if let PacketContext::Known { is_tagged, .. } = subject {
                     good(!*is_tagged, BadAction::BadTag)?;
                     *is_tagged = true;
                 }
                 Ok(())
             }
             Action::PopVlan => {
-                if let Subject::Known { is_tagged, .. } = subject {
+                if let PacketContext::Known { is_tagged, .. } = subject {
                     good(*is_tagged, BadAction::MatchInconsistent)?;
                     *is_tagged = false;
                 }
                 Ok(())
             }
-            // There is one queue to a port, and headers have no TTL here: both actions are optional.
+            // Ports have a single queue, and headers have no TTL: both actions are optional.
             Action::SetQueue(_) => Err(BadAction::BadQueue),
             Action::DecNwTtl => Err(BadAction::BadType),
-            // Plain OpenFlow 1.3: nothing of any experimenter.
+            // Plain OpenFlow 1.3: experimenter actions are not supported.
             Action::Bundle(_) => Err(BadAction::BadExperimenter),
         }
     }
@@ -140,13 +143,13 @@ impl Targets<'_> {
         match port {
             PortNo::IN_PORT | PortNo::FLOOD | PortNo::ALL | PortNo::CONTROLLER => true,
             PortNo::TABLE => self.is_table_allowed,
-            // This switch has no forwarding and no network stack of its own.
+            // The switch has neither its own forwarding nor a network stack.
             _ => self.ports.get(port).is_some(),
         }
     }
 }
 
-fn set_field(field: SetField, subject: &Subject) -> Result<(), BadAction> {
+fn set_field(field: SetField, subject: &PacketContext) -> Result<(), BadAction> {
     let is_possible = match field {
         SetField::VlanVid(vid) => vid < 0x1000,
         SetField::VlanPcp(pcp) => pcp < 8,
@@ -157,7 +160,7 @@ fn set_field(field: SetField, subject: &Subject) -> Result<(), BadAction> {
     if !is_possible {
         return Err(BadAction::BadSetArgument);
     }
-    let Subject::Known { eth_type, ip_proto, is_tagged } = *subject else { return Ok(()) };
+    let PacketContext::Known { eth_type, ip_proto, is_tagged } = *subject else { return Ok(()) };
     let is_consistent = match field {
         SetField::EthDst(_) | SetField::EthSrc(_) => true,
         SetField::VlanVid(_) | SetField::VlanPcp(_) => is_tagged,
@@ -187,8 +190,8 @@ pub fn instructions(
     if instructions.goto.is_some_and(|next| next <= table || next.0 >= tables) {
         return refuse(BadInstruction::BadTableId);
     }
-    let subject = targets.check(&instructions.apply, Subject::of_match(match_))?;
-    // Written actions are not done in the order they are given in.
+    let subject = targets.check(&instructions.apply, PacketContext::of_match(match_))?;
+    // Written actions are not executed in the given order.
     let mut set = instructions.write.clone();
     set.sort_by_key(|action| match action {
         Action::PopVlan => 0,
@@ -198,7 +201,8 @@ pub fn instructions(
     targets.check(&set, subject).map(|_| ())
 }
 
-/// Checks type and buckets of a group (specification 6.7); that it does not reach itself has been.
+/// Checks type and buckets of a group (specification 6.7). The caller has checked that the group
+/// does not reach itself.
 pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(), ErrorKind> {
     let check = |is_good: bool, why| if is_good { Ok(()) } else { Err(ErrorKind::GroupModFailed(why)) };
     let buckets = &group_mod.buckets;
@@ -213,13 +217,14 @@ pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(),
         let is_port = bucket.watch_port == PortNo::ANY || ports.get(bucket.watch_port).is_some();
         let is_group = bucket.watch_group == GroupId::ANY || groups.contains(bucket.watch_group);
         check(is_port && is_group, GroupModFailed::BadWatch)?;
-        targets.check(&bucket.actions, Subject::Unknown)?;
+        targets.check(&bucket.actions, PacketContext::Unknown)?;
         check(!has_twice(bucket), GroupModFailed::BadBucket)?;
     }
     Ok(())
 }
 
-/// Whether a bucket, which is an action set, has two actions of a kind: one would be lost without a word.
+/// Returns whether a bucket, which is an action set, has two actions of a kind: one would be lost
+/// silently.
 fn has_twice(bucket: &Bucket) -> bool {
     let is_same_kind = |a: &Action, b: &Action| match (a, b) {
         (Action::SetField(a), Action::SetField(b)) => discriminant(a) == discriminant(b),

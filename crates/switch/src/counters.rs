@@ -1,22 +1,23 @@
-//! Counters, as they are and as statistics show them.
+//! Counters and their values in statistics.
 //!
-//! Real switches refresh what they show every so often (20 s on the switch of F4): until then the same bytes and the same
-//! age come back. A counter keeps what it was at the last multiple of the period beside what it is; that is brought up to
-//! date when it is first counted on after the multiple, so refreshing costs nothing where nobody counts.
+//! Real switches refresh statistics periodically (every 20 s on the switch of F4): between
+//! refreshes they report the same bytes and the same age. A counter therefore keeps its value at
+//! the last multiple of the period in addition to the current one. It is updated when the counter
+//! is first incremented after the multiple, so unused counters have no overhead.
 
 use net::Time;
 
-/// Two numbers that grow together: packets and bytes, or lookups and hits.
+/// Two numbers that increase together: packets and bytes, or lookups and hits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counter {
     now: (u64, u64),
     shown: (u64, u64),
-    /// The period `shown` belongs to.
+    /// The period of `shown`.
     period: u64,
 }
 
 impl Counter {
-    /// Adds to both.
+    /// Increases both numbers.
     #[inline]
     pub fn add(&mut self, clock: &Clock, first: u64, second: u64) {
         if self.period != clock.period {
@@ -27,18 +28,18 @@ impl Counter {
         self.now.1 += second;
     }
 
-    /// As of this moment.
+    /// Returns the current values.
     pub fn now(&self) -> (u64, u64) {
         self.now
     }
 
-    /// As of the last refresh.
+    /// Returns the values of the last refresh.
     pub fn shown(&self, clock: &Clock) -> (u64, u64) {
         if clock.is_refreshed_always() || self.period != clock.period { self.now } else { self.shown }
     }
 }
 
-/// The time, and the period of refreshing it lies in.
+/// The time and its refresh period.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     now: Time,
@@ -48,13 +49,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// At time zero, with statistics refreshed at multiples of `refresh`; zero for always.
+    /// Creates a clock at time zero. Statistics are refreshed at multiples of `refresh`; zero
+    /// refreshes them always.
     pub fn new(refresh: Time) -> Clock {
         let next_period = if refresh == Time::ZERO { Time::MAX } else { refresh };
         Clock { now: Time::ZERO, refresh, period: 0, next_period }
     }
 
-    /// Time goes on; it never goes back.
+    /// Advances the time, which never goes back.
     #[inline]
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
@@ -71,7 +73,7 @@ impl Clock {
         self.next_period = (self.refresh * self.period).saturating_add(self.refresh);
     }
 
-    /// The latest time told.
+    /// Returns the latest time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -80,14 +82,14 @@ impl Clock {
         self.refresh == Time::ZERO
     }
 
-    /// Age of what began at `since` as statistics show it, ns.
+    /// Returns the age since `since` in statistics, in ns.
     pub fn shown_age_ns(&self, since: Time) -> u64 {
         let at = if self.is_refreshed_always() { self.now } else { self.refresh * self.period };
         age_ns(since, at)
     }
 }
 
-/// Nanoseconds from `since` to `at`.
+/// Returns the nanoseconds from `since` to `at`.
 pub fn age_ns(since: Time, at: Time) -> u64 {
     at.saturating_sub(since).as_ps() / 1_000
 }

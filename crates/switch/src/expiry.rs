@@ -1,7 +1,8 @@
-//! Entries whose time has come (specification 5.5).
+//! Expiry of entries (specification 5.5).
 //!
-//! Every entry with a timeout is once in a queue, under the earliest time it may expire. Use does not move it there; when
-//! the time comes and it was used since, it is put in again. So packets cost nothing here.
+//! Every entry with a timeout is queued once, at the earliest time it may expire. Use does not move
+//! it. When that time comes and the entry has been used, it is queued again. Packets therefore have
+//! no overhead.
 
 use net::Time;
 use openflow::{RemovedReason, TableId};
@@ -9,7 +10,7 @@ use openflow::{RemovedReason, TableId};
 use crate::Switch;
 use crate::table::Entry;
 
-/// When and why an entry expires if it is not used any more.
+/// Returns when and why an entry expires without further use.
 fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
     let after = |since: Time, timeout_s: u16| since.saturating_add(Time::from_s(u64::from(timeout_s)));
     let idle =
@@ -20,7 +21,7 @@ fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
 }
 
 impl Switch {
-    /// Puts an entry into the queue.
+    /// Queues an entry.
     pub(crate) fn plan_timeout(&mut self, table: TableId, slot: u32) {
         let Some(entry) = self.tables[usize::from(table.0)].get_mut(slot) else { return };
         entry.deadline = expiry(entry).map(|(at, _)| at);
@@ -29,7 +30,7 @@ impl Switch {
         }
     }
 
-    /// Removes what has expired by now.
+    /// Removes all expired entries.
     pub(crate) fn expire(&mut self) {
         while let Some(&(at, table, slot)) = self.deadlines.first().filter(|(at, ..)| *at <= self.clock.now()) {
             let entry = self.tables[usize::from(table.0)].get(slot);

@@ -22,7 +22,7 @@ impl Switch {
         if !is_table {
             return refused(FlowModFailed::BadTableId);
         }
-        checks::match_(&flow_mod.match_, &self.ports, self.config.takes_tcp_flags)?;
+        checks::match_(&flow_mod.match_, &self.ports, self.config.supports_tcp_flags)?;
         let buffer = flow_mod.buffer;
         if !is_deletion {
             let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: false };
@@ -56,7 +56,7 @@ impl Switch {
         if replaced.is_none() && table.len() >= self.config.max_entries {
             return refused(FlowModFailed::TableFull);
         }
-        // Of an entry in whose place this one is put nothing is told (specification 6.4).
+        // The removal of a replaced entry is not reported (specification 6.4).
         let replaced = replaced.and_then(|slot| self.take_entry(flow_mod.table, slot));
         let now = self.clock.now();
         let (counter, counted_since) = match replaced {
@@ -87,7 +87,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Places of entries a modification or deletion is for, in one table.
+    /// Returns the slots of the entries that a modification or deletion covers, in one table.
     fn chosen(&self, table: TableId, flow_mod: &FlowMod) -> Vec<u32> {
         use FlowModCommand::{Delete, DeleteStrict, ModifyStrict};
         let pattern = Pattern::of(&flow_mod.match_);
@@ -133,7 +133,7 @@ impl Switch {
         }
     }
 
-    /// Removes all entries of some kind.
+    /// Removes all chosen entries.
     pub(crate) fn remove_entries(&mut self, reason: RemovedReason, is_chosen: impl Fn(&Entry) -> bool) {
         for table in (0..self.config.tables).map(TableId) {
             for slot in self.tables[usize::from(table.0)].select(&is_chosen) {
@@ -142,13 +142,13 @@ impl Switch {
         }
     }
 
-    /// Removes an entry and tells those who want to know.
+    /// Removes an entry and notifies the controllers that requested it.
     pub(crate) fn remove_entry(&mut self, table: TableId, slot: u32, reason: RemovedReason) {
         let Some(entry) = self.take_entry(table, slot) else { return };
         self.changed();
         if entry.flags.send_flow_removed {
             let removed = flow_removed(entry, table, reason, self.clock.now());
-            self.tell_removed(reason, Message::FlowRemoved(removed));
+            self.notify_removed(reason, Message::FlowRemoved(removed));
         }
     }
 

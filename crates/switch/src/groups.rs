@@ -1,4 +1,4 @@
-//! Groups: which bucket a packet takes, and changes of groups.
+//! Groups: the choice of a bucket, and changes of groups.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::ports::Ports;
 use crate::select::region;
 use crate::{Select, Switch, checks};
 
-/// A bucket with what it has counted.
+/// A bucket with its counters.
 #[derive(Clone, Debug)]
 pub struct BucketState {
     pub bucket: Bucket,
@@ -25,7 +25,7 @@ pub struct BucketState {
 /// A group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Never given twice: tells it from a later group of its number.
+    /// A unique number that distinguishes the group from a later one with the same id.
     pub serial: u64,
     /// The same for its buckets, which a modification replaces.
     pub bucket_serial: u64,
@@ -35,7 +35,7 @@ pub struct Group {
     pub since: Time,
 }
 
-/// Groups by number.
+/// The groups by id.
 #[derive(Default, Debug)]
 pub struct Groups(BTreeMap<GroupId, Group>);
 
@@ -71,7 +71,8 @@ impl Groups {
         self.iter().map(describe).collect()
     }
 
-    /// Whether a bucket may be used: it watches nothing, or one of what it watches is alive (specification 6.7).
+    /// Returns whether a bucket is usable: it watches nothing, or a watched port or group is alive
+    /// (specification 6.7).
     pub fn is_bucket_live(&self, bucket: &Bucket, ports: &Ports) -> bool {
         let (port, group) = (bucket.watch_port, bucket.watch_group);
         (port == PortNo::ANY && group == GroupId::ANY)
@@ -79,13 +80,14 @@ impl Groups {
             || (group != GroupId::ANY && self.is_live(group, ports))
     }
 
-    /// Whether a group has a bucket that may be used. Groups do not watch each other in circles: that is refused.
+    /// Returns whether a group has a usable bucket. Groups never watch each other in circles.
     fn is_live(&self, group: GroupId, ports: &Ports) -> bool {
         let buckets = self.get(group).map_or(&[][..], |group| &group.buckets);
         buckets.iter().any(|bucket| self.is_bucket_live(&bucket.bucket, ports))
     }
 
-    /// The bucket that one packet of a group takes; all of them for groups of type all, which do not ask.
+    /// Returns the bucket for a packet of a group; for groups of type all, every bucket regardless
+    /// of liveness.
     #[inline]
     pub fn choose(&self, group: &Group, ports: &Ports, select: &Select, headers: &Headers) -> Option<usize> {
         match group.kind {
@@ -110,12 +112,12 @@ impl Groups {
         }
     }
 
-    /// Length of the longest chain of groups through `group`, had it these buckets.
+    /// Returns the length of the longest chain of groups through `group` if it had these buckets.
     fn chain_len(&self, group: GroupId, buckets: &[Bucket]) -> usize {
         self.chain_above(group) + 1 + self.chain_below(&mut buckets.iter())
     }
 
-    // Both go no further than chains that exist, which are short.
+    // Existing chains are short, so the recursion is, too.
     fn chain_below(&self, buckets: &mut dyn Iterator<Item = &Bucket>) -> usize {
         let below = |group| {
             self.get(group)
@@ -130,7 +132,7 @@ impl Groups {
         callers.map(|(caller, _)| 1 + self.chain_above(caller)).max().unwrap_or(0)
     }
 
-    /// Whether `group` with these buckets would reach itself.
+    /// Returns whether `group` with these buckets would reach itself.
     fn would_loop(&self, group: GroupId, buckets: &[Bucket]) -> bool {
         let mut pending: Vec<GroupId> = buckets.iter().flat_map(callees).collect();
         let mut seen = Vec::new();
@@ -148,7 +150,7 @@ impl Groups {
     }
 }
 
-/// Groups a bucket calls or watches.
+/// Returns the groups that a bucket calls or watches.
 pub fn callees(bucket: &Bucket) -> impl Iterator<Item = GroupId> + '_ {
     let watched = (bucket.watch_group != GroupId::ANY).then_some(bucket.watch_group);
     let called = bucket.actions.iter().filter_map(|action| match action {
@@ -233,7 +235,7 @@ impl Switch {
             });
             self.groups.0.clear();
         } else {
-            // Deleting what is not there is no error.
+            // Deleting a missing group is not an error.
             if !self.groups.contains(id) {
                 return Ok(());
             }

@@ -1,19 +1,20 @@
-//! Matches and packets packed into a few words, so that a lookup is masking and comparing words.
+//! Matches and packets packed into a few words, so that a lookup masks and compares words.
 
 use openflow::{Headers, MacAddr, Masked, Match, PortNo, VlanMatch};
 
-/// Set in the VLAN field where there is a tag (`OFPVID_PRESENT`).
+/// Set in the VLAN field of tagged packets (`OFPVID_PRESENT`).
 const VLAN_PRESENT: u16 = 0x1000;
 const VLAN_ALL: u16 = 0x1fff;
 
-/// All fields a match may name. Fields that exclude each other share bits, which the prerequisites of matches keep apart:
-/// addresses of IPv4 and ARP, ports of TCP and UDP and type and code of ICMP. Words that differ most between packets come
-/// first, since comparisons stop there.
+/// All fields that a match can name. Fields that exclude each other share bits, because the
+/// prerequisites of matches distinguish them: addresses of IPv4 and ARP, ports of TCP and UDP, type
+/// and code of ICMP. Words that differ most between packets come first, because comparisons stop
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Key([u64; 6]);
 
 impl Key {
-    /// Of a packet.
+    /// Returns the key of a packet.
     #[inline]
     pub fn of_packet(in_port: PortNo, metadata: u64, headers: &Headers) -> Key {
         Fields {
@@ -37,24 +38,24 @@ impl Key {
         .pack()
     }
 
-    /// What a mask leaves of it.
+    /// Returns the key with only the bits of the mask.
     #[inline]
     pub fn masked(&self, mask: &Key) -> Key {
         Key(std::array::from_fn(|i| self.0[i] & mask.0[i]))
     }
 }
 
-/// A match as bits: those that count and what they must be.
+/// A match as bits: the compared bits and their values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Pattern {
-    /// Which bits count.
+    /// The compared bits.
     pub mask: Key,
-    /// What they are; zero where they do not count.
+    /// Their values; zero in all other bits.
     pub value: Key,
 }
 
 impl Pattern {
-    /// Of a match. Two matches of the same packets that meet their prerequisites give the same pattern.
+    /// Returns the pattern of a match. Two valid matches of the same packets have the same pattern.
     pub fn of(match_: &Match) -> Pattern {
         let (mut value, mut mask) = (Fields::default(), Fields::default());
         let m = match_;
@@ -87,17 +88,18 @@ impl Pattern {
         Pattern { mask, value: value.pack().masked(&mask) }
     }
 
-    /// Whether it is all packets.
+    /// Returns whether the pattern matches all packets.
     pub fn is_everything(&self) -> bool {
         self.mask == Key::default()
     }
 
-    /// Whether every packet of `other` is also one of this: `other` fixes all bits this fixes, to the same values.
+    /// Returns whether every packet of `other` matches this pattern: `other` fixes all bits that
+    /// this pattern fixes, to the same values.
     pub fn covers(&self, other: &Pattern) -> bool {
         other.mask.masked(&self.mask) == self.mask && other.value.masked(&self.mask) == self.value
     }
 
-    /// Whether some packet is of both.
+    /// Returns whether a packet can match both patterns.
     pub fn overlaps(&self, other: &Pattern) -> bool {
         self.value.masked(&other.mask) == other.value.masked(&self.mask)
     }
@@ -144,7 +146,7 @@ impl Fields {
     }
 }
 
-/// An Ethernet address as a number.
+/// Returns an Ethernet address as a number.
 pub fn mac_bits(mac: MacAddr) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])

@@ -1,23 +1,27 @@
-//! An OpenFlow 1.3 switch without input or output (specification 1.3.5): bytes, links and time come from whoever drives it.
+//! An OpenFlow 1.3 switch without I/O (specification 1.3.5): a driver supplies bytes, links and
+//! time.
 //!
 //! A driver
-//! - tells of connections and messages ([`Switch::connected`], [`Switch::handle`], [`Switch::disconnected`]), of ports
-//!   ([`Switch::set_port_live`]) and of time ([`Switch::poll_timeout`], [`Switch::handle_timeout`]);
-//! - hands over packets, either whole ([`Switch::receive`]) or, where there are many alike, as headers: what would happen
-//!   to them is asked once ([`Switch::decide`]), is good until something changes ([`Switch::is_current`]), and is counted
-//!   per packet ([`Switch::count`]);
-//! - takes what comes out ([`Switch::poll_output`]).
+//! - reports connections and messages ([`Switch::connected`], [`Switch::handle`],
+//!   [`Switch::disconnected`]), ports ([`Switch::set_port_live`]) and time
+//!   ([`Switch::poll_timeout`], [`Switch::handle_timeout`]);
+//! - passes packets, either whole ([`Switch::receive`]) or, for many equal ones, as headers: one
+//!   decision ([`Switch::decide`]) is valid until the state changes ([`Switch::is_current`]) and is
+//!   counted per packet ([`Switch::count`]);
+//! - takes the output ([`Switch::poll_output`]).
 //!
-//! It is stricter than hardware: whatever the specification lets a switch refuse, it refuses.
-
+//! The switch is stricter than hardware: it refuses everything the specification allows a switch to
+//! refuse.
 //!
-//! Where the specification leaves a choice or this switch stays behind it:
-//! - Of entries of one priority that match a packet the one whose match looks at the smaller bits (in the order of
-//!   `key.rs`) is taken, whatever came first.
-//! - There are no meters, queues beside the first, TTLs and tags of 802.1ad; a second VLAN tag cannot be pushed. What asks for
-//!   them is refused.
-//! - Groups may call and watch groups that call and watch none; a packet is copied to no more than 256 × 256 buckets.
-//! - A frame's fields are those of its outermost VLAN tag; below a removed one it counts as untagged.
+//! Choices and restrictions with respect to the specification:
+//! - Of several matching entries of one priority the one with the smaller pattern (in the bit order
+//!   of `key.rs`) is used, regardless of its age.
+//! - Meters, additional queues, TTLs and 802.1ad tags are not supported, and a second VLAN tag
+//!   cannot be pushed. Such requests are refused.
+//! - Groups may call and watch groups that call and watch no group; a packet is copied to at most
+//!   256 × 256 buckets.
+//! - The fields of a frame are those of its outermost VLAN tag; below a removed tag it counts as
+//!   untagged.
 
 mod actions;
 mod checks;
@@ -49,48 +53,50 @@ use crate::ports::Ports;
 use crate::session::Sessions;
 use crate::table::Table;
 
-/// Entries in one part of an answer unless set otherwise: what fits into the 64 KiB of a message with room to spare.
+/// Default number of entries in one part of a reply, which fits into the 64 KiB of a message.
 const PART_ENTRIES: usize = 256;
 
-/// What a switch is made from.
+/// The configuration of a switch.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its number.
+    /// Datapath id.
     pub datapath: DatapathId,
-    /// Its ports.
+    /// Port descriptions.
     pub ports: Vec<PortDesc>,
     /// Tables of the pipeline, 1 to 255.
     pub tables: u8,
-    /// Entries a table holds.
+    /// Capacity of a table.
     pub max_entries: u32,
-    /// Groups it holds.
+    /// Maximum number of groups.
     pub max_groups: u32,
-    /// Packets it keeps for the controller; 0 sends whole packets.
+    /// Number of packets buffered for the controller; with 0, packet-ins contain whole packets.
     pub buffers: u32,
-    /// How select groups choose.
+    /// The hash of select groups.
     pub select: Select,
-    /// Counters shown in statistics are those of the last multiple of this; zero for the moment of the answer (F4's
-    /// switch: 20 s).
+    /// Refresh period of statistics: values are those of its last multiple. Zero shows current
+    /// values (F4's switch: 20 s).
     pub stats_refresh: Time,
-    /// Greatest rate of packet-in messages, per second, over a burst of a tenth of a second's worth; `None` for no limit
-    /// (F4's switch: 2000). What exceeds it is dropped and counted.
+    /// Maximum rate of packet-ins per second, with a burst of a tenth of a second; `None` for no
+    /// limit (F4's switch: 2000). Further packet-ins are dropped and counted.
     pub packet_in_per_s: Option<u32>,
-    /// Whether matches may name control bits of TCP, as Open vSwitch's may. Plain OpenFlow 1.3 has no such field.
-    pub takes_tcp_flags: bool,
-    /// What it says of itself.
+    /// Whether matches may contain TCP flags, as in Open vSwitch. Plain OpenFlow 1.3 has no such
+    /// field.
+    pub supports_tcp_flags: bool,
+    /// The description in multipart replies.
     pub description: Description,
 }
 
-/// How select groups choose among live buckets of positive weight: by weighted regions of a hash.
+/// The choice of select groups among live buckets of positive weight, by weighted regions of a
+/// hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Select {
-    /// Seed of the hash: the same on all switches polarises, as Open vSwitch's default does.
+    /// Seed of the hash. The same seed on all switches polarises, as Open vSwitch's default does.
     pub seed: u64,
-    /// Whether ports of TCP and UDP are hashed besides addresses and protocol (Open vSwitch's default leaves UDP's out).
+    /// The hashed fields.
     pub fields: HashFields,
 }
 
-/// What is hashed.
+/// The fields of the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashFields {
     /// Addresses, protocol and ports.
@@ -99,44 +105,44 @@ pub enum HashFields {
     OpenVSwitch,
 }
 
-/// Why a packet went nowhere.
+/// The reason why a packet has no output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoOutput {
-    /// No entry matched: dropped, as the specification has it without a table-miss entry.
+    /// No entry matched: the packet is dropped, because the table has no table-miss entry.
     Miss,
-    /// An entry without output matched.
+    /// The matching entry has no output.
     Dropped,
-    /// A group without a live bucket.
+    /// The group has no live bucket.
     NoLiveBucket,
-    /// It would have gone out of a port that is down.
+    /// The output port is down.
     PortDown,
 }
 
-/// One packet on its way out.
+/// One output of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Egress {
     /// Physical port.
     pub port: PortNo,
-    /// The headers it leaves with.
+    /// The headers on output.
     pub headers: Headers,
 }
 
-/// What the pipeline does to packets with certain headers from a certain port.
+/// The processing of packets with certain headers from a certain port.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Decision {
-    /// State of the switch this was decided in.
+    /// The state of the switch at the decision.
     version: u64,
-    /// Where they go.
+    /// Ports and headers of the output.
     pub egress: SmallVec<[Egress; 1]>,
-    /// Whether they also go to the controller; see [`Switch::packet_in`].
+    /// Whether the packets also go to the controller; see [`Switch::packet_in`].
     pub to_controller: bool,
-    /// Why they go nowhere, if they do.
+    /// The reason if there is no output.
     pub no_output: Option<NoOutput>,
-    /// What it used, and what goes to the controller.
+    /// The used entries, groups and ports, and the copies for the controller.
     trace: Trace,
 }
 
-/// What comes out of a switch.
+/// An output of a switch.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -145,54 +151,56 @@ pub struct Decision {
 pub enum Output {
     /// A message to a controller.
     Message(ConnectionId, Envelope),
-    /// A frame out of a port, made by packet-out or received whole.
+    /// A frame sent out of a port, from a packet-out or received whole.
     Frame(PortNo, Vec<u8>),
 }
 
-/// A switch.
+/// An OpenFlow switch.
 #[derive(Debug)]
 pub struct Switch {
     config: Config,
     tables: Vec<Table>,
     groups: Groups,
     ports: Ports,
-    /// Grows with every change of tables, groups and ports, from 1: a decision that was never made is not current.
+    /// Increases with every change of tables, groups and ports, starting at 1: a default decision
+    /// is never current.
     version: u64,
     clock: Clock,
     sessions: Sessions,
     buffers: Buffers,
     limiter: Limiter,
-    /// When entries may expire.
+    /// The earliest expiry of entries.
     deadlines: BTreeSet<(Time, TableId, u32)>,
     outputs: VecDeque<Output>,
     tally: Tally,
     part_entries: usize,
-    /// Kept for its memory.
+    /// Reused for its memory.
     scratch: Decision,
 }
 
 /// Figures of a switch that are not part of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Packet-in messages not sent for the limit of their rate.
+    /// Packet-ins suppressed by the rate limit.
     pub packet_ins_suppressed: u64,
-    /// Flow-table changes accepted.
+    /// Accepted flow-mods.
     pub flow_mods: u64,
-    /// Group changes accepted.
+    /// Accepted group-mods.
     pub group_mods: u64,
-    /// Error messages sent.
+    /// Sent error messages.
     pub errors: u64,
-    /// Entries now, in all tables.
+    /// Current number of entries in all tables.
     pub entries: u32,
-    /// Most entries there were at once.
+    /// Maximum number of entries so far.
     pub entries_max: u32,
-    /// Groups now.
+    /// Current number of groups.
     pub groups: u32,
 }
 
 impl Switch {
-    /// A switch as it is when powered on: empty tables, all ports as described. It has at least one table and at most 255;
-    /// ports without a number of their own (zero, reserved, or taken) are left out.
+    /// Creates a switch after power-on: empty tables, all ports as described. The number of tables
+    /// is limited to 1 to 255. Ports without a unique number (zero, reserved, or taken) are
+    /// omitted.
     pub fn new(config: Config) -> Switch {
         let config = Config { tables: config.tables.max(1), ..config };
         Switch {
@@ -213,63 +221,63 @@ impl Switch {
         }
     }
 
-    /// The same, with at most so many entries in one part of an answer.
+    /// Returns the switch with at most this number of entries in one part of a reply.
     pub fn with_part_entries(self, entries: NonZeroUsize) -> Switch {
         Switch { part_entries: entries.get(), ..self }
     }
 
-    /// Its number.
+    /// Returns the datapath id.
     pub fn datapath(&self) -> DatapathId {
         self.config.datapath
     }
 
-    /// A connection to a controller is open; the switch says hello.
+    /// Opens a connection to a controller; the switch sends a hello.
     pub fn connected(&mut self, now: Time, connection: ConnectionId) {
         self.clock.advance(now);
         self.open_session(connection);
     }
 
-    /// It is gone. Entries stay; the switch goes on with them ("fail secure mode").
+    /// Closes a connection. Entries stay in use ("fail secure mode").
     pub fn disconnected(&mut self, now: Time, connection: ConnectionId) {
         self.clock.advance(now);
         self.close_session(connection);
     }
 
-    /// A message of a controller. One on a connection the switch was not told of is ignored.
+    /// Handles a message of a controller. Messages on unknown connections are ignored.
     pub fn handle(&mut self, now: Time, connection: ConnectionId, envelope: Envelope) {
         self.clock.advance(now);
         self.take_message(connection, envelope);
     }
 
-    /// A link came up or went down.
+    /// Reports that a link came up or went down.
     pub fn set_port_live(&mut self, now: Time, port: PortNo, is_live: bool) {
         self.clock.advance(now);
         self.change_port(port, |desc| desc.is_link_down = !is_live);
     }
 
-    /// A frame arrives whole: it is decided, counted and sent on, headers rewritten in its bytes. A frame that cannot be
-    /// parsed is dropped, and so is one from a port that is down; both are counted there.
+    /// Decides, counts and forwards a frame; changed headers are rewritten in its bytes. A frame
+    /// that cannot be parsed, or from a port that is down, is dropped and counted at the port.
     pub fn receive(&mut self, now: Time, in_port: PortNo, frame: &[u8]) {
         self.clock.advance(now);
         self.take_in(in_port, frame);
     }
 
-    /// What would happen to a packet, without counting it. Its cost is that of the table lookups; nothing is allocated once
-    /// `decision` is warm.
+    /// Decides the processing of a packet without counting it. The cost is that of the table
+    /// lookups; a reused `decision` needs no allocation.
     pub fn decide(&mut self, now: Time, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
         self.clock.advance(now);
         self.datapath_view().decide(self.version, in_port, headers, decision);
     }
 
-    /// Whether what was decided still holds: no table, group or port has changed since. Entries that time out change
-    /// tables when [`Switch::handle_timeout`] removes them.
+    /// Returns whether a decision is still valid: no table, group or port has changed since.
+    /// Expired entries change tables when [`Switch::handle_timeout`] removes them.
     #[inline]
     pub fn is_current(&self, decision: &Decision) -> bool {
         self.version == decision.version
     }
 
-    /// Counts a packet of `bytes` bytes handled as decided, on the entries, groups and ports it used, and keeps those
-    /// entries from idling out. A current decision is expected: one that is not counts on what is left of it.
+    /// Counts a packet of `bytes` bytes on the entries, groups and ports of its decision, and
+    /// prevents the entries from idling out. An outdated decision counts on those that remain.
     #[inline]
     pub fn count(&mut self, now: Time, in_port: PortNo, decision: &Decision, bytes: u32) {
         self.clock.advance(now);
@@ -279,45 +287,46 @@ impl Switch {
         self.count_beyond_port(decision, u64::from(bytes));
     }
 
-    /// Sends a packet decided for the controller to it, as far as the limit of the rate allows.
+    /// Sends a packet-in for a packet whose decision includes the controller, within the rate
+    /// limit.
     pub fn packet_in(&mut self, now: Time, in_port: PortNo, decision: &Decision, frame: &[u8]) {
         self.clock.advance(now);
         self.send_copies(in_port, decision, frame);
     }
 
-    /// What comes out next. To be called until it answers `None` after each of the calls above.
+    /// Returns the next output. Call it until it returns `None` after each of the calls above.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Switch::handle_timeout`] wants to be called: the next entry may expire.
+    /// Returns the time for the next call of [`Switch::handle_timeout`], when an entry may expire.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, ..)| *at)
     }
 
-    /// Removes entries whose time has come.
+    /// Removes expired entries.
     pub fn handle_timeout(&mut self, now: Time) {
         self.clock.advance(now);
         self.expire();
     }
 
-    /// Figures for reports and tests.
+    /// Returns figures for reports and tests.
     pub fn tally(&self) -> Tally {
         Tally { groups: self.groups.len(), ..self.tally }
     }
 
-    /// All entries with their counters of this moment (the latest time the switch was told), by table, priority (highest
-    /// first) and match: for tests that compare what is installed with what is desired.
+    /// Returns all entries with their current counters (at the latest time passed to the switch),
+    /// by table, priority (highest first) and match. Tests compare them with the desired state.
     pub fn entries(&self) -> Vec<openflow::FlowStats> {
         self.entries_now()
     }
 
-    /// All groups by number.
+    /// Returns all groups by number.
     pub fn groups(&self) -> Vec<openflow::GroupDescription> {
         self.groups.describe()
     }
 
-    /// Notes a change that decisions may depend on; the answer is a number never given before.
+    /// Records a change that may affect decisions. Returns a new version number.
     fn changed(&mut self) -> u64 {
         self.version += 1;
         self.version

@@ -1,4 +1,4 @@
-//! Packets that come whole: received, sent by the controller, kept for it, or on their way to it.
+//! Whole packets: received, sent by the controller, buffered for it, or sent to it.
 
 use net::Time;
 use openflow::frame::{parse, rewrite};
@@ -10,11 +10,11 @@ use openflow::{
 use crate::pipeline::ControllerCopy;
 use crate::{Decision, Output, Switch, checks};
 
-/// Packets kept for the controller: the last ones, each until it is used.
+/// The packets buffered for the controller: the most recent ones, each until it is used.
 #[derive(Debug)]
 pub struct Buffers {
     room: u32,
-    /// As many as have been needed so far.
+    /// Grows up to the configured number.
     slots: Vec<Kept>,
     next: u32,
 }
@@ -23,12 +23,12 @@ pub struct Buffers {
 struct Kept {
     id: BufferId,
     in_port: PortNo,
-    /// Gone once it has been used.
+    /// `None` once it has been used.
     frame: Option<Vec<u8>>,
 }
 
 impl Buffers {
-    /// Room for so many packets.
+    /// Creates a buffer for this number of packets.
     pub fn new(buffers: u32) -> Buffers {
         Buffers { room: buffers, slots: Vec::new(), next: 0 }
     }
@@ -37,22 +37,22 @@ impl Buffers {
         id.0.checked_rem(self.room).map(|ix| ix as usize)
     }
 
-    /// Keeps a packet in place of the oldest one.
+    /// Buffers a packet in place of the oldest one.
     fn keep(&mut self, in_port: PortNo, frame: &[u8]) -> BufferId {
         let id = BufferId(self.next);
         let Some(ix) = self.ix(id) else { return BufferId::NO_BUFFER };
         let kept = Kept { id, in_port, frame: Some(frame.to_vec()) };
         match self.slots.get_mut(ix) {
             Some(slot) => *slot = kept,
-            // Numbers go up by one, so places are filled in order.
+            // Ids increase by one, so slots are filled in order.
             None => self.slots.push(kept),
         }
-        // The last number means that there is no buffer.
+        // The last number means "no buffer".
         self.next = (self.next + 1) % BufferId::NO_BUFFER.0;
         id
     }
 
-    /// A packet that is there to be used.
+    /// Returns an unused packet.
     pub fn frame(&self, id: BufferId) -> Result<&[u8], BadRequest> {
         let kept = self.ix(id).and_then(|ix| self.slots.get(ix)).filter(|kept| kept.id == id);
         kept.ok_or(BadRequest::BufferUnknown)?.frame.as_deref().ok_or(BadRequest::BufferEmpty)
@@ -65,11 +65,12 @@ impl Buffers {
     }
 }
 
-/// The limit of the rate of packet-in messages: a bucket of a tenth of a second's tokens, kept as the time at which it would
-/// be full again (generic cell rate algorithm).
+/// The rate limiter of packet-ins. It is a token bucket of a tenth of a second, stored as the time
+/// at which it is full again (generic cell rate algorithm).
 #[derive(Debug)]
 pub struct Limiter {
-    /// Between packets at the full rate; `None` for no limit, [`Time::MAX`] for nothing at all.
+    /// Time between packets at the full rate; `None` for no limit, [`Time::MAX`] for a rate of
+    /// zero.
     interval: Option<Time>,
     burst: Time,
     full_at: Time,
@@ -79,7 +80,7 @@ impl Limiter {
     pub fn new(per_s: Option<u32>) -> Limiter {
         let interval =
             per_s.map(|rate| Time::from_s(1).as_ps().checked_div(u64::from(rate)).map_or(Time::MAX, Time::from_ps));
-        // At least one token, or nothing would ever pass.
+        // At least one token; otherwise no packet would pass.
         let burst = interval.map_or(Time::ZERO, |interval| Time::from_ms(100).max(interval));
         Limiter { interval, burst, full_at: Time::ZERO }
     }
@@ -111,7 +112,7 @@ impl Switch {
         self.run(in_port, &headers, None, frame);
     }
 
-    /// Processes a packet: by the tables, or by actions.
+    /// Processes a packet by the tables or by actions.
     fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
         let mut decision = std::mem::take(&mut self.scratch);
         match actions {
@@ -138,7 +139,7 @@ impl Switch {
             self.run(in_port, &headers, Some(&packet_out.actions), &packet_out.data);
             return Ok(());
         }
-        // Refused is not used: the packet stays for a better attempt.
+        // A refused packet-out does not use the packet, which stays for another attempt.
         let frame = self.buffers.frame(packet_out.buffer).map_err(ErrorKind::BadRequest)?;
         let headers = parse(frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
         self.check_packet_out(&packet_out.actions, &headers)?;
@@ -149,10 +150,10 @@ impl Switch {
 
     fn check_packet_out(&self, actions: &[Action], headers: &Headers) -> Result<(), ErrorKind> {
         let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: true };
-        targets.check(actions, checks::Subject::of_headers(headers)).map(|_| ())
+        targets.check(actions, checks::PacketContext::of_headers(headers)).map(|_| ())
     }
 
-    /// Sends a kept packet through the tables.
+    /// Sends a buffered packet through the tables.
     pub(crate) fn send_buffered(&mut self, buffer: BufferId) -> Result<(), ErrorKind> {
         let (in_port, frame) = self.buffers.take(buffer).map_err(ErrorKind::BadRequest)?;
         let headers = parse(&frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
@@ -160,11 +161,11 @@ impl Switch {
         Ok(())
     }
 
-    /// Sends to controllers what was decided for them.
+    /// Sends the copies of a decision to controllers.
     pub(crate) fn send_copies(&mut self, in_port: PortNo, decision: &Decision, frame: &[u8]) {
         for copy in &decision.trace.copies {
-            let wanted = self.sessions.wanting_packet_in(copy.origin.reason);
-            if wanted.is_empty() {
+            let receivers = self.sessions.receivers_of_packet_in(copy.origin.reason);
+            if receivers.is_empty() {
                 continue;
             }
             if !self.limiter.allows(self.clock.now()) {
@@ -172,7 +173,7 @@ impl Switch {
                 continue;
             }
             let message = self.packet_in_message(in_port, &decision.trace.headers, copy, frame);
-            wanted.iter().for_each(|connection| self.send(*connection, message.clone()));
+            receivers.iter().for_each(|connection| self.send(*connection, message.clone()));
         }
     }
 
@@ -205,13 +206,14 @@ impl Switch {
     }
 }
 
-/// The frame with other headers; as it is where its bytes are not those of the headers it was decided for.
+/// Returns the frame with other headers, or unchanged if its bytes do not have the headers of the
+/// decision.
 fn with_headers(frame: &[u8], was: &Headers, now: &Headers) -> Vec<u8> {
     let changed = if was == now { None } else { rewrite(frame, now).ok() };
     changed.unwrap_or_else(|| frame.to_vec())
 }
 
-/// The bit of a reason in [`openflow::AsyncConfig::packet_in`].
+/// Returns the bit of a reason in [`openflow::AsyncConfig::packet_in`].
 pub fn packet_in_bit(reason: PacketInReason) -> u32 {
     match reason {
         PacketInReason::NoMatch => 1,

@@ -1,9 +1,9 @@
-//! From a packet to what happens to it (specification 5).
+//! The pipeline: from a packet to its decision (specification 5).
 
 use openflow::{Action, GroupId, GroupKind, Headers, PacketInReason, PortNo, TableId};
 use smallvec::SmallVec;
 
-use crate::actions::{ActionSet, NotPossible, change};
+use crate::actions::{ActionSet, UnsupportedAction, change};
 use crate::counters::Clock;
 use crate::groups::{Group, Groups};
 use crate::key::Key;
@@ -11,7 +11,7 @@ use crate::ports::Ports;
 use crate::table::Table;
 use crate::{Decision, Egress, NoOutput, Select};
 
-/// What packets pass: all that decides, and counts.
+/// The state that decides packets and counts them.
 #[derive(Debug)]
 pub struct Datapath<'a> {
     pub tables: &'a [Table],
@@ -20,20 +20,20 @@ pub struct Datapath<'a> {
     pub select: &'a Select,
 }
 
-/// A table a packet was looked up in.
+/// A table lookup of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub table: TableId,
-    /// Place and serial number of the entry it hit.
+    /// Slot and serial number of the matching entry.
     pub entry: Option<(u32, u64)>,
 }
 
-/// A group or a bucket a packet went through.
+/// A group or bucket that a packet passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupStep {
     pub group: GroupId,
     pub serial: u64,
-    /// Place and serial number of the bucket; `None` counts the group itself.
+    /// Index and serial number of the bucket; `None` counts the group itself.
     pub bucket: Option<(u32, u64)>,
 }
 
@@ -46,7 +46,7 @@ pub struct ControllerCopy {
     pub origin: Origin,
 }
 
-/// Who sent a packet to the controller.
+/// The entry that sent a packet to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
     pub reason: PacketInReason,
@@ -55,18 +55,18 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// By the actions of a packet-out: no entry's.
+    /// A packet-out: no entry.
     pub const PACKET_OUT: Origin = Origin { reason: PacketInReason::Action, table: TableId(0), cookie: u64::MAX };
 }
 
-/// What a decision remembers for counting and for the controller.
+/// The parts of a decision for counting and for the controller.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
-    /// The headers it was decided for.
+    /// The headers before processing.
     pub headers: Headers,
     pub steps: SmallVec<[Step; 2]>,
     pub groups: SmallVec<[GroupStep; 2]>,
-    /// Ports it would have gone out of, but which are down.
+    /// Output ports that are down.
     pub down: Vec<PortNo>,
     pub copies: Vec<ControllerCopy>,
 }
@@ -92,7 +92,7 @@ impl Decision {
 }
 
 impl Datapath<'_> {
-    /// Decides a packet from the first table on.
+    /// Decides a packet, starting with the first table.
     pub fn decide(&self, version: u64, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
         decision.reset(version, headers);
         let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
@@ -106,13 +106,13 @@ impl Datapath<'_> {
         let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
         let mut headers = *headers;
         if walk.apply(actions, &mut headers).is_err() {
-            walk.note(NoOutput::Dropped);
+            walk.record(NoOutput::Dropped);
         }
         decision.finish();
     }
 }
 
-/// A packet on its way.
+/// A packet during processing.
 struct Walk<'a> {
     datapath: &'a Datapath<'a>,
     in_port: PortNo,
@@ -122,8 +122,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The first reason counts: it is the one nearest to the cause.
-    fn note(&mut self, why: NoOutput) {
+    /// Records a reason. The first one counts: it is nearest to the cause.
+    fn record(&mut self, why: NoOutput) {
         self.decision.no_output.get_or_insert(why);
     }
 
@@ -136,14 +136,14 @@ impl Walk<'_> {
             let entry = hit.map(|(slot, entry)| (slot, entry.serial));
             self.decision.trace.steps.push(Step { table, entry });
             let Some((_, entry)) = hit else {
-                self.note(NoOutput::Miss);
+                self.record(NoOutput::Miss);
                 return;
             };
             let reason = if entry.is_table_miss { PacketInReason::NoMatch } else { PacketInReason::Action };
             self.origin = Origin { reason, table, cookie: entry.cookie };
             let instructions = &entry.instructions;
             if self.apply(&instructions.apply, &mut headers).is_err() {
-                self.note(NoOutput::Dropped);
+                self.record(NoOutput::Dropped);
                 return;
             }
             if instructions.clear {
@@ -161,7 +161,7 @@ impl Walk<'_> {
         self.execute(&set, headers);
     }
 
-    fn apply(&mut self, actions: &[Action], headers: &mut Headers) -> Result<(), NotPossible> {
+    fn apply(&mut self, actions: &[Action], headers: &mut Headers) -> Result<(), UnsupportedAction> {
         for action in actions {
             match *action {
                 Action::Output { port, max_len } => self.output(port, max_len, headers),
@@ -174,10 +174,10 @@ impl Walk<'_> {
 
     fn execute(&mut self, set: &ActionSet, mut headers: Headers) {
         if set.change(&mut headers).is_err() {
-            self.note(NoOutput::Dropped);
+            self.record(NoOutput::Dropped);
             return;
         }
-        // With a group in the set, its output is not done (specification 5.10).
+        // A group in the set replaces its output (specification 5.10).
         match (set.group, set.output) {
             (Some(group), _) => self.group(group, &headers),
             (None, Some((port, max_len))) => self.output(port, max_len, &headers),
@@ -193,7 +193,7 @@ impl Walk<'_> {
             }
             PortNo::TABLE => {
                 self.tables(*headers);
-                // What follows in the packet-out is again no entry's.
+                // The rest of the packet-out belongs to no entry again.
                 (self.metadata, self.origin) = (0, Origin::PACKET_OUT);
             }
             PortNo::IN_PORT => self.leave(self.in_port, headers),
@@ -204,8 +204,8 @@ impl Walk<'_> {
                     self.decision.egress.push(Egress { port: port.desc.port, headers: *headers });
                 }
             }
-            // Back to where it came from only if asked for by that name (specification 4.5).
-            port if port == self.in_port => self.note(NoOutput::Dropped),
+            // A packet returns to its ingress port only by `IN_PORT` (specification 4.5).
+            port if port == self.in_port => self.record(NoOutput::Dropped),
             port => self.leave(port, headers),
         }
     }
@@ -215,16 +215,16 @@ impl Walk<'_> {
             Some(at) if at.desc.is_live() => self.decision.egress.push(Egress { port, headers: *headers }),
             Some(_) => {
                 self.decision.trace.down.push(port);
-                self.note(NoOutput::PortDown);
+                self.record(NoOutput::PortDown);
             }
-            None => self.note(NoOutput::Dropped),
+            None => self.record(NoOutput::Dropped),
         }
     }
 
     fn group(&mut self, id: GroupId, headers: &Headers) {
         let datapath = self.datapath;
         let Some(group) = datapath.groups.get(id) else {
-            self.note(NoOutput::Dropped);
+            self.record(NoOutput::Dropped);
             return;
         };
         self.decision.trace.groups.push(GroupStep { group: id, serial: group.serial, bucket: None });
@@ -234,7 +234,7 @@ impl Walk<'_> {
         }
         match datapath.groups.choose(group, datapath.ports, datapath.select, headers) {
             Some(ix) => self.bucket(id, group, ix, headers),
-            None => self.note(NoOutput::NoLiveBucket),
+            None => self.record(NoOutput::NoLiveBucket),
         }
     }
 
@@ -245,7 +245,7 @@ impl Walk<'_> {
     }
 }
 
-/// Counts a packet handled as decided, on all but the port it came in.
+/// Counts a packet of a decision, except at the ingress port.
 #[inline]
 pub fn count(
     (tables, groups, ports): (&mut [Table], &mut Groups, &mut Ports),

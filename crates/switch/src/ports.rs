@@ -6,7 +6,7 @@ use openflow::{ErrorKind, Message, PortDesc, PortMod, PortModFailed, PortNo, Por
 use crate::Switch;
 use crate::counters::Counter;
 
-/// `OFPPC_PORT_DOWN`, the only bit of a port's configuration that can be changed here.
+/// `OFPPC_PORT_DOWN`, the only configuration bit of a port that can be changed here.
 const PORT_DOWN: u32 = 1;
 
 /// A port.
@@ -19,12 +19,12 @@ pub struct Port {
     pub tx_dropped: Counter,
 }
 
-/// Ports by number.
+/// The ports by number.
 #[derive(Debug)]
 pub struct Ports(Vec<Port>);
 
 impl Ports {
-    /// Of descriptions with a number of their own; others are left out.
+    /// Creates ports from descriptions with unique numbers; other descriptions are omitted.
     pub fn new(descs: &[PortDesc]) -> Ports {
         let mut descs: Vec<&PortDesc> =
             descs.iter().filter(|desc| desc.port.0 != 0 && !desc.port.is_reserved()).collect();
@@ -38,7 +38,7 @@ impl Ports {
 
     #[inline]
     fn ix(&self, port: PortNo) -> Option<usize> {
-        // Ports are usually numbered from 1 on without gaps.
+        // Ports are usually numbered from 1 without gaps.
         let guess = (port.0 as usize).wrapping_sub(1);
         match self.0.get(guess) {
             Some(at) if at.desc.port == port => Some(guess),
@@ -67,7 +67,7 @@ impl Ports {
 }
 
 impl Switch {
-    /// Changes a port's description and tells controllers if that changed anything.
+    /// Changes a port's description and notifies controllers of an actual change.
     pub(crate) fn change_port(&mut self, port: PortNo, change: impl FnOnce(&mut PortDesc)) {
         let Some(port) = self.ports.get_mut(port) else { return };
         let was = port.desc.clone();
@@ -77,7 +77,7 @@ impl Switch {
         }
         let message = Message::PortStatus { reason: PortReason::Modify, port: port.desc.clone() };
         self.changed();
-        self.tell_all(message);
+        self.notify_all(message);
     }
 
     pub(crate) fn port_mod(&mut self, port_mod: &PortMod) -> Result<(), ErrorKind> {
@@ -98,6 +98,6 @@ impl Switch {
         Ok(())
     }
 
-    /// Age of a port's counters begins when the switch is powered on.
+    /// The start of the age of port counters: power-on.
     pub(crate) const PORTS_SINCE: Time = Time::ZERO;
 }

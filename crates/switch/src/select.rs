@@ -1,4 +1,4 @@
-//! The hash by which select groups choose.
+//! The hash of select groups.
 
 use openflow::Headers;
 use openflow::headers::{ether, protocol};
@@ -6,13 +6,14 @@ use openflow::headers::{ether, protocol};
 use crate::key::mac_bits;
 use crate::{HashFields, Select};
 
-/// A point in `0..total` for packets with these headers, the same for all packets of a flow; `None` if `total` is zero.
+/// Returns a number in `0..total` for packets with these headers, equal for all packets of a flow;
+/// `None` if `total` is zero.
 #[inline]
 pub fn region(select: &Select, headers: &Headers, total: u64) -> Option<u64> {
     if total == 0 {
         return None;
     }
-    // A multiply by the upper bits is as even as a remainder and costs no division.
+    // Multiplication by the upper bits is as uniform as a remainder and needs no division.
     Some(((u128::from(hash(select, headers)) * u128::from(total)) >> 64) as u64)
 }
 
@@ -28,7 +29,8 @@ fn hash(select: &Select, headers: &Headers) -> u64 {
     mix(mix(select.seed ^ addresses) ^ (u64::from(headers.ip_proto) << 32 | ports))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the answer depends on every bit given.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every output bit depends on
+/// every input bit.
 fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,9 @@
-//! Connections to controllers: handshake, roles, what each is told, and which message goes where.
+//! Connections to controllers: handshake, roles, asynchronous messages, and dispatch of messages.
 //!
-//! A connection waits for a hello, is open, or has failed. A message before the hello is refused (`OFPBRC_BAD_VERSION`: none
-//! has been agreed on) and has no effect. A connection without a common version is told so and not listened to any more; the
-//! specification wants it closed, which is for the controller or the driver to do.
+//! A connection waits for a hello, is open, or has failed. A message before the hello is refused
+//! (`OFPBRC_BAD_VERSION`: no version has been agreed on) and has no effect. A connection without a
+//! common version receives an error, and its messages are ignored from then on. The specification
+//! requires its closure, which is left to the controller or the driver.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ use crate::checks::CONTROLLER_LEN_MAX;
 use crate::packets::packet_in_bit;
 use crate::{Output, Switch};
 
-/// Versions spoken: 1.3 alone.
+/// Supported versions: 1.3 only.
 const VERSIONS: u32 = 1 << 4;
-/// Bit of [`openflow::PortReason::Modify`], the only thing that happens to ports here.
+/// Bit of [`openflow::PortReason::Modify`], the only port event of this switch.
 const PORT_MODIFIED: u32 = 1 << 2;
-/// What controllers are told unless they ask for other things (specification 6.1.1): as master or equal all but packets
-/// whose TTL ran out, as slave only what happens to ports.
+/// The default asynchronous messages (specification 6.1.1): a master or equal controller receives
+/// all except packets with invalid TTL, a slave only port-status.
 const DEFAULT_ASYNC: AsyncConfig =
     AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };
 /// `OFP_DEFAULT_MISS_SEND_LEN`.
@@ -54,7 +55,7 @@ impl Session {
 #[derive(Default, Debug)]
 pub struct Sessions {
     open: BTreeMap<ConnectionId, Session>,
-    /// Greatest generation seen of masters and slaves.
+    /// Highest generation of masters and slaves so far.
     generation: Option<u64>,
 }
 
@@ -63,8 +64,8 @@ impl Sessions {
         self.open.iter().filter(|(_, session)| session.wants(&masks, bit)).map(|(id, _)| *id).collect()
     }
 
-    /// Who is to get packets sent up for this reason.
-    pub fn wanting_packet_in(&self, reason: PacketInReason) -> Vec<ConnectionId> {
+    /// Returns the controllers that receive packet-ins for this reason.
+    pub fn receivers_of_packet_in(&self, reason: PacketInReason) -> Vec<ConnectionId> {
         self.wanting(|config| config.packet_in, packet_in_bit(reason))
     }
 
@@ -108,7 +109,7 @@ impl Switch {
         self.sessions.open.remove(&connection);
     }
 
-    /// Sends what nobody asked for.
+    /// Sends a message without a request.
     pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) {
         self.answer(connection, Xid(0), message);
     }
@@ -122,15 +123,15 @@ impl Switch {
         self.answer(connection, xid, Message::Error { kind, data });
     }
 
-    /// Tells all who want to know of a port.
-    pub(crate) fn tell_all(&mut self, message: Message) {
+    /// Notifies all controllers that requested port-status.
+    pub(crate) fn notify_all(&mut self, message: Message) {
         for connection in self.sessions.wanting(|config| config.port_status, PORT_MODIFIED) {
             self.send(connection, message.clone());
         }
     }
 
-    /// Tells all who want to know of a removed entry.
-    pub(crate) fn tell_removed(&mut self, reason: RemovedReason, message: Message) {
+    /// Notifies all controllers that requested flow-removed.
+    pub(crate) fn notify_removed(&mut self, reason: RemovedReason, message: Message) {
         let bit = match reason {
             RemovedReason::IdleTimeout => 1,
             RemovedReason::HardTimeout => 1 << 1,
@@ -155,27 +156,28 @@ impl Switch {
                 let text = b"this switch speaks OpenFlow 1.3 only".to_vec();
                 self.refuse(connection, xid, ErrorKind::HelloFailed(HelloFailed::Incompatible), text);
             }
-            // An error is never answered by one.
+            // An error is never answered by an error.
             (State::AwaitingHello, Message::Error { .. }) => session.state = State::Failed,
             (State::AwaitingHello, _) => {
                 self.refuse(connection, xid, ErrorKind::BadRequest(BadRequest::BadVersion), Vec::new());
             }
             (State::Open, message) => {
-                if let Err(kind) = self.obey(connection, xid, message) {
+                if let Err(kind) = self.execute(connection, xid, message) {
                     self.refuse(connection, xid, kind, Vec::new());
                 }
             }
         }
     }
 
-    /// Does what a controller with an open connection wants.
-    fn obey(&mut self, connection: ConnectionId, xid: Xid, message: Message) -> Result<(), ErrorKind> {
+    /// Executes a request on an open connection.
+    fn execute(&mut self, connection: ConnectionId, xid: Xid, message: Message) -> Result<(), ErrorKind> {
         let Some(session) = self.sessions.open.get_mut(&connection) else { return Ok(()) };
         if session.role == ControllerRole::Slave && changes_state(&message) {
             return Err(ErrorKind::BadRequest(BadRequest::IsSlave));
         }
         let reply = match message {
-            // A second hello changes nothing; the others answer what this switch never asks.
+            // A second hello has no effect; the others are replies to requests that the switch
+            // never sends.
             Message::Hello { .. } | Message::Error { .. } | Message::EchoReply(_) => return Ok(()),
             Message::EchoRequest(data) => Message::EchoReply(data),
             Message::FeaturesRequest => Message::FeaturesReply(self.features()),
@@ -190,7 +192,7 @@ impl Switch {
             Message::PortMod(port_mod) => return self.port_mod(&port_mod),
             Message::TableMod { table, config } => return self.table_mod(table, config),
             Message::MultipartRequest(request) => return self.multipart(connection, xid, request),
-            // Nothing is left unfinished between messages.
+            // Every message is finished before the next one.
             Message::BarrierRequest => Message::BarrierReply,
             Message::RoleRequest(request) => Message::RoleReply(self.sessions.set_role(connection, request)?),
             Message::GetAsyncRequest => Message::GetAsyncReply(session.async_config),
@@ -199,7 +201,7 @@ impl Switch {
                 return Ok(());
             }
             Message::Experimenter { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadExperimenter)),
-            // Only switches send these.
+            // Only switches send these messages.
             Message::FeaturesReply(_)
             | Message::GetConfigReply(_)
             | Message::PacketIn(_)
@@ -238,14 +240,14 @@ impl Switch {
     }
 }
 
-/// Whether a slave must not send this (specification 6.3.4).
+/// Returns whether a slave must not send the message (specification 6.3.4).
 fn changes_state(message: &Message) -> bool {
     use Message::{FlowMod, GroupMod, PacketOut, PortMod, TableMod};
     matches!(message, PacketOut(_) | FlowMod(_) | GroupMod(_) | PortMod(_) | TableMod { .. })
 }
 
 fn checked_config(config: SwitchConfig) -> Result<SwitchConfig, ErrorKind> {
-    // Fragments are treated as any packet; dropping or reassembling them is not offered.
+    // Fragments are treated like any packet; dropping and reassembly are not supported.
     if config.flags != 0 {
         return Err(ErrorKind::SwitchConfigFailed(SwitchConfigFailed::BadFlags));
     }

@@ -1,4 +1,4 @@
-//! State and statistics, in parts (specification 7.3.5).
+//! Multipart replies: state and statistics (specification 7.3.5).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{Switch, checks};
 
 /// All four types of groups.
 const GROUP_TYPES: u32 = 0b1111;
-/// Weights, watching, chaining, checks for loops.
+/// Weights, liveness, chaining, checks for loops.
 const GROUP_CAPABILITIES: u32 = 0b1111;
 /// Output, push and pop VLAN, group, set field (`OFPAT_*`).
 const GROUP_ACTIONS: u32 = 1 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25;
@@ -73,7 +73,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Answers with a list, a part at a time; an empty list is one empty part.
+    /// Replies with a list in parts; an empty list is one empty part.
     fn in_parts<T>(&mut self, connection: ConnectionId, xid: Xid, list: Vec<T>, reply: fn(Vec<T>) -> MultipartReply) {
         let mut rest = list.into_iter();
         loop {
@@ -86,14 +86,14 @@ impl Switch {
         }
     }
 
-    /// Selected entries by table, priority (highest first) and match.
+    /// Returns the selected entries by table, priority (highest first) and match.
     fn selected(&self, selection: &FlowSelection) -> Result<Vec<(TableId, &Entry)>, ErrorKind> {
         let tables = match selection.table {
             TableId::ALL => 0..self.config.tables,
             TableId(table) if table < self.config.tables => table..table + 1,
             _ => return Err(ErrorKind::BadRequest(BadRequest::BadTableId)),
         };
-        checks::match_(&selection.match_, &self.ports, self.config.takes_tcp_flags)?;
+        checks::match_(&selection.match_, &self.ports, self.config.supports_tcp_flags)?;
         let pattern = Pattern::of(&selection.match_);
         let is_meant = |entry: &Entry| {
             (entry.cookie ^ selection.cookie) & selection.cookie_mask == 0
@@ -156,7 +156,8 @@ impl Switch {
         }
     }
 
-    /// Of one group or all; an unknown one gives an empty list, since the specification has no error for it.
+    /// Returns the statistics of one group or all. An unknown group gives an empty list, because
+    /// the specification has no error for it.
     fn group_stats(&self, wanted: GroupId) -> Vec<GroupStats> {
         let references = self.group_references();
         let stats = |(group, state): (GroupId, &Group)| {
@@ -173,7 +174,7 @@ impl Switch {
         self.groups.iter().filter(|(group, _)| wanted == GroupId::ALL || wanted == *group).map(stats).collect()
     }
 
-    /// How many entries and groups use each group, each counted once.
+    /// Returns the number of entries and groups that use each group, each counted once.
     fn group_references(&self) -> BTreeMap<GroupId, u32> {
         let mut references = BTreeMap::new();
         let mut note = |mut used: Vec<GroupId>| {
@@ -191,7 +192,7 @@ impl Switch {
         references
     }
 
-    /// All entries as they are at this moment.
+    /// Returns all entries with their current counters.
     pub(crate) fn entries_now(&self) -> Vec<FlowStats> {
         let stats = |(id, table): (usize, &crate::table::Table)| {
             let of = |slot| {

@@ -1,8 +1,9 @@
-//! One flow table: its entries, and the search for the one of highest priority that a packet matches.
+//! One flow table: its entries, and the search for the matching entry of highest priority.
 //!
-//! Entries are grouped by the bits they look at (tuple space search; Srinivasan, Suri and Varghese, SIGCOMM 1999). Within a
-//! group all entries are found by one search for the masked packet; groups are visited from the one with the highest
-//! priority on, until no better entry can follow. So the cost is that of the kinds of matches, not of their number.
+//! Entries are grouped by the bits they compare (tuple space search; Srinivasan, Suri and Varghese,
+//! SIGCOMM 1999). One search for the masked packet finds the entries of a group. Groups are visited
+//! by descending highest priority until no better entry can follow. The cost therefore depends on
+//! the number of kinds of matches, not of entries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::key::{Key, Pattern};
 /// A flow entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Never given twice: tells an entry from a later one in its place.
+    /// A unique number that distinguishes the entry from a later one in its slot.
     pub serial: u64,
     pub priority: u16,
     pub match_: Match,
@@ -30,16 +31,17 @@ pub struct Entry {
     pub idle_timeout_s: u16,
     pub hard_timeout_s: u16,
     pub installed_at: Time,
-    /// Since when it is counted: earlier than installed if it took over the counters of another.
+    /// Start of its counters: before the installation if it inherited the counters of another
+    /// entry.
     pub counted_since: Time,
     pub used_at: Time,
     pub counter: Counter,
-    /// Under what time it is in the queue of timeouts.
+    /// Its key in the queue of timeouts.
     pub deadline: Option<Time>,
 }
 
 impl Entry {
-    /// Everything it may do to a packet.
+    /// Returns every action of the entry.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.instructions.apply.iter().chain(&self.instructions.write)
     }
@@ -54,15 +56,15 @@ impl Entry {
     }
 }
 
-/// Entries that look at the same bits.
+/// Entries that compare the same bits.
 #[derive(Debug)]
 struct Tuple {
     mask: Key,
     /// Highest priority among them.
     top: u16,
-    /// By masked value; highest priority first.
+    /// Rules by masked value, highest priority first.
     rules: BTreeMap<Key, SmallVec<[Rule; 1]>>,
-    /// How many there are of each priority.
+    /// Number of entries of each priority.
     priorities: BTreeMap<u16, u32>,
 }
 
@@ -77,7 +79,7 @@ struct Rule {
 pub struct Table {
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
-    /// By top priority, highest first, then mask.
+    /// Tuples by top priority, highest first, then mask.
     tuples: Vec<Tuple>,
     /// Lookups and hits.
     pub counter: Counter,
@@ -96,8 +98,9 @@ impl Table {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The entry a packet matches: of highest priority, then of smallest pattern (the specification leaves open which of
-    /// several; the same one whatever their history is what tests need).
+    /// Returns the matching entry of highest priority, then of smallest pattern. The specification
+    /// leaves the choice among equal priorities open; tests need one that does not depend on
+    /// history.
     #[inline]
     pub fn lookup(&self, key: &Key) -> Option<(u32, &Entry)> {
         let mut best: Option<(&Tuple, Rule)> = None;
@@ -121,14 +124,14 @@ impl Table {
         Some((rule.slot, self.get(rule.slot)?))
     }
 
-    /// The entry of exactly this match and priority.
+    /// Returns the entry with exactly this match and priority.
     pub fn find(&self, priority: u16, pattern: &Pattern) -> Option<u32> {
         let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
         let rules = tuple.rules.get(&pattern.value)?;
         rules.iter().find(|rule| rule.priority == priority).map(|rule| rule.slot)
     }
 
-    /// Adds an entry; there is none of its match and priority.
+    /// Adds an entry; no entry has its match and priority.
     pub fn insert(&mut self, entry: Entry) -> u32 {
         let (priority, pattern) = (entry.priority, entry.pattern);
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
@@ -151,7 +154,7 @@ impl Table {
         slot
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, slot: u32) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
@@ -179,18 +182,18 @@ impl Table {
             None => drop(self.tuples.remove(ix)),
             Some((&top, _)) => {
                 self.tuples[ix].top = top;
-                // Nearly sorted: one may be out of place.
+                // Nearly sorted: at most one is out of place.
                 self.tuples.sort_by_key(|tuple| (Reverse(tuple.top), tuple.mask));
             }
         }
     }
 
-    /// Entries by place, in no order that means anything.
+    /// Returns entries by slot, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
     }
 
-    /// Places of the chosen entries, by priority (highest first) and match.
+    /// Returns the slots of the chosen entries, by priority (highest first) and match.
     pub fn select(&self, mut is_chosen: impl FnMut(&Entry) -> bool) -> Vec<u32> {
         let mut chosen: Vec<(u32, &Entry)> = self.iter().filter(|(_, entry)| is_chosen(entry)).collect();
         chosen.sort_by(|(_, a), (_, b)| (Reverse(a.priority), &a.match_).cmp(&(Reverse(b.priority), &b.match_)));

@@ -1,4 +1,4 @@
-//! Deciding and counting cost no allocation once warm.
+//! Decisions and counting need no allocation after warm-up.
 
 #![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
 
@@ -17,7 +17,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system allocator unchanged.
+// SAFETY: every call is forwarded to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -1,4 +1,5 @@
-//! Any messages in any order: no panic, one outcome each, and tables, groups and figures that agree.
+//! Arbitrary messages in any order: no panic, one outcome each, and consistent tables, groups and
+//! figures.
 
 mod common;
 
@@ -117,7 +118,7 @@ prop_compose! {
         ),
     ) -> GroupMod {
         let bucket = |(weight, watch_port, watch_group, actions)| {
-            // What a type never takes is rare, or there would be few groups to test with.
+            // Groups that a type never accepts are rare; otherwise too few groups would exist.
             let weight = if kind == GroupKind::Select { weight } else { weight / 4 };
             let can_watch = matches!(kind, GroupKind::Select | GroupKind::FastFailover) || weight > 0;
             let watch_port = if can_watch { watch_port } else { PortNo::ANY };
@@ -203,7 +204,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whether a message is of the kind that answers a request.
+/// Returns whether a message is of the type that replies to a request.
 fn is_answer(request: &Message, reply: &Message) -> bool {
     use Message::*;
     matches!(
@@ -223,7 +224,7 @@ fn needs_answer(request: &Message) -> bool {
     !matches!(request, FlowMod(_) | GroupMod(_) | PacketOut(_) | PortMod(_) | Hello { .. })
 }
 
-/// Answers to one request: none, one, or the parts of one.
+/// Asserts the replies to one request: none, one, or the parts of one.
 fn assert_outcome(request: &Message, answers: &[Message]) {
     assert!(answers.iter().all(|answer| is_answer(request, answer)), "{request:?}: {answers:?}");
     let goes_on = |answer: &Message| matches!(answer, Message::MultipartReply { has_more: true, .. });
@@ -233,7 +234,8 @@ fn assert_outcome(request: &Message, answers: &[Message]) {
     }
 }
 
-/// References counted from what can be seen agree with what groups say, and nothing refers to what is not there.
+/// Asserts that the reference counts of groups match the visible entries, and that all references
+/// exist.
 fn assert_consistent(bench: &mut Bench) {
     let (entries, groups) = (bench.switch.entries(), bench.switch.groups());
     let tally = bench.switch.tally();

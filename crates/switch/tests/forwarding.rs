@@ -1,4 +1,4 @@
-//! What happens to packets.
+//! Forwarding of packets.
 
 mod common;
 
@@ -187,7 +187,7 @@ fn packets_are_kept_for_the_controller_and_used_once() {
     assert_eq!(bench.drain(), [Output::Frame(PortNo(3), frame.clone())]);
     let answer = bench.ask(Message::PacketOut(packet_out));
     assert!(matches!(&answer[..], [Message::Error { .. }]), "{answer:?}");
-    // The next two take both places; the entry made for the second sends it on.
+    // The next two fill both slots; the entry added for the second one forwards it.
     bench.switch.receive(bench.now, PortNo(1), &frame);
     bench.switch.receive(bench.now, PortNo(2), &frame);
     let buffers: Vec<BufferId> = bench

@@ -1,4 +1,4 @@
-//! The switch against a model that scans all entries, field by field, as the specification has it.
+//! Comparison with a model that scans all entries, field by field, as the specification describes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const TABLES: u8 = 3;
 const ROOM: usize = 8;
 
-/// Whether a packet meets a condition on one field.
+/// Returns whether a packet meets a condition on one field.
 fn is<T: PartialEq>(wanted: Option<T>, has: T) -> bool {
     wanted.is_none_or(|wanted| wanted == has)
 }
@@ -73,7 +73,7 @@ fn matches(m: &Match, in_port: PortNo, noted: u64, headers: &Headers) -> bool {
         && (!is_proto(protocol::UDP) || is(m.udp_src, headers.l4_src) && is(m.udp_dst, headers.l4_dst))
 }
 
-/// What two conditions on one field have to do with each other.
+/// The relation of two conditions on one field.
 #[derive(Clone, Copy)]
 struct Relation {
     covers: bool,
@@ -164,7 +164,7 @@ impl Model {
                         || entry.instructions.apply.contains(&Action::output(flow_mod.out_port))
                         || entry.instructions.write.contains(&Action::output(flow_mod.out_port))
                 };
-                // No entry here uses a group.
+                // No entry uses a group here.
                 let is_gone = |entry: &FlowStats| {
                     Model::is_meant(entry, flow_mod) && sends(entry) && flow_mod.out_group == GroupId::ANY
                 };
@@ -203,7 +203,8 @@ impl Model {
         Ok(())
     }
 
-    /// Follows a packet that the switch has counted: in each table it must have counted on one of the best entries.
+    /// Follows a packet that the switch has counted: in each table it must have counted on one of
+    /// the best entries.
     fn follow(&mut self, counted: &[FlowStats], in_port: PortNo, headers: &Headers) {
         let (mut noted, mut table) = (0, Some(TableId(0)));
         while let Some(at) = table {
@@ -336,7 +337,7 @@ fn packet() -> impl Strategy<Value = (PortNo, Headers)> {
 }
 
 fn bench() -> Bench {
-    Bench::of(Switch::new(Config { takes_tcp_flags: true, ..config() }))
+    Bench::of(Switch::new(Config { supports_tcp_flags: true, ..config() }))
 }
 
 fn assert_same(bench: &Bench, model: &Model) {
@@ -383,7 +384,7 @@ proptest! {
         for flow_mod in mods {
             one.ask(Message::FlowMod(flow_mod));
         }
-        // The same entries the other way round, after some that come and go.
+        // The same entries in reverse order, after some that are added and removed.
         for entry in one.switch.entries().into_iter().rev() {
             let add = FlowMod::add(entry.table, entry.priority, entry.match_, entry.instructions);
             let passing = FlowMod { priority: 9, ..add.clone() };

@@ -1,4 +1,4 @@
-//! What is refused, and with which error.
+//! Refused messages and their errors.
 
 mod common;
 
@@ -48,7 +48,8 @@ fn packet_out(in_port: PortNo, actions: Vec<Action>) -> PacketOut {
     PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data: build(&tcp(1, 2, 9), 0) }
 }
 
-/// Tables 0 to 2, the last one full; groups 1 (all), 2 (calls 1) and 3 (indirect); four groups at most.
+/// Returns a switch with tables 0 to 2, the last one full; groups 1 (all), 2 (calls 1) and 3
+/// (indirect); at most four groups.
 fn bench() -> Bench {
     let mut bench = Bench::new(config());
     for port in 0..8 {
@@ -91,7 +92,7 @@ fn matches() -> Vec<(Match, BadMatch)> {
         (Match { tcp_dst: Some(80), ip_proto: Some(17), ..ipv4 }, BadPrereq),
         (Match { udp_src: Some(80), ip_proto: Some(6), ..ipv4 }, BadPrereq),
         (Match { icmpv4_type: Some(8), ip_proto: Some(6), ..ipv4 }, BadPrereq),
-        // An extension, which not every switch takes.
+        // An extension that not every switch supports.
         (Match { tcp_flags: Some(Masked { value: 2, mask: 2 }), ip_proto: Some(6), ..ipv4 }, BadField),
     ]
 }
@@ -157,7 +158,8 @@ fn actions_that_cannot_be_done() {
         };
         assert_eq!(refuse(&mut bench(), Message::FlowMod(modify)), kind, "{actions:?} in a modification");
         let written = Instructions { write: actions.clone(), ..Instructions::default() };
-        // Written actions have an order of their own: of two of a kind one is left, and tags are removed first.
+        // Written actions have a separate order: of two of a kind one is dropped, and tags are
+        // removed first.
         if actions.len() == 1 {
             assert_eq!(refuse(&mut bench(), add(0, match_, written)), kind, "{actions:?} written");
         }

@@ -1,4 +1,4 @@
-//! Connections: handshake, roles, who is told what.
+//! Connections: handshake, roles, asynchronous messages.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn error(kind: ErrorKind) -> Message {
     Message::Error { kind, data: Vec::new() }
 }
 
-/// One message of every kind, each of which an open connection may send without offence if it comes from a controller.
+/// Returns one message of every kind that a controller may send on an open connection.
 fn one_of_each() -> Vec<Message> {
     let hw_addr = common::port_desc(1).hw_addr;
     let async_config = AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
@@ -83,7 +83,7 @@ fn one_of_each() -> Vec<Message> {
     ]
 }
 
-/// What becomes of a message: fails to compile when a kind is added, so that it is decided.
+/// The expected effect of a message. The match fails to compile when a kind is added.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Silence,
@@ -158,7 +158,7 @@ fn before_the_hello_nothing_is_done() {
         assert_eq!(switch.poll_output(), expected);
         assert_eq!(switch.tally().entries, 0);
         switch.handle(Time::ZERO, OTHER, Envelope { xid: Xid(6), message: Message::BarrierRequest });
-        assert_eq!(switch.poll_output(), None, "nobody is connected there");
+        assert_eq!(switch.poll_output(), None, "the connection is unknown");
     }
 }
 
@@ -191,7 +191,7 @@ fn a_new_master_makes_the_old_one_a_slave_and_old_claims_are_stale() {
     assert_eq!(asked(&mut bench, C), is(ControllerRole::Slave, 6));
     assert_eq!(bench.ask(role(ControllerRole::Slave, 5)), [stale], "a slave's claim too");
     assert_eq!(bench.ask(role(ControllerRole::Equal, 0)), is(ControllerRole::Equal, 6), "equals make no claim");
-    // Half the numbers are ahead: they wrap around.
+    // Half of all generations are ahead, because they wrap around.
     assert_eq!(bench.ask(role(ControllerRole::Slave, 6 + (1 << 62))).len(), 1);
     assert_eq!(bench.ask(role(ControllerRole::Slave, 6 + (1 << 63))), is(ControllerRole::Slave, 6 + (1 << 63)));
 }

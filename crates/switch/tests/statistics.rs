@@ -1,4 +1,4 @@
-//! Counters, timeouts, limits and how answers are cut.
+//! Counters, timeouts, limits and the splitting of replies.
 
 mod common;
 
@@ -68,7 +68,11 @@ fn everything_a_packet_uses_counts_it() {
     assert_eq!(groups, std::slice::from_ref(&expected));
     bench.tell(Message::GroupMod(GroupMod { command: GroupModCommand::Modify, ..add }));
     let MultipartReply::Group(groups) = ask(&mut bench, MultipartRequest::Group(GroupId(1))) else { panic!() };
-    assert_eq!(groups, [GroupStats { buckets: vec![(0, 0); 2], ..expected }], "buckets begin anew, the group goes on");
+    assert_eq!(
+        groups,
+        [GroupStats { buckets: vec![(0, 0); 2], ..expected }],
+        "bucket counters restart, group counters continue"
+    );
     assert_eq!(ask(&mut bench, MultipartRequest::Group(GroupId(9))), MultipartReply::Group(vec![]));
 }
 

@@ -1,14 +1,14 @@
-//! The clock all parts of a testbed share: CLOCK_MONOTONIC, which Python reads too.
+//! The clock that all parts of a testbed share: CLOCK_MONOTONIC, which the Python driver reads too.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// Seconds of a time in nanoseconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -1,44 +1,29 @@
-//! Experiments on Mininet and Open vSwitch: the same files, the same records.
+//! Experiments on emulated networks: Mininet and Open vSwitch run the simulator's files and return
+//! its records.
 //!
 //! ```text
-//! experiment::run_in ─► Testbed (World) ─► Driver ─► testbed/driver.py ─► Mininet, Open vSwitch, tc
-//!                          │  proof: nothing is lost that fits
-//!                          │  rules: static, or `anabranch serve` as the controller
-//!                          │  traffic: sockets of our own, D-ITG, iperf3; or servers and their clients (serving)
+//! experiment::run_in ─► run::testbed ─► network::driver ─► testbed/driver.py ─► Mininet, OVS, tc
+//!                          │  network::preflight: no packet is lost below the network's capacity
+//!                          │  network::rules: static, or `anabranch serve` as the controller
+//!                          │  traffic: sockets, D-ITG or iperf3; or services: servers and clients
 //!                          ▼
-//!                       outcome: the simulator's own form, for the same metrics
+//!                       run::outcome: the record of the simulator, for the same metrics
 //! ```
 //!
-//! Everything made on the machine is in a journal first; [`driver::down`] undoes it after a crash.
+//! The driver records every object in a journal before it creates it; [`network::driver::down`]
+//! removes them after a crash.
 
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "only the program's own crates use this one")]
 
-pub mod agents;
-pub mod beside;
-pub mod checks;
 pub mod clock;
-pub mod controller;
-pub mod driver;
 mod error;
-pub mod faults;
-pub mod jobs;
-pub mod live;
-pub mod outcome;
-pub mod plan;
-pub mod proof;
-pub mod requests;
-mod room;
-pub mod rules;
-pub mod seen;
-pub mod series;
-pub mod servers;
-pub mod serving;
-pub mod sockets;
-pub mod tcp_table;
-mod testbed;
-mod told;
+pub mod http_client;
+pub mod measure;
+pub mod network;
+pub mod run;
+pub mod services;
 pub mod traffic;
-pub mod web;
 
 pub use error::TestbedError;
-pub use testbed::Testbed;
+pub use run::testbed::Testbed;

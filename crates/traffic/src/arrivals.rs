@@ -1,12 +1,12 @@
-//! When flows arrive, and the load that sets how fast.
+//! Arrival processes, and the load that sets their rate.
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{Bandwidth, NodeKind, Tier, Time, Topology};
 
 use crate::samplers::LogNormal;
 use crate::spec::{Parameter, Spec, SpecError};
 
-/// What a load of 1 fills.
+/// The capacity that a load of 1 fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadReference {
     /// The sum of the hosts' sending rates.
@@ -28,7 +28,7 @@ pub struct Load {
     pub capacity: Bandwidth,
 }
 
-/// How flows follow each other.
+/// The arrival process of flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arrivals {
     /// Exponential gaps at the rate of the load.
@@ -45,8 +45,8 @@ pub enum Arrivals {
         /// Time between two flows, 0 for none.
         gap: Time,
     },
-    /// Every sender alternates between ON and OFF; while ON, flows follow each other at gaps. No load.
-    /// (Benson et al., IMC 2010; founding document F2.)
+    /// Every sender alternates between ON and OFF; while ON, flows follow each other at gaps. No
+    /// load. (Benson et al., IMC 2010; founding document F2.)
     OnOff(OnOff),
 }
 
@@ -64,7 +64,6 @@ pub struct OnOff {
 /// A log-normal time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LogNormalTime {
-    /// Its mean.
     pub mean: Time,
     /// Standard deviation of its logarithm.
     pub sigma: f64,
@@ -73,11 +72,10 @@ pub struct LogNormalTime {
 /// A kind of arrivals, for the reference.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalsInfo {
-    /// How it is chosen.
+    /// The name in specifications.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Its parameters.
     pub parameters: &'static [Parameter],
 }
 
@@ -85,7 +83,7 @@ const fn parameter(name: &'static str, default: &'static str, doc: &'static str)
     Parameter { name, default, doc }
 }
 
-/// Every kind of arrivals.
+/// All kinds of arrivals.
 pub const ARRIVALS: &[ArrivalsInfo] = &[
     ArrivalsInfo { name: "poisson", title: "exponential gaps at the rate of the load", parameters: &[] },
     ArrivalsInfo {
@@ -114,7 +112,8 @@ pub const ARRIVALS: &[ArrivalsInfo] = &[
 ];
 
 impl Arrivals {
-    /// From text: `poisson`, `all-at-once:gap=1us`, `on-off:on=50ms,off=200ms,gap=5ms,gap_sigma=1.5`.
+    /// From text: `poisson`, `all-at-once:gap=1us`,
+    /// `on-off:on=50ms,off=200ms,gap=5ms,gap_sigma=1.5`.
     ///
     /// # Errors
     /// An unknown name or key, with the nearest known one; a value out of range.
@@ -143,9 +142,9 @@ impl Arrivals {
         !matches!(self, Arrivals::AllAtOnce { .. } | Arrivals::OnOff(_))
     }
 
-    /// A gap as a multiple of the mean gap, for arrivals that follow a load. The same draws at every load, so that
-    /// changing the load only stretches time.
-    pub(crate) fn relative_gap(&self, stream: &mut Stream) -> f64 {
+    /// A gap as a multiple of the mean gap, for arrivals that follow a load. The same draws at
+    /// every load, so that changing the load only stretches time.
+    pub(crate) fn relative_gap(&self, stream: &mut RandomStream) -> f64 {
         match self {
             Arrivals::Poisson => stream.exponential(1.0),
             Arrivals::LogNormal { sigma } => LogNormal::with_mean(1.0, *sigma).map_or(1.0, |gaps| gaps.sample(stream)),
@@ -172,24 +171,25 @@ impl std::fmt::Display for Arrivals {
 
 impl LogNormalTime {
     /// A time in seconds.
-    fn sample_s(&self, stream: &mut Stream) -> f64 {
+    fn sample_s(&self, stream: &mut RandomStream) -> f64 {
         LogNormal::with_mean(self.mean.as_s_f64(), self.sigma).map_or(0.0, |times| times.sample(stream))
     }
 }
 
 /// The start times of one ON-OFF sender, in seconds, without end.
 ///
-/// It begins somewhere in an OFF period, so that senders do not start together. Every ON period begins with a flow.
+/// It begins somewhere in an OFF period, so that senders do not start together. Every ON period
+/// begins with a flow.
 pub(crate) struct OnOffSender {
     times: OnOff,
-    stream: Stream,
+    stream: RandomStream,
     next_s: f64,
     on_until_s: f64,
 }
 
 impl OnOffSender {
-    pub(crate) fn new(times: OnOff, mut stream: Stream) -> OnOffSender {
-        let first_s = stream.unit() * times.off.sample_s(&mut stream);
+    pub(crate) fn new(times: OnOff, mut stream: RandomStream) -> OnOffSender {
+        let first_s = stream.next_f64() * times.off.sample_s(&mut stream);
         let on_until_s = first_s + times.on.sample_s(&mut stream);
         OnOffSender { times, stream, next_s: first_s, on_until_s }
     }
@@ -249,7 +249,8 @@ pub fn host_links_capacity(topology: &Topology) -> Bandwidth {
     links.filter(|link| sending(link.from)).map(|link| link.rate).sum()
 }
 
-/// Sum of the rates of all links from switches of tier 1 to a higher tier; 0 where there are no tiers.
+/// Sum of the rates of all links from switches of tier 1 to a higher tier; 0 where there are no
+/// tiers.
 pub fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
     let tier = |node| topology.node(node).tier;
     let links = topology.links().iter();
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn relative_gaps_have_mean_one() {
         for arrivals in [Arrivals::Poisson, Arrivals::Uniform, Arrivals::LogNormal { sigma: 1.0 }] {
-            let mut stream = Stream::new(1, "gaps");
+            let mut stream = RandomStream::new(1, "gaps");
             let count = 200_000;
             let sum: f64 = (0..count).map(|_| arrivals.relative_gap(&mut stream)).sum();
             assert!((sum / f64::from(count) - 1.0).abs() < 0.01, "{arrivals}");
@@ -321,7 +322,7 @@ mod tests {
             off: constant(Time::from_ms(30)),
             gap: constant(Time::from_ms(4)),
         };
-        let mut sender = OnOffSender::new(times, Stream::new(1, "on-off"));
+        let mut sender = OnOffSender::new(times, RandomStream::new(1, "on-off"));
         let first = sender.next_s();
         assert!((0.0..0.03).contains(&first));
         let mut starts = Vec::new();

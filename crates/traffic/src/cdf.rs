@@ -1,4 +1,5 @@
-//! Reader of flow-size tables: `size_bytes cumulative_probability` lines with `# key: value` comments.
+//! Reader of flow-size tables: `size_bytes cumulative_probability` lines with `# key: value`
+//! comments.
 
 use crate::sizes::{CdfPoint, Interpolation, SizeDistribution, check_range};
 
@@ -10,11 +11,11 @@ pub struct CdfError {
     pub file: String,
     /// Line, counted from 1; the last one where the table as a whole is wrong.
     pub line: usize,
-    /// What is wrong and what would do.
+    /// The violated rule and accepted values.
     pub problem: CdfProblem,
 }
 
-/// What can be wrong with a flow-size table.
+/// The errors of a flow-size table.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CdfProblem {
     /// There is nothing but comments.
@@ -28,39 +29,19 @@ pub enum CdfProblem {
     NotANumber(String),
     /// Infinite or not a number at all.
     #[error("{column} is {value}; give a finite number")]
-    NotFinite {
-        /// The column.
-        column: &'static str,
-        /// What it holds.
-        value: f64,
-    },
+    NotFinite { column: &'static str, value: f64 },
     /// Below zero.
     #[error("{column} is {value}; it cannot be negative")]
-    Negative {
-        /// The column.
-        column: &'static str,
-        /// What it holds.
-        value: f64,
-    },
+    Negative { column: &'static str, value: f64 },
     /// A size too large to be counted exactly.
     #[error("size {0} is above 2^53 bytes; check the unit")]
     TooLarge(f64),
     /// A size below the one before it.
     #[error("size {size} is below the {before} before it; sort the lines by size")]
-    SizeFalls {
-        /// The size of the line.
-        size: f64,
-        /// The size before it.
-        before: f64,
-    },
+    SizeFalls { size: f64, before: f64 },
     /// A probability below the one before it.
     #[error("probability {probability} is below the {before} before it; cumulative probabilities never fall")]
-    ProbabilityFalls {
-        /// The probability of the line.
-        probability: f64,
-        /// The probability before it.
-        before: f64,
-    },
+    ProbabilityFalls { probability: f64, before: f64 },
     /// The table is in percent.
     #[error(
         "probability {0} is above 1: the table seems to be in percent (its last value is 100); divide the second column by 100"
@@ -88,9 +69,9 @@ const END_TOLERANCE: f64 = 1e-9;
 
 /// Reads a flow-size table. `name` names it in errors and reports.
 ///
-/// `#` starts a comment. The comment `# interpolation: linear|step` says how probability lies between two points;
-/// a table without it is read as linear, as most published programs do. A first probability above 0 sits exactly
-/// on the first size, and two lines of equal size are an atom.
+/// `#` starts a comment. The comment `# interpolation: linear|step` says how probability lies
+/// between two points; a table without it is read as linear, as most published programs do. A first
+/// probability above 0 sits exactly on the first size, and two lines of equal size are an atom.
 ///
 /// # Errors
 /// Names the line at fault; see [`CdfProblem`].
@@ -113,7 +94,8 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
     let last_line = text.lines().count().max(1);
     let (end_line, end) = *points.last().ok_or_else(|| fail(last_line, CdfProblem::NoPoints))?;
     let in_percent = (end.probability - 100.0).abs() < 1e-6;
-    // Only the end is pulled up to 1: a heavy tail can begin within the tolerance, and hold most of the bytes.
+    // Only the end is pulled up to 1: a heavy tail can begin within the tolerance, and hold most of
+    // the bytes.
     if let Some((_, last)) = points.last_mut()
         && (1.0 - END_TOLERANCE..1.0).contains(&last.probability)
     {

@@ -4,7 +4,7 @@ use net::{HostIx, Time};
 
 use crate::triggers::{self, BadTrigger};
 
-/// When a flow begins.
+/// The start of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// At this time.
@@ -13,16 +13,15 @@ pub enum Start {
     After {
         /// Position in the list of the flow waited for.
         flow: u32,
-        /// Further wait.
         delay: Time,
     },
-    /// `delay` after every flow of the groups `first` to `last` has delivered its last byte: a barrier.
+    /// `delay` after every flow of the groups `first` to `last` has delivered its last byte: a
+    /// barrier.
     AfterGroups {
         /// Least number of the groups waited for; never 0.
         first: u32,
         /// Greatest of them; numbers between that no flow has do not matter.
         last: u32,
-        /// Further wait.
         delay: Time,
     },
 }
@@ -30,7 +29,6 @@ pub enum Start {
 /// One transfer of `size` payload bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// Sending host.
     pub src: HostIx,
     /// Receiving host, never the sender.
     pub dst: HostIx,
@@ -47,13 +45,14 @@ pub struct Flow {
 pub struct FlowList {
     /// The flows. A flow's position is its id everywhere: in records, in triggers, in reports.
     pub flows: Vec<Flow>,
-    /// What the generator was asked for, in words, for reports: distribution, pattern, load and its reference.
+    /// What the generator was asked for, in words, for reports: distribution, pattern, load and its
+    /// reference.
     pub description: String,
 }
 
 impl FlowList {
-    /// Puts flows in order of their start times, equal ones in the order given; triggered flows keep their
-    /// positions, and triggers follow the flows they name.
+    /// Puts flows in order of their start times, equal ones in the order given; triggered flows
+    /// keep their positions, and triggers follow the flows they name.
     ///
     /// `Err` holds the position, as given, of a flow that would never start.
     pub(crate) fn sorted(flows: Vec<Flow>, description: String) -> Result<FlowList, BadTrigger> {
@@ -81,7 +80,7 @@ impl FlowList {
         Ok(FlowList { flows: sorted, description })
     }
 
-    /// Payload bytes of all flows.
+    /// Returns the payload bytes of all flows.
     pub fn total_bytes(&self) -> u128 {
         self.flows.iter().map(|flow| u128::from(flow.size_bytes)).sum()
     }
@@ -95,9 +94,9 @@ impl FlowList {
         starts.max().unwrap_or(Time::ZERO)
     }
 
-    /// Payload bits per second if all flows were spread over `span`, such as [`FlowList::last_start`]: what was
-    /// offered, not what a network can carry. Zero for an empty list,
-    /// otherwise infinite for a span of zero.
+    /// Payload bits per second if all flows were spread over `span`, such as
+    /// [`FlowList::last_start`]: what was offered, not what a network can carry. Zero for an empty
+    /// list, otherwise infinite for a span of zero.
     pub fn offered_bps(&self, span: Time) -> f64 {
         if self.flows.is_empty() {
             return 0.0;

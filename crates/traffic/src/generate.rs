@@ -1,9 +1,9 @@
-//! Puts sizes, arrivals and pattern together into a list of flows.
+//! Generation of a list of flows from sizes, arrivals and pattern.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Time, Topology};
 
 use crate::arrivals::{Arrivals, Load, LoadReference, OnOff, OnOffSender};
@@ -13,14 +13,13 @@ use crate::flow::{Flow, FlowList, Start};
 use crate::patterns::{PairSource, Pattern, PatternError, PatternKind};
 use crate::sizes::SizeDistribution;
 
-/// What is to be sent.
+/// The traffic to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficSpec {
     /// Flow sizes; see [`parse_workload`](crate::parse_workload).
     pub sizes: SizeDistribution,
-    /// Who sends to whom.
+    /// Pairs of senders and receivers.
     pub pattern: Pattern,
-    /// When.
     pub arrivals: Arrivals,
     /// How much, for arrivals that follow a load.
     pub load: Option<Load>,
@@ -30,30 +29,15 @@ pub struct TrafficSpec {
     pub until: Option<Time>,
 }
 
-/// Something to look at before trusting the result.
+/// A warning about the generated flows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
     /// More is offered than the reference can carry, so queues grow as long as flows arrive.
-    LoadAtLeastOne {
-        /// The load.
-        fraction: f64,
-        /// Of what.
-        reference: LoadReference,
-    },
+    LoadAtLeastOne { fraction: f64, reference: LoadReference },
     /// A load was given to arrivals that set their own rate.
-    LoadNotUsed {
-        /// The arrivals.
-        arrivals: String,
-    },
+    LoadNotUsed { arrivals: String },
     /// Fewer or more flows than asked for.
-    OtherCount {
-        /// Flows asked for.
-        asked: u32,
-        /// Flows made.
-        made: u32,
-        /// Why.
-        reason: &'static str,
-    },
+    OtherCount { asked: u32, made: u32, reason: &'static str },
     /// A training trace runs on another number of ranks than it was taken on.
     OtherRanks {
         /// Ranks of the trace.
@@ -61,11 +45,9 @@ pub enum Warning {
         /// Ranks of the run.
         used: u32,
     },
-    /// Collectives of a trace in which nothing is sent, their groups being of one rank or their buffers empty.
-    NothingToSend {
-        /// How many.
-        count: u64,
-    },
+    /// Collectives of a trace in which nothing is sent, their groups being of one rank or their
+    /// buffers empty.
+    NothingToSend { count: u64 },
     /// The end of a training trace was left out, as limits asked for.
     CollectivesLeftOut {
         /// How many collectives.
@@ -75,21 +57,15 @@ pub enum Warning {
     },
     /// Entries of a traffic matrix that stay on one host were left out.
     LocalDemands {
-        /// How many.
         count: u32,
         /// Their mean rates together.
         mbps: f64,
     },
     /// Transfers of a trace that stay on one host were left out.
-    LocalTransfers {
-        /// How many.
-        count: u32,
-        /// Their bytes.
-        bytes: u64,
-    },
+    LocalTransfers { count: u32, bytes: u64 },
 }
 
-/// Why no flows can be made.
+/// The reason why no flows can be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrafficError {
     /// The pattern is impossible.
@@ -132,20 +108,22 @@ pub(crate) const START_MAX: Time = Time::from_s(200 * 86_400);
 
 /// Makes the flows of `spec`, sorted by start.
 ///
-/// Sizes, arrivals and pairs are drawn from three independent streams of `seed`, one draw after the other in order
-/// of start; so two runs that differ in load alone have the same sizes and pairs, and gaps in a fixed proportion.
+/// Sizes, arrivals and pairs are drawn from three independent streams of `seed`, one draw after the
+/// other in order of start; so two runs that differ in load alone have the same sizes and pairs,
+/// and gaps in a fixed proportion.
 ///
 /// # Errors
-/// A pattern impossible on this topology, a load that is missing or not above 0, no end, too many flows.
+/// A pattern impossible on this topology, a load that is missing or not above 0, no end, too many
+/// flows.
 pub fn generate(topology: &Topology, spec: &TrafficSpec, seed: u64) -> Result<(FlowList, Vec<Warning>), TrafficError> {
     let mut warnings = Vec::new();
     if spec.flows.is_some_and(|flows| flows > FLOWS_MAX) {
         return Err(TrafficError::TooMany);
     }
     check_load(spec, &mut warnings)?;
-    let mut stream = Stream::new(seed, "traffic/pairs");
+    let mut stream = RandomStream::new(seed, "traffic/pairs");
     let pairs = PairSource::new(&spec.pattern, topology, &mut stream)?;
-    let mut maker = Maker { spec, pairs, stream, batch: Vec::new(), flows: Vec::new() };
+    let mut maker = FlowGenerator { spec, pairs, stream, batch: Vec::new(), flows: Vec::new() };
     match (spec.pattern, spec.arrivals) {
         (Pattern::Shuffle { concurrency }, Arrivals::AllAtOnce { gap }) => {
             maker.shuffle(concurrency, gap)?;
@@ -158,7 +136,7 @@ pub fn generate(topology: &Topology, spec: &TrafficSpec, seed: u64) -> Result<(F
         _ => maker.by_load(seed)?,
     }
     let mut flows = maker.flows;
-    let mut sizes = Stream::new(seed, "traffic/sizes");
+    let mut sizes = RandomStream::new(seed, "traffic/sizes");
     for flow in &mut flows {
         flow.size_bytes = spec.sizes.sample(&mut sizes);
     }
@@ -195,7 +173,7 @@ fn check_count(spec: &TrafficSpec, made: u32, warnings: &mut Vec<Warning>) {
         return;
     };
     let reason = match spec.pattern.info().kind {
-        PatternKind::Triggered => "the pattern has a number of flows of its own",
+        PatternKind::Triggered => "the pattern has a fixed number of flows",
         PatternKind::Event if made > asked => "flows come in whole groups",
         _ => "the end time came first",
     };
@@ -203,22 +181,22 @@ fn check_count(spec: &TrafficSpec, made: u32, warnings: &mut Vec<Warning>) {
 }
 
 /// The flows so far; sizes are filled in at the end.
-struct Maker<'a> {
+struct FlowGenerator<'a> {
     spec: &'a TrafficSpec,
     pairs: PairSource,
-    stream: Stream,
+    stream: RandomStream,
     batch: Vec<(HostIx, HostIx)>,
     flows: Vec<Flow>,
 }
 
-impl Maker<'_> {
+impl FlowGenerator<'_> {
     /// Arrivals whose rate follows from the load.
     fn by_load(&mut self, seed: u64) -> Result<(), TrafficError> {
         self.require_end()?;
         let load = self.spec.load.ok_or_else(|| TrafficError::LoadMissing(self.spec.arrivals.to_string()))?;
         let flow_gap_s = load.mean_gap_s(self.spec.sizes.mean_bytes());
         let gap_s = flow_gap_s * f64::from(self.pairs.flows_per_arrival());
-        let mut stream = Stream::new(seed, "traffic/arrivals");
+        let mut stream = RandomStream::new(seed, "traffic/arrivals");
         // Summed in units of the mean gap, so that a load only scales the sum.
         let mut gaps = 0.0;
         while !self.is_full() {
@@ -255,8 +233,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// An ON-OFF process for every pair of a list, for every host of a pattern that draws receivers, or for the
-    /// whole of a pattern of groups.
+    /// An ON-OFF process for every pair of a list, for every host of a pattern that draws
+    /// receivers, or for the whole of a pattern of groups.
     fn on_off(&mut self, times: OnOff, topology: &Topology, seed: u64) -> Result<(), TrafficError> {
         self.require_end()?;
         let kind = self.spec.pattern.info().kind;
@@ -267,7 +245,7 @@ impl Maker<'_> {
             (None, _) => topology.hosts().len(),
         };
         let mut senders: Vec<OnOffSender> = (0..sender_count)
-            .map(|ix| OnOffSender::new(times, Stream::new(seed, &format!("traffic/on-off/{ix}"))))
+            .map(|ix| OnOffSender::new(times, RandomStream::new(seed, &format!("traffic/on-off/{ix}"))))
             .collect();
         let next = |sender: &OnOffSender, ix| Reverse((Time::from_s_f64(sender.next_s()), ix));
         let mut queue: BinaryHeap<Reverse<(Time, usize)>> =
@@ -293,7 +271,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// All-to-all sender by sender, sender i beginning at i times `gap`; each flow after the first `concurrency` waits for the one that many before it.
+    /// All-to-all sender by sender, sender i beginning at i times `gap`; each flow after the first
+    /// `concurrency` waits for the one that many before it.
     fn shuffle(&mut self, concurrency: u32, gap: Time) -> Result<(), TrafficError> {
         let list = self.pairs.list().map(<[_]>::to_vec).unwrap_or_default();
         let mut begin = 0;
@@ -383,7 +362,8 @@ impl std::fmt::Display for Warning {
                     "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
                     reference.name()
                 )?;
-                // Who means percent writes at least 5 or so; who means overload, hardly more than that.
+                // Who means percent writes at least 5 or so; who means overload, hardly more than
+                // that.
                 if *fraction >= 5.0 { write!(f, " (loads are shares: 0.6 is 60 %)") } else { Ok(()) }
             }
             Warning::LoadNotUsed { arrivals } => write!(

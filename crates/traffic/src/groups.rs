@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Topology};
 
 /// Hosts in groups, each host in one.
@@ -64,25 +64,25 @@ impl HostGroups {
     }
 
     /// A uniform other host of the same group.
-    pub(crate) fn other_inside(&self, host: HostIx, stream: &mut Stream) -> Option<HostIx> {
+    pub(crate) fn other_inside(&self, host: HostIx, stream: &mut RandomStream) -> Option<HostIx> {
         let group = self.members(host);
         if group.len() < 2 {
             return None;
         }
-        let drawn = group[stream.below(group.len() as u64 - 1) as usize];
+        let drawn = group[stream.next_below(group.len() as u64 - 1) as usize];
         // The last member stands in for the host itself, which is never drawn.
         Some(if drawn == host { group[group.len() - 1] } else { drawn })
     }
 
     /// A uniform host of another group.
-    pub(crate) fn outside(&self, host: HostIx, stream: &mut Stream) -> Option<HostIx> {
+    pub(crate) fn outside(&self, host: HostIx, stream: &mut RandomStream) -> Option<HostIx> {
         let group = self.group_of[host.ix()] as usize;
         let (begin, size) = (self.begins[group] as usize, self.groups[group].len());
         let outside_count = self.in_order.len() - size;
         if outside_count == 0 {
             return None;
         }
-        let drawn = stream.below(outside_count as u64) as usize;
+        let drawn = stream.next_below(outside_count as u64) as usize;
         Some(self.in_order[if drawn < begin { drawn } else { drawn + size }])
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn draws_inside_and_outside_are_uniform() {
         let racks = HostGroups::racks(&pods(1, 3, 3));
-        let mut stream = Stream::new(1, "groups");
+        let mut stream = RandomStream::new(1, "groups");
         let (mut inside, mut outside) = ([0u32; 9], [0u32; 9]);
         for _ in 0..60_000 {
             inside[racks.other_inside(HostIx(4), &mut stream).unwrap().ix()] += 1;

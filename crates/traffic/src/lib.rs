@@ -1,4 +1,4 @@
-//! What is sent: flow sizes, arrivals, patterns and traces, all ending in one list of flows.
+//! Traffic: flow sizes, arrivals, patterns and traces, all resulting in one list of flows.
 //!
 //! ```
 //! use anabranch_traffic::{Arrivals, Load, Pattern, TrafficSpec, generate, parse_workload};
@@ -22,6 +22,8 @@
 //! assert_eq!(list.flows.len(), 1000);
 //! assert!(warnings.is_empty());
 //! ```
+
+#![allow(missing_docs, reason = "only the program's own crates use this one")]
 
 pub mod arrivals;
 pub mod cdf;

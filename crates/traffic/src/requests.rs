@@ -1,6 +1,7 @@
-//! Requests to services: when each client asks, as a list of flows whose groups are classes of requests.
+//! Requests to services: when each client asks, as a list of flows whose groups are classes of
+//! requests.
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Time};
 
 use crate::flow::{Flow, FlowList, Start};
@@ -8,9 +9,11 @@ use crate::flow::{Flow, FlowList, Start};
 /// When the requests of a class are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// Each client's at equal gaps over this long, beginning at a time of its own within the first gap.
+    /// Each client's at equal gaps over this long, beginning at a time of its own within the first
+    /// gap.
     Paced(Time),
-    /// Exponential gaps between all of them, so that as many as there are come within this long on average.
+    /// Exponential gaps between all of them, so that as many as there are come within this long on
+    /// average.
     Poisson(Time),
     /// The first at the beginning, each after this gap, clients in turn; zero for all at once.
     Gap(Time),
@@ -19,9 +22,10 @@ pub enum Pacing {
 /// A class of requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RequestSpec {
-    /// Who asks: hosts in turn.
+    /// The clients, in turn.
     pub clients: Vec<HostIx>,
-    /// Whom the list names as the destination, where the client is another host: the first of these that is.
+    /// Whom the list names as the destination, where the client is another host: the first of these
+    /// that is.
     pub servers: Vec<HostIx>,
     /// Requests of all clients together.
     pub count: u32,
@@ -29,18 +33,19 @@ pub struct RequestSpec {
     pub size_bytes: u64,
     /// When the first may be made.
     pub start: Time,
-    /// The beginning is later by a time below this, another one for each seed: where something else has a rhythm of its own.
+    /// The beginning is later by a time below this, another one for each seed: where something else
+    /// has a rhythm of its own.
     pub start_within: Time,
-    /// When they are made.
+    /// The times of requests.
     pub pacing: Pacing,
 }
 
-/// The requests of all classes in order of time; the group of each is the position of its class plus 1. Clients for whom no
-/// server is another host make none.
+/// The requests of all classes in order of time; the group of each is the position of its class
+/// plus 1. Clients for whom no server is another host make none.
 pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> FlowList {
     let mut flows = Vec::new();
     for (number, class) in (1u32..).zip(classes) {
-        let mut stream = Stream::new(seed, &format!("requests {number}"));
+        let mut stream = RandomStream::new(seed, &format!("requests {number}"));
         let times = times(class, &mut stream);
         for (client, at) in class.clients.iter().cycle().zip(times) {
             let Some(dst) = class.servers.iter().find(|server| *server != client) else { continue };
@@ -56,9 +61,9 @@ pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> Flow
 }
 
 /// Times of a class; clients take turns.
-fn times(class: &RequestSpec, stream: &mut Stream) -> Vec<Time> {
+fn times(class: &RequestSpec, stream: &mut RandomStream) -> Vec<Time> {
     let count = u64::from(class.count);
-    let later = if class.start_within == Time::ZERO { 0.0 } else { class.start_within.as_s_f64() * stream.unit() };
+    let later = if class.start_within == Time::ZERO { 0.0 } else { class.start_within.as_s_f64() * stream.next_f64() };
     let start = class.start.saturating_add(Time::from_s_f64(later));
     let after = |offset: f64| start.saturating_add(Time::from_s_f64(offset));
     match class.pacing {
@@ -76,7 +81,7 @@ fn times(class: &RequestSpec, stream: &mut Stream) -> Vec<Time> {
         }
         Pacing::Paced(over) => {
             let clients = class.clients.len() as u64;
-            let phases: Vec<f64> = (0..clients).map(|_| stream.unit()).collect();
+            let phases: Vec<f64> = (0..clients).map(|_| stream.next_f64()).collect();
             let time = |ix: u64| {
                 let client = ix % clients;
                 // The first clients have one more where they do not come out even.

@@ -1,6 +1,7 @@
-//! Log-normal and Pareto draws on the project's own streams and `libm`, bit-equal on every platform.
+//! Log-normal and Pareto draws on the project's own streams and `libm`, bit-equal on every
+//! platform.
 
-use net::random::Stream;
+use net::random::RandomStream;
 
 /// A log-normal distribution given by its mean and the standard deviation of its logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,8 +18,8 @@ pub struct Pareto {
 }
 
 impl LogNormal {
-    /// With this mean (any unit, above 0) and standard deviation of the natural logarithm (at least 0); `None`
-    /// for other values. `sigma` 0 is a constant.
+    /// With this mean (any unit, above 0) and standard deviation of the natural logarithm (at least
+    /// 0); `None` for other values. `sigma` 0 is a constant.
     pub fn with_mean(mean: f64, sigma: f64) -> Option<LogNormal> {
         let fine = mean.is_finite() && mean > 0.0 && sigma.is_finite() && sigma >= 0.0;
         fine.then(|| LogNormal { mu: libm::log(mean) - sigma * sigma / 2.0, sigma })
@@ -28,7 +29,7 @@ impl LogNormal {
         libm::exp(self.mu + self.sigma * self.sigma / 2.0)
     }
     /// A value, in the unit of the mean. Uses two draws of the stream.
-    pub fn sample(&self, stream: &mut Stream) -> f64 {
+    pub fn sample(&self, stream: &mut RandomStream) -> f64 {
         libm::exp(self.mu + self.sigma * standard_normal(stream))
     }
 }
@@ -47,17 +48,17 @@ impl Pareto {
         self.scale * self.shape / (self.shape - 1.0)
     }
     /// A value, in the unit of the scale. Uses one draw of the stream.
-    pub fn sample(&self, stream: &mut Stream) -> f64 {
+    pub fn sample(&self, stream: &mut RandomStream) -> f64 {
         // 1 - unit() is above 0, so the power is finite.
-        self.scale * libm::pow(1.0 - stream.unit(), -1.0 / self.shape)
+        self.scale * libm::pow(1.0 - stream.next_f64(), -1.0 / self.shape)
     }
 }
 
-/// Normal with mean 0 and variance 1 (Box-Muller, the cosine half only: two draws each, so that the number of
-/// draws never depends on their values).
-pub fn standard_normal(stream: &mut Stream) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.unit()));
-    radius * libm::cos(std::f64::consts::TAU * stream.unit())
+/// Normal with mean 0 and variance 1 (Box-Muller, the cosine half only: two draws each, so that the
+/// number of draws never depends on their values).
+pub fn standard_normal(stream: &mut RandomStream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
+    radius * libm::cos(std::f64::consts::TAU * stream.next_f64())
 }
 
 #[cfg(test)]
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn normal_draws_follow_the_error_function() {
-        let mut stream = Stream::new(5, "normal");
+        let mut stream = RandomStream::new(5, "normal");
         let values = draw(|| standard_normal(&mut stream));
         let cdf = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
         assert!(distance(&values, cdf) < limit());
@@ -102,7 +103,7 @@ mod tests {
         let theirs = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
         let pareto = Pareto::new(2.0, 2.5).unwrap();
         let other = rand_distr::Pareto::new(2.0, 2.5).unwrap();
-        let mut stream = Stream::new(6, "mine");
+        let mut stream = RandomStream::new(6, "mine");
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
         for (mine, reference) in [
             (draw(|| ours.sample(&mut stream)), draw(|| theirs.sample(&mut rng))),
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn moments_are_closed_forms() {
-        let mut stream = Stream::new(8, "moments");
+        let mut stream = RandomStream::new(8, "moments");
         let log_normal = LogNormal::with_mean(250.0, 1.0).unwrap();
         assert!((log_normal.mean() - 250.0).abs() < 1e-9);
         let mean = draw(|| log_normal.sample(&mut stream)).iter().sum::<f64>() / COUNT as f64;
@@ -133,6 +134,6 @@ mod tests {
         assert!(LogNormal::with_mean(f64::NAN, 1.0).is_none());
         assert!(Pareto::new(1.0, 0.0).is_none());
         let constant = LogNormal::with_mean(4.0, 0.0).unwrap();
-        assert!((constant.sample(&mut Stream::new(1, "c")) - 4.0).abs() < 1e-12);
+        assert!((constant.sample(&mut RandomStream::new(1, "c")) - 4.0).abs() < 1e-12);
     }
 }

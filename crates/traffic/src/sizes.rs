@@ -1,6 +1,6 @@
 //! Flow-size distributions: exact mean and quantiles, and draws from them.
 
-use net::random::Stream;
+use net::random::RandomStream;
 
 /// How the probability between two points of a table is spread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +22,9 @@ pub struct CdfPoint {
 
 /// A distribution of flow sizes in bytes: empirical, fixed, uniform or bimodal.
 ///
-/// All are held as stretches of probability spread evenly over sizes, a stretch of no width being an atom;
-/// so mean and quantiles are exact, and only [`SizeDistribution::quantile`] rounds, to whole bytes.
+/// All are held as stretches of probability spread evenly over sizes, a stretch of no width being
+/// an atom; so mean and quantiles are exact, and only [`SizeDistribution::quantile`] rounds, to
+/// whole bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeDistribution {
     name: String,
@@ -42,7 +43,7 @@ struct Segment {
     to_bytes: f64,
 }
 
-/// Why parameters make no distribution.
+/// The reason why parameters give no distribution.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SizeError {
     /// A flow of no bytes never ends.
@@ -54,9 +55,9 @@ pub enum SizeError {
     /// The least size is above the greatest.
     #[error("min = {min} B is above max = {max} B; swap them")]
     Reversed {
-        /// Least size in bytes.
+        /// Smallest size in bytes.
         min: u64,
-        /// Greatest size in bytes.
+        /// Largest size in bytes.
         max: u64,
     },
     /// A share outside 0 to 1.
@@ -128,7 +129,8 @@ impl SizeDistribution {
         Ok(SizeDistribution::of_points(name, Interpolation::Step, &points))
     }
 
-    /// From points already checked: neither coordinate ever falls, the last probability is 1, the mean is above 0.
+    /// From points already checked: neither coordinate ever falls, the last probability is 1, the
+    /// mean is above 0.
     pub(crate) fn of_points(name: String, interpolation: Interpolation, points: &[CdfPoint]) -> SizeDistribution {
         let mut segments = Vec::with_capacity(points.len());
         let first = points[0];
@@ -164,7 +166,8 @@ impl SizeDistribution {
         &self.name
     }
 
-    /// Mean size in bytes, exact up to floating-point rounding, before sizes are rounded to whole bytes.
+    /// Mean size in bytes, exact up to floating-point rounding, before sizes are rounded to whole
+    /// bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.segments.iter().map(|segment| segment.mass() * segment.mean_bytes()).sum()
     }
@@ -172,7 +175,8 @@ impl SizeDistribution {
     /// Standard deviation over mean.
     pub fn coefficient_of_variation(&self) -> f64 {
         let mean = self.mean_bytes();
-        // Central moments stretch by stretch: the plain second moment would cancel for narrow distributions.
+        // Central moments stretch by stretch: the plain second moment would cancel for narrow
+        // distributions.
         let variance: f64 = self
             .segments
             .iter()
@@ -184,8 +188,8 @@ impl SizeDistribution {
         libm::sqrt(variance) / mean
     }
 
-    /// The size that a share `u` of flows does not exceed, in whole bytes, at least 1. `u` outside 0 to 1 and NaN
-    /// answer the nearest end.
+    /// The size that a share `u` of flows does not exceed, in whole bytes, at least 1. `u` outside
+    /// 0 to 1 and NaN answer the nearest end.
     pub fn quantile(&self, u: f64) -> u64 {
         let u = if u > 0.0 { u.min(1.0) } else { 0.0 };
         let ix = self.segments.partition_point(|segment| segment.to_probability < u).min(self.segments.len() - 1);
@@ -196,16 +200,16 @@ impl SizeDistribution {
     }
 
     /// A size in bytes, at least 1, using exactly one draw of the stream.
-    pub fn sample(&self, stream: &mut Stream) -> u64 {
-        self.quantile(stream.unit())
+    pub fn sample(&self, stream: &mut RandomStream) -> u64 {
+        self.quantile(stream.next_f64())
     }
 
-    /// Least size drawn, in bytes.
+    /// Returns the smallest drawn size in bytes.
     pub fn smallest_bytes(&self) -> u64 {
         self.smallest_bytes
     }
 
-    /// Greatest size drawn, in bytes.
+    /// Returns the largest drawn size in bytes.
     pub fn largest_bytes(&self) -> u64 {
         self.largest_bytes
     }
@@ -277,7 +281,7 @@ mod tests {
     use super::*;
 
     fn sample_mean(sizes: &SizeDistribution, count: u32) -> f64 {
-        let mut stream = Stream::new(3, "sizes");
+        let mut stream = RandomStream::new(3, "sizes");
         (0..count).map(|_| sizes.sample(&mut stream) as f64).sum::<f64>() / f64::from(count)
     }
 
@@ -303,7 +307,7 @@ mod tests {
     fn a_uniform_range_gives_every_size_the_same_share() {
         let die = SizeDistribution::uniform(1, 6).unwrap();
         let mut counts = [0u32; 7];
-        let mut stream = Stream::new(1, "die");
+        let mut stream = RandomStream::new(1, "die");
         for _ in 0..60_000 {
             counts[die.sample(&mut stream) as usize] += 1;
         }

@@ -1,4 +1,5 @@
-//! Specifications such as `stride:step=30`: a name, then parameters, as experiment files and options write them.
+//! Specifications such as `stride:step=30`: a name, then parameters, as experiment files and
+//! options write them.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +7,6 @@ use std::str::FromStr;
 /// One parameter of a registry entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its key.
     pub name: &'static str,
     /// Its default, or `required`.
     pub default: &'static str,
@@ -20,63 +20,37 @@ pub enum SpecError {
     /// No entry of this name.
     #[error("there is no {what} called `{name}`{hint}")]
     UnknownName {
-        /// Workload, pattern or arrivals.
         what: &'static str,
-        /// What was given.
         name: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or all names.
         hint: String,
     },
     /// A parameter the entry does not have.
     #[error("{what} `{name}` has no parameter `{key}`{hint}")]
     UnknownKey {
-        /// Workload, pattern or arrivals.
         what: &'static str,
-        /// The entry.
         name: String,
-        /// What was given.
         key: String,
         /// The nearest key, or all of them.
         hint: String,
     },
     /// A parameter without a default was left out.
     #[error("{what} `{name}` needs `{key}`; write `{name}:{key}=...`")]
-    MissingKey {
-        /// Workload, pattern or arrivals.
-        what: &'static str,
-        /// The entry.
-        name: String,
-        /// The parameter.
-        key: &'static str,
-    },
+    MissingKey { what: &'static str, name: String, key: &'static str },
     /// Not of the form `key=value`.
     #[error("in `{text}`: `{part}` is not of the form key=value")]
-    NotKeyValue {
-        /// The whole specification.
-        text: String,
-        /// The part at fault.
-        part: String,
-    },
+    NotKeyValue { text: String, part: String },
     /// A key given twice.
     #[error("in `{text}`: `{key}` is given twice")]
-    KeyTwice {
-        /// The whole specification.
-        text: String,
-        /// The key.
-        key: String,
-    },
+    KeyTwice { text: String, key: String },
     /// A value of the wrong type or out of range.
     #[error("{what} `{name}`: {key} = `{value}`: {reason}")]
     Value {
-        /// Workload, pattern or arrivals.
         what: &'static str,
-        /// The entry.
         name: String,
-        /// The parameter.
         key: String,
-        /// What was given.
         value: String,
-        /// What is wrong with it and what would do.
+        /// The violated rule and accepted values.
         reason: String,
     },
 }
@@ -162,7 +136,7 @@ impl<'a> Spec<'a> {
 }
 
 fn hint(given: &str, known: &[&str]) -> String {
-    format!("; {}", net::words::hint(given, known.iter().copied()))
+    format!("; {}", net::did_you_mean::suggestion(given, known.iter().copied()))
 }
 
 #[cfg(test)]

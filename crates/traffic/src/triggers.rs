@@ -1,8 +1,9 @@
-//! Which flows begin as others end.
+//! Triggers: flows that start when other flows end.
 
 use crate::flow::{Flow, Start};
 
-/// Flows that wait for others: told of each flow that has delivered everything, answers which ones that releases.
+/// Flows that wait for others: told of each flow that has delivered everything, answers which ones
+/// that releases.
 ///
 /// Costs nothing per flow that nothing waits for, and never allocates once made.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +16,8 @@ pub struct Triggers {
 /// Flows that wait for ranges of groups; empty where none does.
 #[derive(Clone, Debug, Default)]
 struct GroupTriggers {
-    /// Position in `groups` of the group of each flow; [`NONE`] for flows of groups nothing waits for.
+    /// Position in `groups` of the group of each flow; [`NONE`] for flows of groups nothing waits
+    /// for.
     group_of: Vec<u32>,
     groups: Vec<Group>,
     /// Positions in `ranges`, group by group.
@@ -43,7 +45,8 @@ struct Range {
 
 const NONE: u32 = u32::MAX;
 
-/// A group would be looked at this often, all ranges together, before a list is called too tangled to use.
+/// A group would be looked at this often, all ranges together, before a list is called too tangled
+/// to use.
 const WIDTH_MAX: usize = 20_000_000;
 
 /// A trigger that can never fire, at this position of a list.
@@ -79,7 +82,8 @@ impl Triggers {
         Triggers { by_flow, groups: GroupTriggers::new(flows) }
     }
 
-    /// Flow `ended` has delivered its last byte: `release` is told each flow that waited for that alone or last.
+    /// Flow `ended` has delivered its last byte: `release` is told each flow that waited for that
+    /// alone or last.
     pub fn ended(&mut self, ended: u32, mut release: impl FnMut(u32)) {
         let from = self.by_flow.partition_point(|(awaited, _)| *awaited < ended);
         for (_, id) in self.by_flow[from..].iter().take_while(|(awaited, _)| *awaited == ended) {
@@ -170,7 +174,7 @@ fn between(names: &[u32], first: u32, last: u32) -> std::ops::Range<usize> {
     begin..names.partition_point(|name| *name <= last).max(begin)
 }
 
-/// Every trigger must name flows of the list, and every flow must begin if all others end.
+/// Checks that every trigger names flows of the list, and that every flow starts if all others end.
 pub(crate) fn check(flows: &[Flow]) -> Result<(), BadTrigger> {
     let mut groups: Option<Vec<u32>> = None;
     let (mut width, mut before) = (0, None);

@@ -9,11 +9,11 @@ use crate::spec::{Parameter, Spec, SpecError};
 /// A published flow-size distribution built into the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// How it is chosen.
+    /// The name in specifications.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Where the numbers come from.
+    /// The source of the numbers.
     pub source: &'static str,
     /// Its table, as in `data/workloads`.
     pub table: &'static str,
@@ -30,7 +30,7 @@ macro_rules! workload {
     };
 }
 
-/// Every built-in distribution. Statistics of each are in `data/workloads/README.md`.
+/// All built-in distributions. Their statistics are in `data/workloads/README.md`.
 #[rustfmt::skip]
 pub const WORKLOADS: &[Workload] = &[
     workload!("web-search", "web search cluster; mean 1.71 MB", "DCTCP, SIGCOMM 2010"),
@@ -51,8 +51,8 @@ pub const WORKLOADS: &[Workload] = &[
     workload!("bimodal-f3-printed-mean", "10 KB and 1 MB, 1 % large as the mean is printed; mean 19.9 KB", "founding document F3"),
 ];
 
-/// Known distributions that may not be shipped: published under the GPL or without a licence.
-/// They are read from a file instead.
+/// Known distributions without a licence to ship them (published under the GPL or without a
+/// licence). They are read from a file instead.
 pub const NOT_SHIPPED: &[&str] = &[
     "enterprise",
     "fb-cachefollower",
@@ -69,7 +69,7 @@ pub const NOT_SHIPPED: &[&str] = &[
     "google-rpc2008-conweave",
 ];
 
-/// A workload that cannot be had.
+/// The error of an unavailable workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// The text is no workload.
@@ -77,19 +77,13 @@ pub enum WorkloadError {
     Spec(#[from] SpecError),
     /// Its parameters make no distribution.
     #[error("workload `{text}`: {cause}")]
-    Size {
-        /// The text.
-        text: String,
-        /// What is wrong.
-        cause: SizeError,
-    },
+    Size { text: String, cause: SizeError },
     /// The table of a `file:` workload is wrong.
     #[error(transparent)]
     Cdf(#[from] CdfError),
     /// The table of a `file:` workload cannot be read.
     #[error("cannot read the flow-size table {path}: {reason}")]
     Unreadable {
-        /// The file.
         path: String,
         /// What the system says.
         reason: String,
@@ -112,8 +106,8 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
         "uniform",
         "every size in a range is equally likely",
         &[
-            Parameter { name: "min", default: "required", doc: "least size, such as 1KB" },
-            Parameter { name: "max", default: "required", doc: "greatest size, such as 10KB" },
+            Parameter { name: "min", default: "required", doc: "smallest size, such as 1KB" },
+            Parameter { name: "max", default: "required", doc: "largest size, such as 10KB" },
         ],
     ),
     (
@@ -136,14 +130,16 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
     ),
 ];
 
-/// Makes the distribution a text asks for: `web-search`, `fixed:size=1MB`, `uniform:min=1KB,max=10KB`,
-/// `bimodal:small=10KB,large=1MB,large_share=0.015` or `file:path=TABLE.cdf`.
+/// Makes the distribution a text asks for: `web-search`, `fixed:size=1MB`,
+/// `uniform:min=1KB,max=10KB`, `bimodal:small=10KB,large=1MB,large_share=0.015` or
+/// `file:path=TABLE.cdf`.
 ///
-/// `read` is called with the path of a `file:` workload, since this crate touches no files; it answers the text of
-/// the file or why it cannot be read.
+/// `read` is called with the path of a `file:` workload, since this crate touches no files; it
+/// answers the text of the file or why it cannot be read.
 ///
 /// # Errors
-/// An unknown name or key (with the nearest known one), a value out of range, a table that cannot be used.
+/// An unknown name or key (with the nearest known one), a value out of range, a table that cannot
+/// be used.
 pub fn parse_workload(
     text: &str,
     read: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -231,7 +227,7 @@ mod tests {
             ("fixed:sise=1MB", "workload `fixed` has no parameter `sise`; did you mean `size`?"),
             ("fixed", "workload `fixed` needs `size`; write `fixed:size=...`"),
             ("fixed:size=0B", "workload `fixed:size=0B`: a flow needs at least 1 byte; give a size of 1 B or more"),
-            ("web-search:scale=2", "workload `web-search` has no parameter `scale`; there are none"),
+            ("web-search:scale=2", "workload `web-search` has no parameter `scale`; none are known"),
             ("file:path=x", "cannot read the flow-size table x: no such file"),
             ("file", "workload `file` needs `path`; write `file:path=...`"),
             (

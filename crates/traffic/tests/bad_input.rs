@@ -1,4 +1,4 @@
-//! No file makes the readers panic, and a wrong one is answered with where and what.
+//! No file makes the importers panic, and errors name position and cause.
 
 use anabranch_traffic::FlowList;
 use anabranch_traffic::{

@@ -167,7 +167,8 @@ fn on_off_senders_are_merged_in_order() {
         assert!(list.flows.windows(2).all(|pair| start(&pair[0]) <= start(&pair[1])));
         assert!(list.flows.iter().all(|flow| flow.src != flow.dst && start(flow) < Time::from_s(5)));
     }
-    // Half of the time ON, then about 100 flows per second and sender, and one more for each ON period.
+    // Half of the time ON, then about 100 flows per second and sender, and one more for each ON
+    // period.
     let long = TrafficSpec {
         until: Some(Time::from_s(200)),
         ..spec("web-search", "stride", "on-off:on_sigma=0.5,off_sigma=0.5,gap_sigma=0.5")

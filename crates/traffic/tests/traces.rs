@@ -1,4 +1,4 @@
-//! Published lists of flows are read as their headers describe them.
+//! Published lists of flows are imported as their headers describe them.
 
 use anabranch_traffic::{
     CoflowOptions, ConnectionMatrix, Start, StartUnit, read_cm, read_coflows, read_csv, write_csv,

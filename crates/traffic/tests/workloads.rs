@@ -1,11 +1,12 @@
-//! The built-in flow-size tables have the published statistics, and so has any other table in the same format.
+//! The built-in flow-size tables have the published statistics, and so has any other table in the
+//! same format.
 
 use anabranch_traffic::{SizeDistribution, WORKLOADS, parse_cdf, parse_workload};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Name; mean, median, p99 and greatest size in bytes; percent of flows below 100 kB; percent of bytes in flows
-/// above 1 MB; coefficient of variation.
+/// Name; mean, median, p99 and greatest size in bytes; percent of flows below 100 kB; percent of
+/// bytes in flows above 1 MB; coefficient of variation.
 type Statistics = (&'static str, f64, u64, u64, u64, f64, f64, f64);
 
 /// As in `data/workloads/README.md`, computed by an independent program.
@@ -134,7 +135,7 @@ fn tables_from_a_data_folder_have_the_published_statistics() {
 #[test]
 fn draws_from_a_table_approach_its_distribution() {
     let sizes = parse_cdf("w", WORKLOADS[0].table).unwrap();
-    let mut stream = net::Stream::new(11, "sizes");
+    let mut stream = net::RandomStream::new(11, "sizes");
     let count = 200_000;
     let drawn: Vec<u64> = (0..count).map(|_| sizes.sample(&mut stream)).collect();
     assert!(drawn.iter().all(|size| *size >= 1));

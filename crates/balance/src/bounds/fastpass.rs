@@ -1,38 +1,39 @@
-//! A central arbiter that gives every packet a timeslot and a path, so that nothing queues (mechanisms.md P23;
-//! Fastpass, Perry et al., SIGCOMM 2014). It knows every demand at once, which makes it a bound.
+//! A central arbiter that assigns a timeslot and a path to every packet, so that nothing queues
+//! (mechanisms.md P23; Fastpass, Perry et al., SIGCOMM 2014). It knows all demands immediately,
+//! which makes it a bound.
 //!
-//! - Helps: to see what an arbiter that knows every demand would give: no queues in the network.
-//! - Hurts: as a forecast: a real arbiter has delay, and limits of its own.
+//! - Helps: to show the result of an arbiter that knows every demand: no queues in the network.
+//! - Hurts: as a forecast: a real arbiter has a delay and a limited capacity.
 
 use crate::bounds::Bound;
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "fastpass",
     title: "Fastpass arbiter",
-    summary: "A bound that is still packetised: an arbiter grants every packet a timeslot and a path of its own.",
+    summary: "A bound that is still packetised: an arbiter grants every packet a timeslot and a path.",
     source: "P23; Fastpass, SIGCOMM 2014",
     granularity: Granularity::Packet,
     reorders: Reorders::Never,
     senses: "every demand, at once",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "order",
             kind: ParamKind::Choice(&["maxmin", "srpt"]),
             default: "maxmin",
             unit: "",
-            doc: "Who is matched first: the pair served least recently, or the one with the least remaining.",
+            doc: "The pair that is matched first: the least recently served, or the one with the fewest remaining bytes.",
         },
         Param {
             name: "request_delay",
             kind: ParamKind::Duration,
             default: "0us",
             unit: "",
-            doc: "From a flow's start until the arbiter may grant it slots; about 20us in a real one.",
+            doc: "Time from the start of a flow to its first possible timeslot; about 20us with a real arbiter.",
         },
     ],
     example: "fastpass",

@@ -1,13 +1,14 @@
-//! What no balancer can beat, as entries a comparison can name beside balancers. The simulator computes them instead
-//! of sending packets; here is only what they are called and what they take.
+//! Bounds that no balancer exceeds, as entries that a comparison can name next to balancers. The
+//! simulator computes them instead of sending packets; this module holds only their names and
+//! parameters.
 
 pub mod fastpass;
 pub mod optimum;
 
-/// Which bound an entry stands for.
+/// The computation behind the entry of a bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// Rates of a fluid that any splitting could at best give (mechanisms.md P29).
+    /// Fluid rates that ideal splitting achieves at best (mechanisms.md P29).
     FluidOptimum,
     /// An arbiter that assigns a timeslot and a path to every packet (mechanisms.md P23).
     Fastpass,

@@ -1,14 +1,16 @@
-//! The fluid optimum: rates that any routing, however finely it splits, could at best give (mechanisms.md P29).
+//! The fluid optimum: the rates of an ideal routing that splits flows without limit (mechanisms.md
+//! P29).
 //!
-//! - Helps: to see how far from the best possible rates balancers are.
-//! - Hurts: as a target for single flows: it is max-min fair, and unfair schedules beat it in mean slowdown.
+//! - Helps: to measure how far the rates of balancers are from the best possible ones.
+//! - Hurts: as a target for single flows: it is max-min fair, and unfair schedules achieve a lower
+//!   mean slowdown.
 
 use crate::bounds::Bound;
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "optimum",
     title: "Fluid optimum",
@@ -18,21 +20,21 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Packet,
     reorders: Reorders::Never,
     senses: "everything, at once",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "capacity",
             kind: ParamKind::Choice(&["cut", "hose"]),
             default: "cut",
             unit: "",
-            doc: "What limits rates: host links alone (hose), or also the links out of and into every rack and pod (cut).",
+            doc: "The links that limit rates: host links alone (hose), or also the links out of and into every rack and pod (cut).",
         },
         Param {
             name: "order",
             kind: ParamKind::Choice(&["maxmin", "srpt"]),
             default: "maxmin",
             unit: "",
-            doc: "Max-min fair rates, or greedily the flow with the least remaining first.",
+            doc: "Max-min fair rates, or greedily the flow with the fewest remaining bytes first.",
         },
     ],
     example: "optimum",

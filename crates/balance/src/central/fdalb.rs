@@ -1,81 +1,87 @@
-//! FDALB: flows that have grown long get the path with the largest share from the controller; the distribution of flow sizes
-//! tells what is long (mechanisms.md P21; F0).
+//! FDALB: the controller places flows that have become long on the path with the largest share; the
+//! distribution of flow sizes defines what is long (mechanisms.md P21; F0).
 //!
-//! The share of a path is the least, over its links, of capacity over the number of long flows with the new one. Among equal
-//! paths the next in circular order is taken. The threshold is the upper whisker of a box plot of `window` sizes.
+//! The share of a path is the minimum, over its links, of capacity divided by the number of long
+//! flows including the new one. Among equal paths the next in circular order is taken. The
+//! threshold is the upper whisker of a box plot of `window` sizes.
 //!
 //! Readings:
-//! - The first form divides by the number of flows without the new one, which is undefined on an idle link.
-//! - `capacity=remaining` takes what counters show to be left, as that form does; `full` is the later one.
-//! - Agents report long flows only, and a box plot of long flows alone would drive the threshold up for ever. So they
-//!   report all flows until `window` have ended, then long ones until as many of those have, and so on. While all are
-//!   reported, flows are recognised as long by the size that was told, or by counters every 5 s.
+//! - The first form divides by the number of flows without the new one, which is undefined on an
+//!   idle link.
+//! - `capacity=remaining` uses the capacity left according to counters, as that form does; `full`
+//!   is the later one.
+//! - Agents report long flows only, and a box plot of long flows alone would raise the threshold
+//!   indefinitely. So they report all flows until `window` have ended, then long ones until the
+//!   same number of those has ended, and so on. While all flows are reported, long ones are
+//!   recognised by their reported size, or by counters every 5 s.
 //! - Quartiles are medians of the halves, without the middle of an odd number.
 //!
-//! Pitfalls: the threshold follows bursts; rules change as often as long flows arrive.
+//! Pitfalls: the threshold follows bursts; rules change with every arrival of a long flow.
 //!
-//! - Helps: with heavy-tailed sizes: only flows that have grown long cost the controller anything.
-//! - Hurts: with bursts, which the threshold follows; rules change as often as long flows arrive.
+//! - Helps: with heavy-tailed sizes: only flows that have become long use the controller.
+//! - Hurts: with bursts, which the threshold follows; rules change with every arrival of a long
+//!   flow.
 
 use std::collections::BTreeMap;
 
 use net::{LinkIx, Time};
 
-use super::parts::base;
-use super::parts::dag::{Dag, Search};
-use super::parts::edges::{Ends, ends, measured, rate_of};
+use super::common::dag::{Dag, Search};
+use super::common::default_routes;
+use super::common::edges::{Ends, ends, measured, rate_of};
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Pin, Placements, Why,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Pin,
+    Placements,
 };
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "fdalb",
     title: "FDALB",
-    summary: "Places flows that have grown long on the path with the largest share; their sizes set what is long.",
+    summary: "Places flows that have become long on the path with the largest share; flow sizes set the threshold.",
     source: "P21; F0",
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "reports of hosts",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         Param {
             name: "window",
             kind: ParamKind::Count { min: 4, max: 1_000_000 },
             default: "1000",
             unit: "flows",
-            doc: "Flow sizes in the box plot.",
+            doc: "Number of flow sizes in the box plot.",
         },
         Param {
             name: "initial",
             kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
             default: "100000",
             unit: "bytes",
-            doc: "The threshold until as many sizes are known.",
+            doc: "Threshold until that number of sizes is known.",
         },
         Param {
             name: "least",
             kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
             default: "10000",
             unit: "bytes",
-            doc: "The threshold is never below.",
+            doc: "Minimum of the threshold.",
         },
         Param {
             name: "greatest",
             kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
             default: "1000000",
             unit: "bytes",
-            doc: "The threshold is never above.",
+            doc: "Maximum of the threshold.",
         },
         Param {
             name: "capacity",
             kind: ParamKind::Choice(&["full", "remaining"]),
             default: "full",
             unit: "",
-            doc: "What long flows share: the capacity of links, or what counters show to be left of it.",
+            doc: "Capacity shared by long flows: that of the links, or the part left according to counters.",
         },
     ],
     example: "fdalb",
@@ -83,7 +89,7 @@ pub static ENTRY: Entry = Entry {
     build: Build::Central(|_, params| Box::new(Fdalb::new(params))),
 };
 
-/// How often counters are looked at.
+/// Interval at which counters are read.
 const PERIOD: Time = Time::from_s(5);
 
 struct Fdalb {
@@ -92,13 +98,13 @@ struct Fdalb {
     greatest: u64,
     is_remaining: bool,
     threshold: u64,
-    /// Sizes of ended flows while all are reported; afterwards `None`.
+    /// Sizes of ended flows while all flows are reported; `None` otherwise.
     sizes: Option<Vec<u64>>,
-    /// Long flows ended since the threshold was set.
+    /// Number of long flows that ended since the threshold was set.
     long_ended: usize,
-    /// By link: long flows on it.
+    /// Number of long flows on each link.
     long: Vec<u32>,
-    /// By pair: the rank after the one taken last.
+    /// By pair: the rank after the last one taken.
     turn: BTreeMap<Ends, u32>,
     search: Search,
 }
@@ -120,16 +126,16 @@ impl Fdalb {
         }
     }
 
-    fn is_long(&self, facts: &FlowFacts) -> bool {
-        facts.size.unwrap_or(0).max(facts.bytes) > self.threshold
+    fn is_long(&self, info: &FlowInfo) -> bool {
+        info.size.unwrap_or(0).max(info.bytes) > self.threshold
     }
 
-    /// Places a flow that is long and has no path yet.
-    fn place(&mut self, view: &NetworkView<'_>, flow: FlowId, facts: &FlowFacts, placements: &mut Placements) {
-        if !self.is_long(facts) || placements.pin_of(flow).is_some() {
+    /// Places a long flow that has no path yet.
+    fn place(&mut self, view: &NetworkView<'_>, flow: FlowId, info: &FlowInfo, placements: &mut Placements) {
+        if !self.is_long(info) || placements.pin_of(flow).is_some() {
             return;
         }
-        let Some(ends) = ends(view, facts) else {
+        let Some(ends) = ends(view, info) else {
             return;
         };
         let dag = Dag::new(view);
@@ -153,12 +159,12 @@ impl Fdalb {
     }
 
     fn place_all(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
-        for (flow, facts) in view.flows.iter() {
-            self.place(view, flow, facts, placements);
+        for (flow, info) in view.flows.iter() {
+            self.place(view, flow, info, placements);
         }
     }
 
-    /// Learns from the size of a flow that has ended.
+    /// Updates the threshold with the size of a flow that has ended.
     fn learn(&mut self, size: u64, is_long: bool, placements: &mut Placements) {
         self.long_ended += usize::from(is_long);
         match &mut self.sizes {
@@ -166,13 +172,13 @@ impl Fdalb {
                 sizes.push(size);
                 if sizes.len() >= self.window {
                     self.threshold = whisker(sizes).clamp(self.least, self.greatest);
-                    placements.set_report_above(self.threshold);
+                    placements.set_report_threshold(self.threshold);
                     (self.sizes, self.long_ended) = (None, 0);
                 }
             }
             None if self.long_ended >= self.window => {
                 self.sizes = Some(Vec::new());
-                placements.set_report_above(0);
+                placements.set_report_threshold(0);
             }
             None => {}
         }
@@ -184,35 +190,41 @@ impl CentralBalancer for Fdalb {
         CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(PERIOD) }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
-                placements.set_base(base::equal_cost(view));
+            DecisionTrigger::NetworkChanged => {
+                placements.set_default_routes(default_routes::equal_cost(view));
                 self.long.clear();
                 self.long.resize(view.topology.links().len(), 0);
                 let links = placements.pins().values().flat_map(|pin| pin.path.iter());
                 links.for_each(|link| self.long[link.ix()] += 1);
                 self.place_all(view, placements);
             }
-            Why::Period => self.place_all(view, placements),
-            Why::FlowStarted(flow) => {
-                if let Some(facts) = view.flows.get(flow) {
-                    self.place(view, flow, facts, placements);
+            DecisionTrigger::PeriodElapsed => self.place_all(view, placements),
+            DecisionTrigger::FlowStarted(flow) => {
+                if let Some(info) = view.flows.get(flow) {
+                    self.place(view, flow, info, placements);
                 }
             }
-            Why::FlowEnded(flow) => {
+            DecisionTrigger::FlowEnded(flow) => {
                 let pin = placements.pin_of(flow);
                 pin.iter().flat_map(|pin| pin.path.iter()).for_each(|link| self.long[link.ix()] -= 1);
                 placements.release(flow);
-                if let Some(facts) = view.flows.get(flow) {
-                    self.learn(facts.size.unwrap_or(facts.bytes), self.is_long(facts), placements);
+                if let Some(info) = view.flows.get(flow) {
+                    self.learn(info.size.unwrap_or(info.bytes), self.is_long(info), placements);
                 }
             }
         }
     }
 }
 
-/// Upper quartile and one and a half times the distance of the quartiles, of at least two sizes.
+/// Returns the upper quartile plus 1.5 times the interquartile range of at least two sizes.
 fn whisker(sizes: &mut [u64]) -> u64 {
     sizes.sort_unstable();
     let half = sizes.len() / 2;
@@ -234,7 +246,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{Driven, World};
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     #[test]
     fn the_whisker_by_hand() {
@@ -245,72 +257,72 @@ mod tests {
         assert_eq!(whisker(&mut [7; 9]), 7);
     }
 
-    fn long_flow(world: &mut World, driven: &mut Driven, src: u32, dst: u32, bytes: u64) -> FlowId {
-        let flow = world.flow(src, dst, None);
-        world.flows.get_mut(flow).unwrap().bytes = bytes;
-        driven.decide(world, Why::FlowStarted(flow));
+    fn long_flow(network: &mut TestNetwork, driven: &mut DrivenBalancer, src: u32, dst: u32, bytes: u64) -> FlowId {
+        let flow = network.flow(src, dst, None);
+        network.flows.get_mut(flow).unwrap().bytes = bytes;
+        driven.decide(network, DecisionTrigger::FlowStarted(flow));
         flow
     }
 
-    fn end(world: &mut World, driven: &mut Driven, flow: FlowId) {
-        driven.decide(world, Why::FlowEnded(flow));
-        world.flows.remove(flow);
+    fn end(network: &mut TestNetwork, driven: &mut DrivenBalancer, flow: FlowId) {
+        driven.decide(network, DecisionTrigger::FlowEnded(flow));
+        network.flows.remove(flow);
     }
 
     #[test]
     fn the_threshold_is_learned_and_learned_again() {
-        let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-        let mut driven = Driven::new("fdalb:window=8", 1, &world);
-        assert_eq!(driven.placements.report_above(), 0, "all are reported");
+        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+        let mut driven = DrivenBalancer::new("fdalb:window=8", 1, &network);
+        assert_eq!(driven.placements.report_threshold_bytes(), 0, "all are reported");
         for kilobytes in [80, 10, 70, 20, 60, 30, 50, 40] {
-            let flow = long_flow(&mut world, &mut driven, 0, 2, kilobytes * 1000);
+            let flow = long_flow(&mut network, &mut driven, 0, 2, kilobytes * 1000);
             assert_eq!(driven.placements.pin_of(flow), None, "below the initial threshold");
-            end(&mut world, &mut driven, flow);
+            end(&mut network, &mut driven, flow);
         }
-        assert_eq!(driven.placements.report_above(), 125_000);
+        assert_eq!(driven.placements.report_threshold_bytes(), 125_000);
         for _ in 0..8 {
-            assert_eq!(driven.placements.report_above(), 125_000);
-            let flow = long_flow(&mut world, &mut driven, 0, 2, 125_001);
+            assert_eq!(driven.placements.report_threshold_bytes(), 125_000);
+            let flow = long_flow(&mut network, &mut driven, 0, 2, 125_001);
             assert!(driven.placements.pin_of(flow).is_some());
-            end(&mut world, &mut driven, flow);
+            end(&mut network, &mut driven, flow);
         }
-        assert_eq!(driven.placements.report_above(), 0);
+        assert_eq!(driven.placements.report_threshold_bytes(), 0);
     }
 
     #[test]
     fn the_threshold_is_clamped() {
         for (bytes, expected) in [(100, 10_000), (50_000_000, 1_000_000)] {
-            let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-            let mut driven = Driven::new("fdalb:window=4", 1, &world);
+            let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+            let mut driven = DrivenBalancer::new("fdalb:window=4", 1, &network);
             for _ in 0..4 {
-                let flow = long_flow(&mut world, &mut driven, 0, 2, bytes);
-                end(&mut world, &mut driven, flow);
+                let flow = long_flow(&mut network, &mut driven, 0, 2, bytes);
+                end(&mut network, &mut driven, flow);
             }
-            assert_eq!(driven.placements.report_above(), expected);
+            assert_eq!(driven.placements.report_threshold_bytes(), expected);
         }
     }
 
     #[test]
-    fn long_flows_go_round_the_paths_and_then_where_fewest_are() {
-        let mut world = World::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
-        let mut driven = Driven::new("fdalb", 1, &world);
-        let mut flows: Vec<FlowId> = (0..4).map(|_| long_flow(&mut world, &mut driven, 0, 4, 200_000)).collect();
-        let spine = |driven: &Driven, flow| driven.placements.pin_of(flow).unwrap().path[0];
+    fn long_flows_rotate_over_paths_then_take_least_used() {
+        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
+        let mut driven = DrivenBalancer::new("fdalb", 1, &network);
+        let mut flows: Vec<FlowId> = (0..4).map(|_| long_flow(&mut network, &mut driven, 0, 4, 200_000)).collect();
+        let spine = |driven: &DrivenBalancer, flow| driven.placements.pin_of(flow).unwrap().path[0];
         assert_eq!(flows.iter().map(|flow| spine(&driven, *flow)).collect::<BTreeSet<_>>().len(), 4);
         let ended = flows.remove(2);
         let free = spine(&driven, ended);
-        end(&mut world, &mut driven, ended);
-        let next = long_flow(&mut world, &mut driven, 1, 5, 200_000);
+        end(&mut network, &mut driven, ended);
+        let next = long_flow(&mut network, &mut driven, 1, 5, 200_000);
         assert_eq!(spine(&driven, next), free);
     }
 
     #[test]
     fn a_flow_that_grows_is_found_by_counters() {
-        let mut world = World::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-        let mut driven = Driven::new("fdalb", 1, &world);
-        let flow = long_flow(&mut world, &mut driven, 0, 2, 10);
-        world.flows.get_mut(flow).unwrap().bytes = 1_000_000;
-        driven.decide(&world, Why::Period);
+        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+        let mut driven = DrivenBalancer::new("fdalb", 1, &network);
+        let flow = long_flow(&mut network, &mut driven, 0, 2, 10);
+        network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+        driven.decide(&network, DecisionTrigger::PeriodElapsed);
         assert!(driven.placements.pin_of(flow).is_some());
     }
 }

@@ -1,35 +1,40 @@
-//! Freeway: the equal-cost paths of every pair of edge switches are divided into low-latency ones, over which small flows are
-//! hashed, and high-throughput ones, on which the controller places large flows (mechanisms.md P22; ICNP 2014).
+//! Freeway: the equal-cost paths of every pair of edge switches are divided into low-latency ones,
+//! over which small flows are hashed, and high-throughput ones, on which the controller places
+//! large flows (mechanisms.md P22; ICNP 2014).
 //!
-//! A counter per link tells how many low-latency paths use it; links of none are for large flows alone. Every period, where
-//! at least half of the low-latency paths of a pair are busy, the least loaded high-throughput path becomes one of them,
-//! and its large flows move; where at least half are idle, the idlest becomes a high-throughput path.
+//! A counter per link holds the number of low-latency paths that use it; links with a count of 0
+//! are for large flows alone. Every period, if at least half of the low-latency paths of a pair are
+//! busy, the least loaded high-throughput path becomes one of them, and its large flows move. If at
+//! least half are idle, the most idle one becomes a high-throughput path.
 //!
-//! Readings: F0 gives neither numbers nor the first division: half, rounded so that large flows get more, the lowest ranks
-//! being of low latency, so that pairs agree and links are not shared by both kinds. Each kind keeps a path; where there is
-//! only one, it is both. Pairs are looked at while flows between them are known. At most `paths` per pair are used. Large
-//! flows prefer paths whose counters are all 0.
+//! Readings: F0 gives neither numbers nor the first division: half, rounded in favour of large
+//! flows. The lowest ranks are the low-latency paths, so that pairs agree and the kinds do not
+//! share links. Each kind keeps a path; a single path has both kinds. Pairs are considered while
+//! flows between them are known. At most `paths` per pair are used. Large flows prefer paths whose
+//! counters are all 0.
 //!
 //! Pitfall: a path that changes its kind moves many flows.
 //!
-//! - Helps: short flows beside long ones, which get paths of their own.
+//! - Helps: short flows next to long ones, which get separate paths.
 //! - Hurts: where there are few paths to divide; a path that changes its kind moves many flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use net::{Bandwidth, LinkIx, Time};
 
-use super::hedera::{DETECT, REPORT_ABOVE, THRESHOLD, flow_source, is_large};
-use super::parts::base;
-use super::parts::dag::Dag;
-use super::parts::edges::{Ends, ends, measured, rate_of};
-use super::parts::pairs::{divide_all, evenly, some_paths};
-use super::{CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, NetworkView, Path, Pin, Placements, Why};
+use super::common::dag::Dag;
+use super::common::default_routes;
+use super::common::edges::{Ends, ends, measured, rate_of};
+use super::common::pairs::{divide_all, evenly, some_paths};
+use super::hedera::{DETECT, REPORT_THRESHOLD_BYTES, THRESHOLD, flow_source, is_large};
+use super::{
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
+};
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "freeway",
     title: "Freeway",
@@ -38,7 +43,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "flow and port counters",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         THRESHOLD,
         Param {
@@ -46,7 +51,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Duration,
             default: "1s",
             unit: "",
-            doc: "Time between two looks at the counters.",
+            doc: "Time between two readings of the counters.",
         },
         Param {
             name: "busy",
@@ -67,7 +72,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 1, max: 256 },
             default: "16",
             unit: "paths",
-            doc: "Most paths of a pair that are used.",
+            doc: "Maximum number of paths used per pair.",
         },
         DETECT,
     ],
@@ -84,13 +89,13 @@ struct Freeway {
     paths_max: u32,
     source: FlowSource,
     pairs: BTreeMap<Ends, Lanes>,
-    /// By link: low-latency paths that use it.
+    /// Number of low-latency paths that use each link.
     low_count: Vec<u32>,
-    /// By link: bits per second, measured, with what was moved in this period.
+    /// Measured load of each link plus the flows moved in this period, bits per second.
     load: Vec<f64>,
 }
 
-/// The paths of a pair.
+/// The paths of a pair and their kinds.
 #[derive(Clone, PartialEq, Debug)]
 struct Lanes {
     paths: Vec<Path>,
@@ -125,7 +130,7 @@ impl Freeway {
         }
     }
 
-    /// Divides all pairs; those whose paths are the same as before stay as they are.
+    /// Divides the paths of all pairs; pairs with unchanged paths keep their division.
     fn lay_out(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
         let dag = Dag::new(view);
         let mut before = std::mem::take(&mut self.pairs);
@@ -174,7 +179,7 @@ impl Freeway {
         let lanes = self.pairs.get_mut(&ends).expect("looked up above");
         lanes.is_low[changed] = becomes_low;
         let low = evenly(lanes.low_paths());
-        placements.divide(ends.from, view.routes.class_node(ends.to), low);
+        placements.split(ends.from, view.routes.class_node(ends.to), low);
         for (flow, rate) in large {
             if becomes_low && placements.pin_of(*flow).is_some_and(|pin| pin.path == path) {
                 path.iter().for_each(|link| self.load[link.ix()] -= rate);
@@ -183,7 +188,8 @@ impl Freeway {
         }
     }
 
-    /// Gives a large flow the high-throughput path with the most bandwidth left, rather one that no small flows use.
+    /// Places a large flow on the high-throughput path with the most bandwidth left, preferring
+    /// paths without small flows.
     fn place(&mut self, view: &NetworkView<'_>, ends: Ends, (flow, rate): (FlowId, f64), placements: &mut Placements) {
         let Some(lanes) = self.pairs.get(&ends) else {
             return;
@@ -194,7 +200,7 @@ impl Freeway {
         };
         let is_pure = |path: usize| lanes.paths[path].iter().all(|link| self.low_count[link.ix()] == 0);
         let key = |path: usize| (is_pure(path), left(path));
-        // The first among equals; the only path, where there is but one.
+        // The first among equals; the only path if there is a single one.
         let mut best: Option<(usize, (bool, f64))> = None;
         for path in lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0)) {
             if best.is_none_or(|(_, best)| key(path) > best) {
@@ -213,13 +219,13 @@ impl Freeway {
         self.load.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
         let mut active: BTreeSet<Ends> = BTreeSet::new();
         let mut large: BTreeMap<Ends, Vec<(FlowId, f64)>> = BTreeMap::new();
-        for (flow, facts) in view.flows.iter() {
-            let Some(ends) = ends(view, facts) else {
+        for (flow, info) in view.flows.iter() {
+            let Some(ends) = ends(view, info) else {
                 continue;
             };
             active.insert(ends);
-            if placements.pin_of(flow).is_some() || is_large(view, facts, self.threshold, self.source) {
-                let rate = facts.rate.map_or(0.0, Bandwidth::as_bps_f64);
+            if placements.pin_of(flow).is_some() || is_large(view, info, self.threshold, self.source) {
+                let rate = info.rate.map_or(0.0, Bandwidth::as_bps_f64);
                 large.entry(ends).or_default().push((flow, rate));
             }
         }
@@ -240,19 +246,25 @@ impl CentralBalancer for Freeway {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
-                placements.set_base(base::equal_cost(view));
+            DecisionTrigger::NetworkChanged => {
+                placements.set_default_routes(default_routes::equal_cost(view));
                 if self.source == FlowSource::Agents {
-                    placements.set_report_above(REPORT_ABOVE);
+                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
                 }
                 self.lay_out(view, placements);
                 self.look(view, placements);
             }
-            Why::Period => self.look(view, placements),
-            Why::FlowStarted(_) => {}
-            Why::FlowEnded(flow) => placements.release(flow),
+            DecisionTrigger::PeriodElapsed => self.look(view, placements),
+            DecisionTrigger::FlowStarted(_) => {}
+            DecisionTrigger::FlowEnded(flow) => placements.release(flow),
         }
     }
 }
@@ -260,79 +272,81 @@ impl CentralBalancer for Freeway {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::central::testing::{Driven, World};
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
-    fn world() -> World {
-        World::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4")
+    fn network() -> TestNetwork {
+        TestNetwork::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4")
     }
 
-    fn set_load(world: &mut World, link: LinkIx, share: f64) {
-        let rate = world.topology.link(link).rate.as_bps_f64() * share;
-        world.load[link.ix()].rate = Some(Bandwidth::from_bps(rate as u64));
+    fn set_load(network: &mut TestNetwork, link: LinkIx, share: f64) {
+        let rate = network.topology.link(link).rate.as_bps_f64() * share;
+        network.load[link.ix()].rate = Some(Bandwidth::from_bps(rate as u64));
     }
 
-    /// The paths over which small flows from the first leaf are hashed.
-    fn low(world: &World, driven: &Driven) -> Vec<Path> {
-        let class = |host| world.routes.class_node(world.routes.class_of(net::HostIx(host)));
-        driven.placements.pairs()[&(class(0), class(4))].iter().map(|path| path.path.clone()).collect()
+    /// Returns the paths over which the small flows of the first leaf are hashed.
+    fn low(network: &TestNetwork, driven: &DrivenBalancer) -> Vec<Path> {
+        let class = |host| network.routes.class_node(network.routes.class_of(net::HostIx(host)));
+        driven.placements.splits()[&(class(0), class(4))].iter().map(|path| path.path.clone()).collect()
     }
 
     #[test]
     fn counters_and_kinds_follow_utilisation() {
-        let mut world = world();
-        let view = world.view();
+        let mut network = network();
+        let view = network.view();
         let mut freeway = Freeway::new(&crate::registry::Spec::parse("freeway").unwrap().params);
         let mut placements = Placements::default();
         freeway.lay_out(&view, &mut placements);
-        // Two of four spines, one cable each way from and to each of two leaves: every link used by one path of one pair.
+        // Two of four spines, one cable each way from and to each of two leaves: every link used by
+        // one path of one pair.
         assert_eq!(freeway.low_count.iter().sum::<u32>(), 2 * 2 * 2);
         assert_eq!(freeway.low_count.iter().filter(|count| **count == 1).count(), 8);
         drop(placements);
 
-        let mut driven = Driven::new("freeway", 1, &world);
-        world.flow(0, 4, None);
-        assert_eq!(low(&world, &driven).len(), 2);
-        // One of two busy is half: a third path joins, then stops at three, since large flows keep one.
-        let first = low(&world, &driven)[0][0];
-        set_load(&mut world, first, 0.6);
-        driven.decide(&world, Why::Period);
-        assert_eq!(low(&world, &driven).len(), 3);
-        for path in low(&world, &driven) {
-            set_load(&mut world, path[0], 0.6);
+        let mut driven = DrivenBalancer::new("freeway", 1, &network);
+        network.flow(0, 4, None);
+        assert_eq!(low(&network, &driven).len(), 2);
+        // One of two busy is half: a third path joins, then stops at three, since large flows keep
+        // one.
+        let first = low(&network, &driven)[0][0];
+        set_load(&mut network, first, 0.6);
+        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        assert_eq!(low(&network, &driven).len(), 3);
+        for path in low(&network, &driven) {
+            set_load(&mut network, path[0], 0.6);
         }
-        driven.decide(&world, Why::Period);
-        assert_eq!(low(&world, &driven).len(), 3);
-        // All idle: one path a period goes back, and one stays.
-        for path in low(&world, &driven) {
-            set_load(&mut world, path[0], 0.1);
+        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        assert_eq!(low(&network, &driven).len(), 3);
+        // All idle: one path per period changes back, and one remains.
+        for path in low(&network, &driven) {
+            set_load(&mut network, path[0], 0.1);
         }
         for expected in [2, 1, 1] {
-            driven.decide(&world, Why::Period);
-            assert_eq!(low(&world, &driven).len(), expected);
+            driven.decide(&network, DecisionTrigger::PeriodElapsed);
+            assert_eq!(low(&network, &driven).len(), expected);
         }
     }
 
     #[test]
     fn large_flows_take_the_emptiest_high_throughput_path_and_move_when_it_changes_kind() {
-        let mut world = world();
-        let mut driven = Driven::new("freeway", 1, &world);
-        for path in low(&world, &driven) {
-            set_load(&mut world, path[0], 0.3);
+        let mut network = network();
+        let mut driven = DrivenBalancer::new("freeway", 1, &network);
+        for path in low(&network, &driven) {
+            set_load(&mut network, path[0], 0.3);
         }
         let rate = Bandwidth::from_gbps(4);
-        let flows = [world.flow(0, 4, Some(rate)), world.flow(1, 5, Some(rate))];
-        driven.decide(&world, Why::Period);
-        let path = |driven: &Driven, flow| driven.placements.pin_of(flow).unwrap().path.clone();
+        let flows = [network.flow(0, 4, Some(rate)), network.flow(1, 5, Some(rate))];
+        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        let path = |driven: &DrivenBalancer, flow| driven.placements.pin_of(flow).unwrap().path.clone();
         let (a, b) = (path(&driven, flows[0]), path(&driven, flows[1]));
-        assert!(a != b && ![&a, &b].into_iter().any(|path| low(&world, &driven).contains(path)));
+        assert!(a != b && ![&a, &b].into_iter().any(|path| low(&network, &driven).contains(path)));
         // The path of the first becomes a low-latency one, as it carries less.
-        for path in low(&world, &driven) {
-            set_load(&mut world, path[0], 0.9);
+        for path in low(&network, &driven) {
+            set_load(&mut network, path[0], 0.9);
         }
-        set_load(&mut world, a[0], 0.4);
-        set_load(&mut world, b[0], 0.5);
-        driven.decide(&world, Why::Period);
-        assert!(low(&world, &driven).contains(&a));
+        set_load(&mut network, a[0], 0.4);
+        set_load(&mut network, b[0], 0.5);
+        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        assert!(low(&network, &driven).contains(&a));
         assert_eq!((path(&driven, flows[0]), path(&driven, flows[1])), (b.clone(), b));
     }
 }

@@ -1,45 +1,50 @@
-//! MicroTE: traffic between edge switches that is predictable for a second is placed on paths of its own, the rest is spread
-//! by what is left (mechanisms.md P09; Benson et al., CoNEXT 2011).
+//! MicroTE: traffic between edge switches that is predictable for a second is pinned to separate
+//! paths; the remaining traffic is spread over the remaining capacity (mechanisms.md P09; Benson et
+//! al., CoNEXT 2011).
 //!
-//! Every epoch, the bytes of each pair of edge switches are compared with their mean over recent epochs; a pair within
-//! `delta` of it is predictable. Predictable pairs, largest first, take the path whose busiest link is least busy
-//! afterwards. The other pairs that sent anything are spread over their paths by the capacity left on each.
+//! Every epoch, the bytes of each pair of edge switches are compared with their mean over recent
+//! epochs; a pair within `delta` of it is predictable. Predictable pairs, largest first, take the
+//! path whose busiest link is least busy afterwards. The other pairs with traffic are spread over
+//! their paths by the remaining capacity of each.
 //!
-//! Readings: the greedy way always, not the linear program for small networks. A pair keeps its path unless another is
-//! better by `push`. Weights are rounded to sixteenths, so that small changes push nothing. Pairs without traffic go by
-//! equal cost. Bytes are those of flows between the pair, by counters; where the paper has a server per rack count, here
-//! the switch of the source does. At least three epochs of history are needed.
+//! Readings: always the greedy algorithm, not the linear program for small networks. A pair keeps
+//! its path unless another is better by `push`. Weights are rounded to sixteenths, so that small
+//! changes cause no update. Pairs without traffic use equal-cost routes. Bytes are those of flows
+//! between the pair, by counters; the paper counts at a server per rack, here the switch of the
+//! source counts. At least three epochs of history are needed.
 //!
-//! Pitfall: without predictability there is nothing to gain over ECMP.
+//! Pitfall: without predictability there is no gain over ECMP.
 //!
 //! - Helps: with traffic between racks that is predictable for a second.
-//! - Hurts: without predictability, where it gains nothing over ECMP, and with epochs longer than flows.
+//! - Hurts: without predictability, where it gains nothing over ECMP, and with epochs longer than
+//!   flows.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use net::{LinkIx, Time};
 
-use super::parts::base;
-use super::parts::dag::{Dag, Search};
-use super::parts::edges::{Ends, ends, rate_of};
-use super::parts::pairs::spread_ranks;
+use super::common::dag::{Dag, Search};
+use super::common::default_routes;
+use super::common::edges::{Ends, ends, rate_of};
+use super::common::pairs::spread_ranks;
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, FlowId, FlowSource, NetworkView, Path, Placements, WeightedPath, Why,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Placements,
+    WeightedPath,
 };
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "microte",
     title: "MicroTE",
-    summary: "Places predictable traffic between racks on paths of its own and spreads the rest over what is left.",
+    summary: "Places predictable traffic between racks on separate paths and spreads the rest over the remaining capacity.",
     source: "P09; CoNEXT 2011",
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "flow counters",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         Param { name: "epoch", kind: ParamKind::Duration, default: "1s", unit: "", doc: "Time between two decisions." },
         Param {
@@ -47,35 +52,35 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 3, max: 1000 },
             default: "10",
             unit: "epochs",
-            doc: "Epochs in the mean.",
+            doc: "Number of epochs in the mean.",
         },
         Param {
             name: "delta",
             kind: ParamKind::Number { min: 0.0, max: 1.0 },
             default: "0.2",
             unit: "of the mean",
-            doc: "Greatest deviation of what is predictable.",
+            doc: "Maximum deviation of predictable traffic from its mean.",
         },
         Param {
             name: "push",
             kind: ParamKind::Number { min: 0.0, max: 1.0 },
             default: "0.05",
             unit: "of capacity",
-            doc: "How much less busy another path must be for a pair to move.",
+            doc: "Difference in utilisation required to move a pair.",
         },
         Param {
             name: "paths",
             kind: ParamKind::Count { min: 1, max: 256 },
             default: "16",
             unit: "paths",
-            doc: "Most paths over which a pair is spread that is not predictable.",
+            doc: "Maximum number of paths of an unpredictable pair.",
         },
         Param {
             name: "detect",
             kind: ParamKind::Choice(&["pairs", "first-packets"]),
             default: "pairs",
             unit: "",
-            doc: "What is counted: pairs of hosts, or flows whose first packets went to the controller.",
+            doc: "Unit of counting: pairs of hosts, or flows whose first packets went to the controller.",
         },
     ],
     example: "microte",
@@ -83,7 +88,7 @@ pub static ENTRY: Entry = Entry {
     build: Build::Central(|_, params| Box::new(MicroTe::new(params))),
 };
 
-/// Epochs before anything is called predictable.
+/// Number of epochs before a pair can be predictable.
 const HISTORY_LEAST: usize = 3;
 
 struct MicroTe {
@@ -100,19 +105,19 @@ struct MicroTe {
     search: Search,
 }
 
-/// What a pair sent.
+/// Traffic history and path of a pair.
 #[derive(Default)]
 struct History {
-    /// Bytes in this epoch so far.
+    /// Bytes of this epoch so far.
     current: u64,
-    /// Bytes in the epochs before, oldest first.
+    /// Bytes of the previous epochs, oldest first.
     past: VecDeque<u64>,
-    /// The path of its own it has.
+    /// The path it is pinned to, if it is predictable.
     path: Option<Path>,
 }
 
 impl History {
-    /// Mean bytes of an epoch if this one is near it.
+    /// Returns the mean bytes of an epoch if this one is close to it.
     fn predicted(&self, delta: f64) -> Option<f64> {
         let mean = self.past.iter().sum::<u64>() as f64 / self.past.len().max(1) as f64;
         let is_near = (self.current as f64 - mean).abs() <= delta * mean;
@@ -145,15 +150,15 @@ impl MicroTe {
         }
     }
 
-    /// Adds what a flow sent since it was last looked at.
+    /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        let Some(facts) = view.flows.get(flow) else {
+        let Some(info) = view.flows.get(flow) else {
             return;
         };
         self.counted.resize(view.flows.capacity().max(self.counted.len()), 0);
-        let before = std::mem::replace(&mut self.counted[flow.ix()], facts.bytes);
-        if let Some(ends) = ends(view, facts) {
-            self.history.entry(ends).or_default().current += facts.bytes.saturating_sub(before);
+        let before = std::mem::replace(&mut self.counted[flow.ix()], info.bytes);
+        if let Some(ends) = ends(view, info) {
+            self.history.entry(ends).or_default().current += info.bytes.saturating_sub(before);
         }
     }
 
@@ -165,7 +170,7 @@ impl MicroTe {
             self.history.iter().filter(|(_, pair)| pair.is_silent()).map(|(ends, _)| *ends).collect();
         for ends in silent {
             self.history.remove(&ends);
-            placements.divide(ends.from, view.routes.class_node(ends.to), [].into());
+            placements.split(ends.from, view.routes.class_node(ends.to), [].into());
         }
         let mut predictable: Vec<(f64, Ends)> = Vec::new();
         for (ends, pair) in &self.history {
@@ -178,7 +183,7 @@ impl MicroTe {
         self.history.values_mut().for_each(|pair| pair.turn(self.window));
     }
 
-    /// Predictable pairs, by rates in bits per second.
+    /// Places predictable pairs, by rates in bits per second.
     fn place(
         &mut self,
         view: &NetworkView<'_>,
@@ -201,11 +206,11 @@ impl MicroTe {
             let path = pair.path.take().filter(is_kept).unwrap_or_else(|| self.search.found().into());
             path.iter().for_each(|link| load[link.ix()] += rate);
             pair.path = Some(path.clone());
-            placements.divide(ends.from, view.routes.class_node(ends.to), [WeightedPath { path, weight: 1 }].into());
+            placements.split(ends.from, view.routes.class_node(ends.to), [WeightedPath { path, weight: 1 }].into());
         }
     }
 
-    /// The other pairs, by the capacity left.
+    /// Spreads the other pairs by remaining capacity.
     fn spread(
         &mut self,
         view: &NetworkView<'_>,
@@ -228,7 +233,7 @@ impl MicroTe {
             let weight = |left: f64| if most > 0.0 { (16.0 * left / most).round() as u16 } else { 1 };
             let weighted = paths.into_iter().map(|(left, path)| WeightedPath { path, weight: weight(left) });
             let weighted = weighted.filter(|path| path.weight > 0).collect();
-            placements.divide(ends.from, view.routes.class_node(ends.to), weighted);
+            placements.split(ends.from, view.routes.class_node(ends.to), weighted);
         }
     }
 }
@@ -238,22 +243,28 @@ impl CentralBalancer for MicroTe {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.epoch) }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
-                placements.set_base(base::equal_cost(view));
-                // Paths may be dead, and numbers of destinations new.
-                let all: Vec<_> = placements.pairs().keys().copied().collect();
-                all.into_iter().for_each(|(from, to)| placements.divide(from, to, [].into()));
+            DecisionTrigger::NetworkChanged => {
+                placements.set_default_routes(default_routes::equal_cost(view));
+                // Paths may be dead, and destinations may have new numbers.
+                let all: Vec<_> = placements.splits().keys().copied().collect();
+                all.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
                 self.history.clear();
             }
-            Why::Period => self.end_epoch(view, placements),
-            Why::FlowStarted(flow) => {
+            DecisionTrigger::PeriodElapsed => self.end_epoch(view, placements),
+            DecisionTrigger::FlowStarted(flow) => {
                 if let Some(counted) = self.counted.get_mut(flow.ix()) {
                     *counted = 0;
                 }
             }
-            Why::FlowEnded(flow) => {
+            DecisionTrigger::FlowEnded(flow) => {
                 self.count(view, flow);
                 placements.release(flow);
             }
@@ -264,79 +275,80 @@ impl CentralBalancer for MicroTe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::central::testing::{Driven, World};
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     const LEAF_SPINE: &str = "leaf-spine:leaves=3,spines=2,hosts_per_leaf=2";
 
-    /// Epochs in which every flow sends as many megabytes as given.
-    fn run(world: &mut World, driven: &mut Driven, flows: &[(FlowId, u64)], epochs: u32) {
+    /// Runs epochs in which every flow sends the given number of megabytes.
+    fn run(network: &mut TestNetwork, driven: &mut DrivenBalancer, flows: &[(FlowId, u64)], epochs: u32) {
         for _ in 0..epochs {
-            world.now += Time::from_s(1);
+            network.now += Time::from_s(1);
             for (flow, megabytes) in flows {
-                world.flows.get_mut(*flow).unwrap().bytes += megabytes * 1_000_000;
+                network.flows.get_mut(*flow).unwrap().bytes += megabytes * 1_000_000;
             }
-            driven.decide(world, Why::Period);
+            driven.decide(network, DecisionTrigger::PeriodElapsed);
         }
     }
 
-    fn paths(world: &World, driven: &Driven, flow: FlowId) -> Vec<(Path, u16)> {
-        let facts = world.flows.get(flow).unwrap();
-        let node = |host| world.routes.class_node(world.routes.class_of(host));
-        let paths = driven.placements.pairs().get(&(node(facts.src), node(facts.dst)));
+    fn paths(network: &TestNetwork, driven: &DrivenBalancer, flow: FlowId) -> Vec<(Path, u16)> {
+        let info = network.flows.get(flow).unwrap();
+        let node = |host| network.routes.class_node(network.routes.class_of(host));
+        let paths = driven.placements.splits().get(&(node(info.src), node(info.dst)));
         paths.iter().flat_map(|paths| paths.iter()).map(|path| (path.path.clone(), path.weight)).collect()
     }
 
     #[test]
-    fn steady_pairs_get_paths_apart_and_others_what_is_left() {
-        let mut world = World::new(LEAF_SPINE);
-        let mut driven = Driven::new("microte", 1, &world);
-        // From the first leaf to the two others, 4 and 2 Gb/s of 10; and back from the second, unsteady.
-        let (large, small, wild) = (world.flow(0, 2, None), world.flow(1, 4, None), world.flow(2, 0, None));
-        run(&mut world, &mut driven, &[(large, 500), (small, 250)], 3);
-        assert_eq!(paths(&world, &driven, large).len(), 2, "not enough history: spread");
-        run(&mut world, &mut driven, &[(large, 500), (small, 250)], 1);
-        let (a, b) = (paths(&world, &driven, large), paths(&world, &driven, small));
+    fn steady_pairs_get_separate_paths_and_others_remaining_capacity() {
+        let mut network = TestNetwork::new(LEAF_SPINE);
+        let mut driven = DrivenBalancer::new("microte", 1, &network);
+        // From the first leaf to the two others, 4 and 2 Gb/s of 10; and back from the second,
+        // irregular.
+        let (large, small, wild) = (network.flow(0, 2, None), network.flow(1, 4, None), network.flow(2, 0, None));
+        run(&mut network, &mut driven, &[(large, 500), (small, 250)], 3);
+        assert_eq!(paths(&network, &driven, large).len(), 2, "not enough history: spread");
+        run(&mut network, &mut driven, &[(large, 500), (small, 250)], 1);
+        let (a, b) = (paths(&network, &driven, large), paths(&network, &driven, small));
         assert_eq!((a.len(), b.len()), (1, 1));
         assert_ne!(a[0].0[0], b[0].0[0], "different spines");
-        // A pair that shares the uplinks with them, and is wild: what is left is 6 and 8 of 10.
-        let mixed = world.flow(0, 3, None);
+        // An irregular pair that shares the uplinks with them: 6 and 8 of 10 are left.
+        let mixed = network.flow(0, 3, None);
         for megabytes in [10, 500, 20, 700, 1] {
-            run(&mut world, &mut driven, &[(large, 500), (small, 250), (wild, megabytes)], 1);
+            run(&mut network, &mut driven, &[(large, 500), (small, 250), (wild, megabytes)], 1);
         }
-        assert_eq!(paths(&world, &driven, large), a, "the same volume stays on the same path");
-        assert_eq!(paths(&world, &driven, wild).iter().map(|path| path.1).collect::<Vec<_>>(), [16, 16]);
+        assert_eq!(paths(&network, &driven, large), a, "the same volume stays on the same path");
+        assert_eq!(paths(&network, &driven, wild).iter().map(|path| path.1).collect::<Vec<_>>(), [16, 16]);
         let _ = mixed;
-        // The large pair turns wild itself: it is spread by what the small one leaves: 10 and 8.
-        run(&mut world, &mut driven, &[(large, 5), (small, 250)], 1);
-        let mut weights: Vec<u16> = paths(&world, &driven, large).iter().map(|path| path.1).collect();
+        // The large pair becomes irregular: it is spread by what the small one leaves: 10 and 8.
+        run(&mut network, &mut driven, &[(large, 5), (small, 250)], 1);
+        let mut weights: Vec<u16> = paths(&network, &driven, large).iter().map(|path| path.1).collect();
         weights.sort_unstable();
         assert_eq!(weights, [13, 16]);
     }
 
     #[test]
-    fn silence_returns_a_pair_to_the_base() {
-        let mut world = World::new(LEAF_SPINE);
-        let mut driven = Driven::new("microte:window=3", 1, &world);
-        let flow = world.flow(0, 2, None);
-        run(&mut world, &mut driven, &[(flow, 100)], 5);
-        assert_eq!(driven.placements.pairs().len(), 1);
-        run(&mut world, &mut driven, &[], 5);
-        assert!(driven.placements.pairs().is_empty());
+    fn idle_pair_returns_to_default_routes() {
+        let mut network = TestNetwork::new(LEAF_SPINE);
+        let mut driven = DrivenBalancer::new("microte:window=3", 1, &network);
+        let flow = network.flow(0, 2, None);
+        run(&mut network, &mut driven, &[(flow, 100)], 5);
+        assert_eq!(driven.placements.splits().len(), 1);
+        run(&mut network, &mut driven, &[], 5);
+        assert!(driven.placements.splits().is_empty());
     }
 
     #[test]
     fn bytes_of_flows_that_ended_count() {
-        let mut world = World::new(LEAF_SPINE);
-        let mut driven = Driven::new("microte:detect=first-packets", 1, &world);
+        let mut network = TestNetwork::new(LEAF_SPINE);
+        let mut driven = DrivenBalancer::new("microte:detect=first-packets", 1, &network);
         for _ in 0..6 {
-            let flow = world.flow(0, 2, None);
-            driven.decide(&world, Why::FlowStarted(flow));
-            world.flows.get_mut(flow).unwrap().bytes = 1_000_000;
-            driven.decide(&world, Why::FlowEnded(flow));
-            world.flows.remove(flow);
-            run(&mut world, &mut driven, &[], 1);
+            let flow = network.flow(0, 2, None);
+            driven.decide(&network, DecisionTrigger::FlowStarted(flow));
+            network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+            driven.decide(&network, DecisionTrigger::FlowEnded(flow));
+            network.flows.remove(flow);
+            run(&mut network, &mut driven, &[], 1);
         }
-        let pair = driven.placements.pairs().values().next().unwrap();
+        let pair = driven.placements.splits().values().next().unwrap();
         assert_eq!(pair.len(), 1, "as predictable as one flow that lasts");
     }
 }

@@ -1,19 +1,21 @@
-//! Central balancers: they see the whole network, as far as it has been measured, and say where traffic should go.
+//! Central balancers: they read the measured state of the whole network and set the forwarding
+//! state.
 //!
-//! A balancer is asked when something happened ([`Why`]) and edits [`Placements`], the *whole* desired forwarding state; it
-//! never sees a message or a switch. `control` compiles the state to rules, compares with what is installed and moves flows
-//! without loss.
+//! The controller calls a balancer for each [`DecisionTrigger`]. The balancer edits [`Placements`],
+//! the *whole* desired forwarding state, and never handles a message or a switch. `control`
+//! compiles the state to rules, compares it with the installed state and migrates flows without
+//! loss.
 
+pub mod common;
 pub mod fdalb;
 mod flows;
 pub mod freeway;
 pub mod hedera;
 pub mod microte;
 pub mod ofpt;
-pub mod parts;
 mod pins;
 mod placements;
-pub mod restless;
+pub mod random_moves;
 pub mod sdn_ecmp;
 pub mod sdn_spain;
 pub mod sdn_spt;
@@ -22,135 +24,146 @@ pub mod sdn_wcmp;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use flows::{FlowFacts, FlowId, FlowTable};
+pub use flows::{FlowId, FlowInfo, FlowTable};
 pub use pins::{Pins, PinsIter};
-pub use placements::{Base, Changes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
+pub use placements::{Changes, DefaultRoutes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
 
-use net::{Bandwidth, FiveTuple, Routes, Stream, Time, Topology};
+use net::{Bandwidth, FiveTuple, RandomStream, Routes, Time, Topology};
 
-/// How a central balancer learns of flows.
+/// The source of a central balancer's knowledge of flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowSource {
-    /// Not at all.
+    /// The balancer does not use flows.
     None,
-    /// Every ordered pair of hosts that has sent anything is one flow (ports 0, protocol 0), counted by rules installed
-    /// beforehand at the switch of the source: F0's way, right where a pair has one flow at a time.
+    /// Every ordered pair of hosts with traffic is one flow (ports 0, protocol 0). Proactive rules
+    /// at the switch of the source count it. F0 works like this; it is exact if a pair has one flow
+    /// at a time.
     Pairs,
-    /// The first packet of every flow goes to the controller, which has the switch of the source count the flow from then
-    /// on; it has ended when nothing was counted for the idle timeout.
+    /// The first packet of every flow goes to the controller, which makes the switch of the source
+    /// count the flow. The flow has ended when nothing was counted for the idle timeout.
     FirstPackets,
-    /// Hosts report flows when they have sent more than [`Placements::report_above`] bytes, and when these end. Sizes are
-    /// told where applications know them.
+    /// Hosts report flows that have sent more than [`Placements::report_threshold_bytes`] bytes,
+    /// and the ends of these flows. Reports contain sizes that applications know in advance.
     Agents,
 }
 
-/// What a central balancer needs of the controller.
+/// The data a central balancer needs from the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CentralNeeds {
-    /// How it learns of flows.
+    /// The source of flows.
     pub flows: FlowSource,
-    /// Whether counters of flows and ports are polled: [`FlowFacts::rate`] and [`NetworkView::load`].
+    /// Whether counters of flows and ports are polled: [`FlowInfo::rate`] and
+    /// [`NetworkView::load`].
     pub counters: bool,
-    /// How often it is asked for [`Why::Period`]; `None` for never.
+    /// Interval of [`DecisionTrigger::PeriodElapsed`]; `None` for never.
     pub period: Option<Time>,
 }
 
-/// What a central balancer is made from.
+/// Constructor arguments of a central balancer.
 #[derive(Clone, Copy, Debug)]
 pub struct CentralEnv {
     /// Seed of the run, or of the configuration file.
     pub seed: u64,
 }
 
-/// Why a central balancer is asked.
+/// The reason for a call of a central balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
-    /// The network became known, grew, or links came or went. Placements over dead links have been removed already.
-    Network,
-    /// Its period is over; counters are as new as they get.
-    Period,
-    /// A flow was seen for the first time.
+pub enum DecisionTrigger {
+    /// The network was discovered or grew, or links appeared or failed. Placements over dead links
+    /// are already removed.
+    NetworkChanged,
+    /// Its period has elapsed, and all counters have been polled.
+    PeriodElapsed,
+    /// The controller received the first report of a flow.
     FlowStarted(FlowId),
-    /// A flow has ended; its facts and its pin are removed after this call.
+    /// A flow has ended; its information and its pin are removed after this call.
     FlowEnded(FlowId),
 }
 
-/// What is known of the load of a link.
+/// The measured load of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkLoad {
-    /// Bits per second over the last two distinct samples of its sender's counters; `None` before there are two.
+    /// Rate over the last two distinct samples of its sender's counters; `None` before there are
+    /// two.
     pub rate: Option<Bandwidth>,
-    /// When the later sample was taken.
+    /// Time of the later sample.
     pub at: Time,
 }
 
 /// The network as the controller knows it.
 ///
-/// Indices are stable: nodes, links and hosts are only ever added, and what is gone is marked in `alive`. The links of
-/// a switch or a host that is gone are dead.
+/// Indices are stable: nodes, links and hosts are only ever added, and removed ones are dead in
+/// `alive`. All links of a removed switch or host are dead.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkView<'a> {
-    /// Now.
+    /// Time of the call.
     pub now: Time,
-    /// Everything ever seen; link rates are configured capacities.
+    /// Everything ever discovered; link rates are configured capacities.
     pub topology: &'a Topology,
-    /// Which directed links are believed alive.
+    /// Whether each directed link is considered live.
     pub alive: &'a [bool],
     /// Shortest paths over live links.
     pub routes: &'a Routes,
     /// Load of each directed link; empty without [`CentralNeeds::counters`].
     pub load: &'a [LinkLoad],
-    /// Flows known and not ended.
+    /// Known flows that have not ended.
     pub flows: &'a FlowTable,
 }
 
-/// What a central balancer may use besides facts.
+/// The mutable context of a decision.
 #[derive(Debug)]
 pub struct CentralCx<'a> {
-    /// Its own random stream.
-    pub rng: &'a mut Stream,
+    /// The random stream of this balancer.
+    pub rng: &'a mut RandomStream,
 }
 
-/// A balancer that sees the whole network.
+/// A balancer with a view of the whole network.
 pub trait CentralBalancer: Send {
-    /// What it needs; asked once.
+    /// Returns the data it needs; called once.
     fn needs(&self) -> CentralNeeds;
 
-    /// Edits the desired state for what happened. Called first with [`Why::Network`], before anything else.
-    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements);
+    /// Edits the desired state for a trigger. The first call has
+    /// [`DecisionTrigger::NetworkChanged`].
+    fn decide(
+        &mut self,
+        cx: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    );
 }
 
-/// What an agent on a host tells the controller.
+/// A report of an agent on a host to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AgentReport {
-    /// A flow has sent more than the threshold (at once, where that is 0).
+    /// A flow has sent more than the threshold (with a threshold of 0, the flow has started).
     Started {
-        /// Which flow.
+        /// The five-tuple of the flow.
         tuple: FiveTuple,
-        /// Bytes it has sent.
+        /// Bytes sent so far.
         bytes: u64,
-        /// Bytes it will have sent in all, where the application knows.
+        /// Total size in bytes, if the application knows it in advance.
         size: Option<u64>,
     },
-    /// A flow reported before has ended.
+    /// A reported flow has ended.
     Ended {
-        /// Which flow.
+        /// The five-tuple of the flow.
         tuple: FiveTuple,
-        /// Bytes it sent in all.
+        /// Bytes sent in total.
         bytes: u64,
     },
 }
 
-/// What the controller tells agents on hosts.
+/// A command of the controller to agents on hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AgentOrder {
-    /// All agents: report flows that have sent more than this, bytes.
-    ReportAbove(u64),
-    /// The agent of its source: send this flow no faster; `None` for no limit.
-    Pace {
-        /// Which flow.
+pub enum AgentCommand {
+    /// For all agents: report flows that have sent more than this number of bytes.
+    SetReportThreshold(u64),
+    /// For the agent of the flow's source: the maximum rate of this flow; `None` for no limit.
+    SetRateLimit {
+        /// The five-tuple of the flow.
         tuple: FiveTuple,
-        /// Greatest rate on the wire.
+        /// Maximum rate on the wire.
         rate: Option<Bandwidth>,
     },
 }

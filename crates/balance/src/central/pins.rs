@@ -1,13 +1,14 @@
-//! Flows with a path of their own, by number.
+//! Pinned flows, stored by flow number.
 
 use super::{FlowId, Pin};
 
-/// The pins of [`super::Placements`]: a map in the order of flow numbers, stored by these, since they are dense.
+/// The pins of [`super::Placements`]: a map ordered by flow number, stored as an array, since
+/// numbers are dense.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
     slots: Vec<Slot>,
     len: usize,
-    /// Every flow whose slot says that it was edited.
+    /// Every flow whose slot is marked as edited.
     edited: Vec<FlowId>,
 }
 
@@ -18,7 +19,7 @@ struct Slot {
     pin: Option<Pin>,
 }
 
-/// Pins in the order of flow numbers: what [`Pins::iter`] answers.
+/// Iterator over pins in the order of flow numbers, returned by [`Pins::iter`].
 #[derive(Clone, Debug)]
 pub struct PinsIter<'a>(std::slice::Iter<'a, Slot>);
 
@@ -30,28 +31,28 @@ impl<'a> Iterator for PinsIter<'a> {
 }
 
 impl Pins {
-    /// Number of pinned flows.
+    /// Returns the number of pinned flows.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether no flow is pinned.
+    /// Returns whether no flow is pinned.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The pin of a flow.
+    /// Returns the pin of a flow.
     #[inline]
     pub fn get(&self, flow: &FlowId) -> Option<&Pin> {
         self.slots.get(flow.ix())?.pin.as_ref()
     }
-    /// All pins in the order of flow numbers.
+    /// Returns all pins in the order of flow numbers.
     pub fn iter(&self) -> PinsIter<'_> {
         PinsIter(self.slots.iter())
     }
-    /// Pinned flows in the order of their numbers.
+    /// Returns the pinned flows in the order of their numbers.
     pub fn keys(&self) -> impl Iterator<Item = &FlowId> {
         self.iter().map(|(flow, _)| flow)
     }
-    /// Pins in the order of flow numbers.
+    /// Returns the pins in the order of flow numbers.
     pub fn values(&self) -> impl Iterator<Item = &Pin> {
         self.iter().map(|(_, pin)| pin)
     }
@@ -75,12 +76,12 @@ impl Pins {
             self.edited.push(flow);
         }
     }
-    /// Makes place for flows with numbers below this.
+    /// Reserves capacity for flows with numbers below this.
     pub(super) fn reserve(&mut self, numbers: usize) {
         self.slots.reserve(numbers.saturating_sub(self.slots.len()));
         self.edited.reserve(numbers.saturating_sub(self.edited.len()));
     }
-    /// Flows edited since the last call, in the order in which they first were.
+    /// Returns the flows edited since the last call, in the order of their first edit.
     pub(super) fn take_edited(&mut self) -> Vec<FlowId> {
         let edited = std::mem::take(&mut self.edited);
         edited.iter().for_each(|flow| self.slots[flow.ix()].is_edited = false);
@@ -88,7 +89,7 @@ impl Pins {
     }
 }
 
-/// The same flows have the same pins; what was edited does not matter.
+/// Two maps are equal if the same flows have the same pins; recorded edits do not count.
 impl PartialEq for Pins {
     fn eq(&self, other: &Pins) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
@@ -116,7 +117,7 @@ mod tests {
     use crate::central::Placements;
 
     proptest! {
-        /// Pins are a map by flow, and changes are those that made a difference.
+        /// Pins behave as a map by flow, and the recorded edits are those that changed a pin.
         #[test]
         fn pins_are_a_map(edits in prop::collection::vec((0u32..12, prop::option::of(0u32..3), any::<bool>()), 0..60)) {
             let (mut placements, mut map, mut changed) = (Placements::default(), BTreeMap::new(), Vec::new());

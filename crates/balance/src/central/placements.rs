@@ -1,5 +1,4 @@
-//! The desired state: how traffic goes by default, how traffic between two places is divided among paths, and which
-//! flows have a path of their own.
+//! The desired state: default routes, traffic splits between edge switches, and pinned flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,91 +7,94 @@ use net::{Bandwidth, LinkIx, NodeIx};
 
 use super::{FlowId, Pins};
 
-/// Links from switch to switch, from the switch of the source to that of the destination; empty where they are the same.
+/// Links from switch to switch, from the source's switch to the destination's; empty if they are
+/// the same.
 pub type Path = Arc<[LinkIx]>;
 
-/// A next hop with its share.
+/// A next hop with its share of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NextHop {
-    /// Link to take.
+    /// The outgoing link.
     pub link: LinkIx,
     /// Share of the traffic, relative to the other next hops; above 0.
     pub weight: u16,
 }
 
-/// Next hops by switch and switch of the destination. One next hop is a plain rule, several are a select group.
+/// Next hops by switch and switch of the destination. One next hop is a plain rule, several are a
+/// select group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HopTable(pub BTreeMap<(NodeIx, NodeIx), Arc<[NextHop]>>);
 
-/// How traffic goes that nothing else is said about.
+/// Routes of all traffic without a split or a pin.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Base {
-    /// By switch and destination switch. Following any of the next hops must end at the destination.
+pub enum DefaultRoutes {
+    /// By switch and destination switch. Every sequence of these next hops must end at the
+    /// destination.
     Hops(Arc<HopTable>),
 }
 
-/// A path with its share.
+/// A path with its share of the flows.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct WeightedPath {
-    /// Path.
+    /// Links of the path, in order.
     pub path: Path,
     /// Share of the flows, relative to the other paths of the pair; above 0.
     pub weight: u16,
 }
 
-/// A flow with a path of its own.
+/// The path and the rate limit of a pinned flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
-    /// Path.
+    /// Links of the path, in order.
     pub path: Path,
-    /// Greatest rate its host should send at, where it can be told.
+    /// Rate limit for the host of the flow, if an agent runs there; `None` for no limit.
     pub rate: Option<Bandwidth>,
 }
 
-/// The whole desired forwarding state, in order of precedence: pins of flows, divisions of pairs, the base.
+/// The whole desired forwarding state, in order of precedence: pins, splits, default routes.
 ///
-/// A balancer edits it; what it edited is collected in [`Changes`], so that moving one flow of many costs no walk over
-/// all of them.
+/// [`Changes`] collects the edits of a balancer, so that moving one of many flows needs no
+/// iteration over all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Placements {
-    base: Option<Base>,
+    default_routes: Option<DefaultRoutes>,
     pairs: BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>>,
     pins: Pins,
-    report_above: u64,
-    are_acks_along: bool,
+    report_threshold_bytes: u64,
+    acks_follow_path: bool,
     changes: Changes,
 }
 
-/// What was edited since the last [`Placements::take_changes`].
+/// The edits since the last [`Placements::take_changes`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// The base.
-    pub base: bool,
-    /// Pairs of switches.
+    /// Whether the default routes changed.
+    pub default_routes: bool,
+    /// Pairs of switches whose split changed.
     pub pairs: BTreeSet<(NodeIx, NodeIx)>,
-    /// Flows pinned, moved or released.
+    /// Flows that were pinned, moved or released.
     pub pins: BTreeSet<FlowId>,
 }
 
 impl Placements {
-    /// How traffic goes by default; `None` before the balancer has said.
-    pub fn base(&self) -> Option<&Base> {
-        self.base.as_ref()
+    /// Returns the default routes; `None` before the balancer has set them.
+    pub fn default_routes(&self) -> Option<&DefaultRoutes> {
+        self.default_routes.as_ref()
     }
-    /// Says how traffic goes by default.
-    pub fn set_base(&mut self, base: Base) {
-        if self.base.as_ref() != Some(&base) {
-            self.base = Some(base);
-            self.changes.base = true;
+    /// Sets the default routes.
+    pub fn set_default_routes(&mut self, routes: DefaultRoutes) {
+        if self.default_routes.as_ref() != Some(&routes) {
+            self.default_routes = Some(routes);
+            self.changes.default_routes = true;
         }
     }
-    /// Paths among which the flows between two switches are divided, by hash.
-    pub fn pairs(&self) -> &BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>> {
+    /// Returns the paths over which the flows between two switches are split by hash.
+    pub fn splits(&self) -> &BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>> {
         &self.pairs
     }
-    /// Divides the flows from the hosts of one switch to those of another among paths; an empty list leaves them to the
-    /// base.
-    pub fn divide(&mut self, from: NodeIx, to: NodeIx, paths: Arc<[WeightedPath]>) {
+    /// Splits the flows from the hosts of one switch to those of another over paths. An empty list
+    /// removes the split.
+    pub fn split(&mut self, from: NodeIx, to: NodeIx, paths: Arc<[WeightedPath]>) {
         let is_same = match self.pairs.get(&(from, to)) {
             Some(before) => *before == paths,
             None => paths.is_empty(),
@@ -107,44 +109,46 @@ impl Placements {
             self.pairs.insert((from, to), paths);
         }
     }
-    /// Flows with a path of their own.
+    /// Returns all pinned flows.
     pub fn pins(&self) -> &Pins {
         &self.pins
     }
-    /// The path of its own a flow has.
+    /// Returns the pin of a flow.
     pub fn pin_of(&self, flow: FlowId) -> Option<&Pin> {
         self.pins.get(&flow)
     }
-    /// Gives a flow a path of its own, or another one. Numbers of flows are dense: memory grows with the greatest.
+    /// Pins a flow to a path, or changes its pin. Flow numbers are dense: memory grows with the
+    /// largest one.
     pub fn pin(&mut self, flow: FlowId, pin: Pin) {
         self.pins.set(flow, Some(pin));
     }
-    /// Takes it away again: the flow goes with its pair, or by the base.
+    /// Removes the pin of a flow, which then uses its split or the default routes.
     pub fn release(&mut self, flow: FlowId) {
         self.pins.set(flow, None);
     }
-    /// Makes place for pins of flows with numbers below this, for those who are about to pin many.
+    /// Reserves capacity for pins of flows with numbers below this; call it before many pins.
     pub fn reserve_pins(&mut self, numbers: usize) {
         self.pins.reserve(numbers);
     }
-    /// Agents report flows that have sent more than this, bytes.
-    pub fn report_above(&self) -> u64 {
-        self.report_above
+    /// Returns the report threshold: agents report flows that have sent more bytes.
+    pub fn report_threshold_bytes(&self) -> u64 {
+        self.report_threshold_bytes
     }
-    /// Changes that.
-    pub fn set_report_above(&mut self, bytes: u64) {
-        self.report_above = bytes;
+    /// Sets the report threshold, in bytes.
+    pub fn set_report_threshold(&mut self, bytes: u64) {
+        self.report_threshold_bytes = bytes;
     }
-    /// Whether what a TCP connection sends the other way, acknowledgements above all, goes back along the pinned path. Otherwise it
-    /// goes like any flow; so does the other way of a connection that is a known flow itself.
-    pub fn are_acks_along(&self) -> bool {
-        self.are_acks_along
+    /// Returns whether the reverse direction of a TCP connection, mostly acknowledgements, uses the
+    /// reverse of the pinned path. Otherwise it is forwarded like any flow; so is the reverse
+    /// direction of a connection that is a known flow itself.
+    pub fn acks_follow_path(&self) -> bool {
+        self.acks_follow_path
     }
-    /// Changes that, for flows pinned from now on.
-    pub fn set_acks_along(&mut self, are_along: bool) {
-        self.are_acks_along = are_along;
+    /// Sets [`Placements::acks_follow_path`] for flows pinned from now on.
+    pub fn set_acks_follow_path(&mut self, are_along: bool) {
+        self.acks_follow_path = are_along;
     }
-    /// What was edited since the last call.
+    /// Returns the edits since the last call, and clears them.
     pub fn take_changes(&mut self) -> Changes {
         let pins = self.pins.take_edited().into_iter().collect();
         Changes { pins, ..std::mem::take(&mut self.changes) }

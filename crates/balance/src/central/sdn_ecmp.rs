@@ -1,20 +1,20 @@
-//! Equal-cost multipath by select groups: every switch spreads flows over its equal-cost next hops by hash
-//! (mechanisms.md P02).
+//! Equal-cost multipath by select groups: every switch spreads flows over its equal-cost next hops
+//! by hash (mechanisms.md P02).
 //!
-//! Pitfalls: the hash is the switch's own. Switches that all use the same one polarise: after the first choice the second is
-//! no choice any more. Some leave the ports of UDP out.
+//! Pitfalls: each switch uses its built-in hash. If all switches use the same one, they polarise:
+//! the second choice always follows the first. Some switches ignore UDP ports.
 //!
-//! - Helps: with many flows on equal paths; switches decide by themselves, so a controller that is gone or slow costs
-//!   nothing.
-//! - Hurts: with few large flows, which collide; on switches that all hash alike, unless the controller makes them
-//!   differ (`spread`).
+//! - Helps: with many flows on equal paths; switches decide locally, so an absent or slow
+//!   controller loses no packets.
+//! - Hurts: with few large flows, which collide; on switches that all hash alike, unless the
+//!   controller makes them differ (`ecmp_hashing`).
 
-use super::parts::base;
-use super::{CentralBalancer, CentralCx, CentralNeeds, FlowSource, NetworkView, Placements, Why};
+use super::common::default_routes;
+use super::{CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Placements};
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sdn-ecmp",
     title: "ECMP (central)",
@@ -23,7 +23,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[],
     example: "sdn-ecmp",
     needs: NO_NEEDS,
@@ -37,32 +37,39 @@ impl CentralBalancer for SdnEcmp {
         CentralNeeds { flows: FlowSource::None, counters: false, period: None }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
-        if why == Why::Network {
-            placements.set_base(base::equal_cost(view));
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
+        if why == DecisionTrigger::NetworkChanged {
+            placements.set_default_routes(default_routes::equal_cost(view));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::central::testing::{Driven, World, least, mean};
+    use crate::central::testing::{DrivenBalancer, TestNetwork, least, mean};
 
     #[test]
     fn shares_are_those_of_independent_hashes() {
-        // mechanisms.md P02: stride(N/2), k=4 all equal 0.63 of ideal; k=8 all equal 0.54; k=8 with twice the rate 0.87.
+        // mechanisms.md P02: stride(N/2), k=4 all equal 0.63 of ideal; k=8 all equal 0.54; k=8 with
+        // twice the rate 0.87.
         for (family, expected, tolerance) in [
             ("fat-tree:k=4", 0.63, 0.03),
             ("fat-tree:k=8", 0.54, 0.02),
             ("fat-tree:k=8,host_rate=1Mbps,fabric_rate=2Mbps", 0.87, 0.02),
         ] {
-            let mut world = World::new(family);
-            let driven = Driven::new("sdn-ecmp", 1, &world);
-            let half = world.topology.hosts().len() as u32 / 2;
-            let flows = world.stride(half);
-            let shares: Vec<f64> = (0..40).map(|seed| mean(&world.rates(&flows, &driven.placements, seed))).collect();
+            let mut network = TestNetwork::new(family);
+            let driven = DrivenBalancer::new("sdn-ecmp", 1, &network);
+            let half = network.topology.hosts().len() as u32 / 2;
+            let flows = network.stride(half);
+            let shares: Vec<f64> = (0..40).map(|seed| mean(&network.rates(&flows, &driven.placements, seed))).collect();
             assert!((mean(&shares) - expected).abs() < tolerance, "{family}: {}", mean(&shares));
-            assert!(least(&world.rates(&flows, &driven.placements, 0)) < 0.6, "elephants collide");
+            assert!(least(&network.rates(&flows, &driven.placements, 0)) < 0.6, "elephants collide");
         }
     }
 }

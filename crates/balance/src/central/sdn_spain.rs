@@ -1,35 +1,37 @@
-//! SPAIN with its paths installed by the controller (mechanisms.md P06; Mudigonda et al., NSDI 2010): for every pair of edge
-//! switches up to `k` paths, each sharing as few links as it can with those before; the flows of the pair are divided
-//! among them.
+//! SPAIN with paths installed by the controller (mechanisms.md P06; Mudigonda et al., NSDI 2010):
+//! every pair of edge switches gets up to `k` paths, each sharing as few links as possible with the
+//! previous ones; the flows of the pair are split over them.
 //!
-//! Paths are computed and packed into VLANs as for `spain` (`dataplane/parts/vlans.rs`), and what does not fit into
-//! `vlans` VLANs is not used.
+//! Paths are computed and packed into VLANs as for `spain` (`dataplane/common/vlans.rs`). Paths
+//! that do not fit into `vlans` VLANs are not used.
 //!
-//! Readings: the switch of the source divides flows by hash, where SPAIN's hosts draw. Failures are known to the controller,
-//! which lays paths out anew; hosts need not notice silence.
+//! Readings: the switch of the source splits flows by hash, while SPAIN's hosts draw paths. The
+//! controller knows about failures and recomputes the paths; hosts need not detect silence.
 //!
-//! - Helps: where a few disjoint paths per pair of edge switches are enough and tables are small.
-//! - Hurts: where more paths exist than are laid out; flows are divided by hash, so large ones collide.
+//! - Helps: if a few disjoint paths per pair of edge switches are enough and tables are small.
+//! - Hurts: if more paths exist than are laid out; flows are split by hash, so large ones collide.
 
-use super::parts::base;
-use super::parts::dag::Dag;
-use super::parts::pairs::divide_all;
-use super::{CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowSource, NetworkView, Placements, Why};
+use super::common::dag::Dag;
+use super::common::default_routes;
+use super::common::pairs::divide_all;
+use super::{
+    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Placements,
+};
 use crate::dataplane::NO_NEEDS;
-use crate::dataplane::parts::vlans::{Plan, Vlans};
+use crate::dataplane::common::vlans::{Plan, Vlans};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::Params;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sdn-spain",
     title: "SPAIN (central)",
-    summary: "Divides the flows of every pair of switches among a few paths that share few links.",
+    summary: "Splits the flows of every pair of switches over a few paths that share few links.",
     source: "P06; NSDI 2010; F2",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "failures",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[Plan::K, Plan::VLANS, Plan::TRIALS],
     example: "sdn-spain",
     needs: NO_NEEDS,
@@ -52,11 +54,17 @@ impl CentralBalancer for SdnSpain {
         CentralNeeds { flows: FlowSource::None, counters: false, period: None }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
-        if why != Why::Network {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
+        if why != DecisionTrigger::NetworkChanged {
             return;
         }
-        placements.set_base(base::equal_cost(view));
+        placements.set_default_routes(default_routes::equal_cost(view));
         let (dag, vlans) = (Dag::new(view), Vlans::new(view.topology, view.routes, self.seed, &self.plan));
         divide_all(view, placements, |pair| {
             let tagged = vlans.paths(pair.own, pair.to).iter();
@@ -69,35 +77,35 @@ impl CentralBalancer for SdnSpain {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::central::Why;
-    use crate::central::testing::{Driven, World};
+    use crate::central::DecisionTrigger;
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     #[test]
     fn few_paths_of_a_pair_share_no_link() {
-        let mut world = World::new("fat-tree:k=8");
-        let mut driven = Driven::new("sdn-spain:k=4", 1, &world);
-        let check = |driven: &Driven| {
-            for paths in driven.placements.pairs().values() {
+        let mut network = TestNetwork::new("fat-tree:k=8");
+        let mut driven = DrivenBalancer::new("sdn-spain:k=4", 1, &network);
+        let check = |driven: &DrivenBalancer| {
+            for paths in driven.placements.splits().values() {
                 let links: BTreeSet<_> = paths.iter().flat_map(|path| path.path.iter()).collect();
                 assert_eq!(links.len(), paths.iter().map(|path| path.path.len()).sum::<usize>());
             }
-            driven.placements.pairs().values().map(|paths| paths.len()).collect::<Vec<_>>()
+            driven.placements.splits().values().map(|paths| paths.len()).collect::<Vec<_>>()
         };
         assert!(check(&driven).iter().all(|paths| *paths == 4));
-        let dead = driven.placements.pairs().values().next().unwrap()[0].path[0];
-        world.set_cable(dead, false);
-        driven.decide(&world, Why::Network);
+        let dead = driven.placements.splits().values().next().unwrap()[0].path[0];
+        network.set_cable(dead, false);
+        driven.decide(&network, DecisionTrigger::NetworkChanged);
         assert!(
-            driven.placements.pairs().values().flat_map(|paths| paths.iter()).all(|path| !path.path.contains(&dead))
+            driven.placements.splits().values().flat_map(|paths| paths.iter()).all(|path| !path.path.contains(&dead))
         );
     }
 
     #[test]
     fn a_limit_on_vlans_is_a_limit_on_paths() {
-        let world = World::new("fat-tree:k=4");
+        let network = TestNetwork::new("fat-tree:k=4");
         let longest = |spec| {
-            let driven = Driven::new(spec, 1, &world);
-            driven.placements.pairs().values().map(|paths| paths.len()).max()
+            let driven = DrivenBalancer::new(spec, 1, &network);
+            driven.placements.splits().values().map(|paths| paths.len()).max()
         };
         assert_eq!((longest("sdn-spain"), longest("sdn-spain:vlans=3")), (Some(4), Some(3)));
     }

@@ -1,31 +1,33 @@
-//! A single shortest path per key, installed by the controller (mechanisms.md P01). With `first` it is what F0 calls
-//! "ECMP"; `dst_tor` is the reading of what F2 calls "TCP".
+//! A single shortest path per key, installed by the controller (mechanisms.md P01). With `first` it
+//! is what F0 calls "ECMP"; `dst_tor` is the reading of what F2 calls "TCP".
 //!
-//! Readings: F0 installs rules per pair of hosts that all lead over the lowest port; one rule per destination switch
-//! forwards alike. `pair` draws a path for every ordered pair of edge switches. Rules by destination switch cannot tell
-//! hosts apart, so `dst_host` gives a path of its own to every pair of hosts that is seen to speak: the path of its
-//! receiver, the same from everywhere. Until a pair has been seen it takes the tree of the switch.
+//! Readings: F0 installs rules per pair of hosts that all use the lowest port; one rule per
+//! destination switch forwards alike. `pair` draws a path for every ordered pair of edge switches.
+//! Rules by destination switch cannot distinguish hosts, so `dst_host` pins every pair of hosts
+//! that has sent traffic to the path of its receiver, the same from everywhere. Until then the pair
+//! uses the tree of the switch.
 //!
-//! Pitfall: the tie-break silently decides the baseline; `first` uses 1 of (k/2)^2 cores of a fat-tree.
+//! Pitfall: the tie-break silently decides the baseline; `first` uses 1 of (k/2)^2 cores of a
+//! fat-tree.
 //!
 //! - Helps: as the baseline of a controller's networks, with few rules.
 //! - Hurts: wherever there is more than one path; with `first` all traffic crosses one core.
 
 use net::routes::ClassIx;
 
-use super::parts::base;
-use super::parts::dag::Dag;
-use super::parts::edges::{Ends, ends, pairs};
+use super::common::dag::Dag;
+use super::common::default_routes;
+use super::common::edges::{Ends, ends, pairs};
 use super::{
-    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, FlowId, FlowSource, NetworkView, Pin, Placements,
-    WeightedPath, Why,
+    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin,
+    Placements, WeightedPath,
 };
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sdn-spt",
     title: "SPT (central)",
@@ -34,13 +36,13 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[Param {
         name: "tie",
         kind: ParamKind::Choice(&["first", "dst_tor", "dst_host", "pair"]),
         default: "first",
         unit: "",
-        doc: "Which key owns a path: all (lowest port at every tie), the destination switch, the destination host, or the \
+        doc: "The key that determines a path: all (lowest port at every tie), the destination switch, the destination host, or the \
               pair of switches.",
     }],
     example: "sdn-spt:tie=dst_tor",
@@ -76,24 +78,25 @@ impl SdnSpt {
         let dag = Dag::new(view);
         let is_live = |from, to: ClassIx| view.routes.path_count(from, to) > 0;
         let gone = |(from, to): &(_, _)| !view.routes.class_at(*to).is_some_and(|to| is_live(*from, to));
-        let gone: Vec<_> = placements.pairs().keys().filter(|pair| gone(pair)).copied().collect();
-        gone.into_iter().for_each(|(from, to)| placements.divide(from, to, [].into()));
+        let gone: Vec<_> = placements.splits().keys().filter(|pair| gone(pair)).copied().collect();
+        gone.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
         for (from, to) in pairs(view) {
             let (ends, target) = (Ends { from, to }, view.routes.class_node(to));
             let key = combine(combine(mix(self.seed), u64::from(from.0)), u64::from(target.0));
             let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
-            placements.divide(from, target, [WeightedPath { path, weight: 1 }].into());
+            placements.split(from, target, [WeightedPath { path, weight: 1 }].into());
         }
     }
 
-    /// The path of the receiver. The same hash scaled to the number of paths leads to the same top switch from everywhere.
+    /// Pins a flow to the path of its receiver. The same hash scaled to the number of paths leads
+    /// to the same top switch from everywhere.
     fn pin(&self, view: &NetworkView<'_>, flow: FlowId, placements: &mut Placements) {
-        let Some(facts) = view.flows.get(flow) else {
+        let Some(info) = view.flows.get(flow) else {
             return;
         };
         let dag = Dag::new(view);
-        if let Some(ends) = ends(view, facts).filter(|ends| dag.path_count(*ends) > 0) {
-            let key = combine(mix(self.seed), u64::from(facts.dst.0));
+        if let Some(ends) = ends(view, info).filter(|ends| dag.path_count(*ends) > 0) {
+            let key = combine(mix(self.seed), u64::from(info.dst.0));
             let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
             placements.pin(flow, Pin { path, rate: None });
         }
@@ -106,23 +109,29 @@ impl CentralBalancer for SdnSpt {
         CentralNeeds { flows, counters: false, period: None }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
+            DecisionTrigger::NetworkChanged => {
                 let base = match self.tie {
-                    Tie::First => base::first_port(view),
-                    _ => base::tree_per_edge(view, self.seed),
+                    Tie::First => default_routes::first_port(view),
+                    _ => default_routes::tree_per_edge(view, self.seed),
                 };
-                placements.set_base(base);
+                placements.set_default_routes(base);
                 match self.tie {
                     Tie::Pair => self.draw_pairs(view, placements),
                     Tie::DstHost => view.flows.iter().for_each(|(flow, _)| self.pin(view, flow, placements)),
                     _ => {}
                 }
             }
-            Why::FlowStarted(flow) if self.tie == Tie::DstHost => self.pin(view, flow, placements),
-            Why::FlowEnded(flow) => placements.release(flow),
-            Why::FlowStarted(_) | Why::Period => {}
+            DecisionTrigger::FlowStarted(flow) if self.tie == Tie::DstHost => self.pin(view, flow, placements),
+            DecisionTrigger::FlowEnded(flow) => placements.release(flow),
+            DecisionTrigger::FlowStarted(_) | DecisionTrigger::PeriodElapsed => {}
         }
     }
 }
@@ -132,18 +141,18 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{Driven, World, mean};
+    use crate::central::testing::{DrivenBalancer, TestNetwork, mean};
 
-    /// Mean share of stride(N/2) over some seeds.
+    /// Returns the mean share of stride(N/2) over several seeds.
     fn share(spec: &str, family: &str) -> f64 {
         let shares: Vec<f64> = (0..10)
             .map(|seed| {
-                let mut world = World::new(family);
-                let half = world.topology.hosts().len() as u32 / 2;
-                let mut driven = Driven::new(spec, seed, &world);
-                let flows = world.stride(half);
-                flows.iter().for_each(|flow| driven.decide(&world, Why::FlowStarted(*flow)));
-                mean(&world.rates(&flows, &driven.placements, seed))
+                let mut network = TestNetwork::new(family);
+                let half = network.topology.hosts().len() as u32 / 2;
+                let mut driven = DrivenBalancer::new(spec, seed, &network);
+                let flows = network.stride(half);
+                flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
+                mean(&network.rates(&flows, &driven.placements, seed))
             })
             .collect();
         mean(&shares)
@@ -164,22 +173,22 @@ mod tests {
 
     #[test]
     fn a_pair_of_switches_owns_one_path_and_pairs_differ() {
-        let world = World::new("fat-tree:k=4");
-        let driven = Driven::new("sdn-spt:tie=pair", 3, &world);
-        assert_eq!(driven.placements.pairs().len(), 8 * 7);
-        assert!(driven.placements.pairs().values().all(|paths| paths.len() == 1));
-        let across = driven.placements.pairs().values().filter(|paths| paths[0].path.len() == 4);
-        let cores: BTreeSet<_> = across.map(|paths| world.topology.link(paths[0].path[1]).to).collect();
+        let network = TestNetwork::new("fat-tree:k=4");
+        let driven = DrivenBalancer::new("sdn-spt:tie=pair", 3, &network);
+        assert_eq!(driven.placements.splits().len(), 8 * 7);
+        assert!(driven.placements.splits().values().all(|paths| paths.len() == 1));
+        let across = driven.placements.splits().values().filter(|paths| paths[0].path.len() == 4);
+        let cores: BTreeSet<_> = across.map(|paths| network.topology.link(paths[0].path[1]).to).collect();
         assert_eq!(cores.len(), 4);
     }
 
     #[test]
     fn a_receiver_is_reached_over_one_core_from_everywhere() {
-        let mut world = World::new("fat-tree:k=4");
-        let mut driven = Driven::new("sdn-spt:tie=dst_host", 3, &world);
-        let flows: Vec<_> = (4..16).map(|src| world.flow(src, 0, None)).collect();
-        flows.iter().for_each(|flow| driven.decide(&world, Why::FlowStarted(*flow)));
-        let core = |flow| world.topology.link(driven.placements.pin_of(flow).unwrap().path[1]).to;
+        let mut network = TestNetwork::new("fat-tree:k=4");
+        let mut driven = DrivenBalancer::new("sdn-spt:tie=dst_host", 3, &network);
+        let flows: Vec<_> = (4..16).map(|src| network.flow(src, 0, None)).collect();
+        flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
+        let core = |flow| network.topology.link(driven.placements.pin_of(flow).unwrap().path[1]).to;
         assert_eq!(flows.iter().map(|flow| core(*flow)).collect::<BTreeSet<_>>().len(), 1);
     }
 }

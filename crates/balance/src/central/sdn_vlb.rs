@@ -1,46 +1,49 @@
-//! Valiant load balancing over intermediate switches: the flows of every pair of edge switches are divided evenly over paths
-//! via every intermediate, whatever the destination (mechanisms.md P05; Greenberg et al.: VL2, SIGCOMM 2009).
+//! Valiant load balancing over intermediate switches: the flows of every pair of edge switches are
+//! split evenly over paths via every intermediate, regardless of the destination (mechanisms.md
+//! P05; Greenberg et al.: VL2, SIGCOMM 2009).
 //!
-//! Readings: the intermediates are the switches farthest from hosts (cores, spines); where every switch has hosts, as in
-//! wide-area networks, all others. A path goes to the intermediate and on to the destination on shortest paths. Rules
-//! forward by flow, not by port of arrival, so a path must not visit a switch twice: intermediates that would make it so
-//! are left out, and a pair that has none left (in a pod of a fat-tree) stays with the equal-cost base. Where paths over
-//! two intermediates are the same, it counts twice. If there are more than `paths`, some are used, others for each pair.
+//! Readings: the intermediates are the switches farthest from hosts (cores, spines); if every
+//! switch has hosts, as in wide-area networks, all others. A path goes to the intermediate and on
+//! to the destination on shortest paths. Rules forward by flow, not by port of arrival, so a path
+//! must not visit a switch twice. Intermediates with such paths are left out, and a pair without
+//! intermediates (in a pod of a fat-tree) uses the equal-cost default routes. If the paths over two
+//! intermediates are the same, the path counts twice. If there are more than `paths` intermediates,
+//! each pair uses a different selection.
 //!
 //! Pitfalls: large flows still collide. Paths grow longer in networks without tiers.
 //!
-//! - Helps: with patterns that concentrate on some shortest paths.
+//! - Helps: with traffic patterns that concentrate on some shortest paths.
 //! - Hurts: in networks without tiers, where paths grow longer; large flows still collide.
 
 use std::collections::VecDeque;
 
 use net::{LinkIx, NodeIx};
 
-use super::parts::base;
-use super::parts::edges::{is_switch, levels};
-use super::parts::pairs::{Pair, divide_all, spread_ranks};
-use super::{CentralBalancer, CentralCx, CentralNeeds, FlowSource, NetworkView, Path, Placements, Why};
+use super::common::default_routes;
+use super::common::edges::{is_switch, levels};
+use super::common::pairs::{Pair, divide_all, spread_ranks};
+use super::{CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Path, Placements};
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sdn-vlb",
     title: "VLB (central)",
-    summary: "Divides the flows of every pair of switches evenly over all intermediate switches.",
+    summary: "Splits the flows of every pair of switches evenly over all intermediate switches.",
     source: "P05; SIGCOMM 2009 (VL2)",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "failures",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[Param {
         name: "paths",
         kind: ParamKind::Count { min: 1, max: 1024 },
         default: "64",
         unit: "paths",
-        doc: "Most intermediates used by a pair of edge switches.",
+        doc: "Maximum number of intermediates per pair of edge switches.",
     }],
     example: "sdn-vlb",
     needs: NO_NEEDS,
@@ -57,7 +60,7 @@ struct Via {
     node: NodeIx,
     /// By node: the link towards the intermediate.
     up: Vec<Option<LinkIx>>,
-    /// By node: the link on which the path from the intermediate comes in.
+    /// By node: the last link of the path from the intermediate.
     down: Vec<Option<LinkIx>>,
 }
 
@@ -66,11 +69,17 @@ impl CentralBalancer for SdnVlb {
         CentralNeeds { flows: FlowSource::None, counters: false, period: None }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
-        if why != Why::Network {
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
+        if why != DecisionTrigger::NetworkChanged {
             return;
         }
-        placements.set_base(base::equal_cost(view));
+        placements.set_default_routes(default_routes::equal_cost(view));
         let vias: Vec<Via> = intermediates(view).into_iter().map(|node| Via::new(view, node, self.seed)).collect();
         divide_all(view, placements, |pair| self.paths(view, &vias, pair));
     }
@@ -78,7 +87,7 @@ impl CentralBalancer for SdnVlb {
 
 impl SdnVlb {
     fn paths(&self, view: &NetworkView<'_>, vias: &[Via], pair: Pair) -> Vec<Path> {
-        // From another intermediate for every pair, so that a limit leaves none idle.
+        // Pairs start at different intermediates, so that a limit leaves none idle.
         let turn = reduce(mix(combine(u64::from(pair.from.0), u64::from(pair.node.0))), vias.len().max(1));
         let in_turn = spread_ranks(vias.len() as u32, self.paths_max).map(|nth| (nth as usize + turn) % vias.len());
         in_turn.filter_map(|via| vias[via].path(view, pair)).collect()
@@ -90,7 +99,7 @@ impl Via {
         Via { node, up: tree(view, node, seed, LinkIx::reverse), down: tree(view, node, seed, |link| link) }
     }
 
-    /// The path of a pair over this intermediate, if no switch is on it twice.
+    /// Returns the path of a pair over this intermediate, unless it visits a switch twice.
     fn path(&self, view: &NetworkView<'_>, pair: Pair) -> Option<Path> {
         if self.node == pair.from || self.node == pair.node {
             return None;
@@ -118,7 +127,7 @@ impl Via {
     }
 }
 
-/// The switches farthest from hosts; all, where none is farther than others.
+/// Returns the switches farthest from hosts; all switches if the distance is the same everywhere.
 fn intermediates(view: &NetworkView<'_>) -> Vec<NodeIx> {
     let levels = levels(view);
     let nodes = || (0..view.topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(view, *node));
@@ -126,8 +135,9 @@ fn intermediates(view: &NetworkView<'_>) -> Vec<NodeIx> {
     nodes().filter(|node| levels[node.ix()] == top).collect()
 }
 
-/// By node: the link of a shortest-path tree around `root` that connects it; `used` gives the direction of a link away from
-/// the root that traffic takes. Ties are drawn per node and root, so that parallel ways are all used.
+/// Returns, by node, the link of a shortest-path tree around `root` that connects it; `used` maps a
+/// link away from the root to the direction of traffic. Ties are drawn per node and root, so that
+/// all parallel cables are used.
 fn tree(view: &NetworkView<'_>, root: NodeIx, seed: u64, used: impl Fn(LinkIx) -> LinkIx) -> Vec<Option<LinkIx>> {
     let mut distance = vec![u16::MAX; view.topology.nodes().len()];
     let mut by = vec![None; distance.len()];
@@ -155,15 +165,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{Driven, World};
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     #[test]
     fn every_core_carries_its_part_of_every_pair_of_pods() {
-        let world = World::new("fat-tree:k=4");
-        let driven = Driven::new("sdn-vlb", 1, &world);
-        assert_eq!(driven.placements.pairs().len(), 8 * 6, "pairs inside a pod are left to the base");
-        for paths in driven.placements.pairs().values() {
-            let cores: BTreeSet<_> = paths.iter().map(|path| world.topology.link(path.path[1]).to).collect();
+        let network = TestNetwork::new("fat-tree:k=4");
+        let driven = DrivenBalancer::new("sdn-vlb", 1, &network);
+        assert_eq!(driven.placements.splits().len(), 8 * 6, "pairs inside a pod use the default routes");
+        for paths in driven.placements.splits().values() {
+            let cores: BTreeSet<_> = paths.iter().map(|path| network.topology.link(path.path[1]).to).collect();
             assert_eq!((paths.len(), cores.len()), (4, 4));
             assert!(paths.iter().all(|path| path.path.len() == 4));
         }
@@ -171,35 +181,35 @@ mod tests {
 
     #[test]
     fn dead_intermediates_are_left_out_and_a_limit_is_kept() {
-        let mut world = World::new("leaf-spine:leaves=4,spines=4,hosts_per_leaf=2");
-        let mut driven = Driven::new("sdn-vlb:paths=3", 1, &world);
-        assert_eq!(driven.placements.pairs().len(), 4 * 3);
-        assert!(driven.placements.pairs().values().all(|paths| paths.len() == 3));
+        let mut network = TestNetwork::new("leaf-spine:leaves=4,spines=4,hosts_per_leaf=2");
+        let mut driven = DrivenBalancer::new("sdn-vlb:paths=3", 1, &network);
+        assert_eq!(driven.placements.splits().len(), 4 * 3);
+        assert!(driven.placements.splits().values().all(|paths| paths.len() == 3));
         let used: BTreeSet<_> = driven
             .placements
-            .pairs()
+            .splits()
             .values()
             .flat_map(|paths| paths.iter())
-            .map(|path| world.topology.link(path.path[0]).to)
+            .map(|path| network.topology.link(path.path[0]).to)
             .collect();
         assert_eq!(used.len(), 4, "all spines are used by some pair");
         let spine = *used.first().unwrap();
-        for link in world.topology.out_links(spine).to_vec() {
-            world.set_cable(link, false);
+        for link in network.topology.out_links(spine).to_vec() {
+            network.set_cable(link, false);
         }
-        driven.decide(&world, Why::Network);
-        let over = |path: &Path| path.iter().any(|link| world.topology.link(*link).to == spine);
-        assert!(driven.placements.pairs().values().flat_map(|paths| paths.iter()).all(|path| !over(&path.path)));
-        assert!(driven.placements.pairs().values().all(|paths| (2..=3).contains(&paths.len())));
+        driven.decide(&network, DecisionTrigger::NetworkChanged);
+        let over = |path: &Path| path.iter().any(|link| network.topology.link(*link).to == spine);
+        assert!(driven.placements.splits().values().flat_map(|paths| paths.iter()).all(|path| !over(&path.path)));
+        assert!(driven.placements.splits().values().all(|paths| (2..=3).contains(&paths.len())));
     }
 
     #[test]
-    fn networks_without_tiers_go_over_what_others_there_are() {
+    fn networks_without_tiers_use_all_other_switches() {
         let longest = |family| {
-            let driven = Driven::new("sdn-vlb", 1, &World::new(family));
-            driven.placements.pairs().values().map(|paths| paths.len()).max()
+            let driven = DrivenBalancer::new("sdn-vlb", 1, &TestNetwork::new(family));
+            driven.placements.splits().values().map(|paths| paths.len()).max()
         };
-        // Two of the nine nodes have no hosts; all eight routers of the other have.
+        // Two of the nine nodes have no hosts; all eight routers of the other network have.
         assert_eq!((longest("geni-wan"), longest("flattened-butterfly:k=8,n=2")), (Some(2), Some(6)));
     }
 }

@@ -1,18 +1,18 @@
-//! Weighted-cost multipath by select groups: buckets weigh as much as the capacity beyond them (mechanisms.md P02; Zhou et
-//! al., EuroSys 2014). In a network of equal links it is ECMP.
+//! Weighted-cost multipath by select groups: the weight of a group bucket is the capacity beyond it
+//! (mechanisms.md P02; Zhou et al., EuroSys 2014). In a network of equal links it is ECMP.
 //!
-//! Reading: proportions are exact as long as they fit into 16 bits; reducing the size of groups for hardware tables is not
-//! done. A link that went away takes its capacity with it, so weights follow failures.
+//! Reading: proportions are exact if they fit into 16 bits; groups are not reduced for hardware
+//! tables. A failed link removes its capacity, so weights follow failures.
 //!
-//! - Helps: where links of unequal rate lead to the same place, and after failures.
-//! - Hurts: like ECMP with few large flows; weights know capacities and no load.
+//! - Helps: where links of unequal rate lead to the same destination, and after failures.
+//! - Hurts: like ECMP with few large flows; weights consider capacities but no load.
 
-use super::parts::base;
-use super::{CentralBalancer, CentralCx, CentralNeeds, FlowSource, NetworkView, Placements, Why};
+use super::common::default_routes;
+use super::{CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Placements};
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sdn-wcmp",
     title: "WCMP (central)",
@@ -21,7 +21,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "link rates, failures",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[],
     example: "sdn-wcmp",
     needs: NO_NEEDS,
@@ -35,9 +35,15 @@ impl CentralBalancer for SdnWcmp {
         CentralNeeds { flows: FlowSource::None, counters: false, period: None }
     }
 
-    fn decide(&mut self, _: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
-        if why == Why::Network {
-            placements.set_base(base::by_capacity(view));
+    fn decide(
+        &mut self,
+        _: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
+        if why == DecisionTrigger::NetworkChanged {
+            placements.set_default_routes(default_routes::by_capacity(view));
         }
     }
 }
@@ -47,8 +53,8 @@ mod tests {
     use net::routes::ClassIx;
     use net::{Bandwidth, LinkIx, Routes};
 
-    use crate::central::Base;
-    use crate::central::testing::{Driven, World};
+    use crate::central::DefaultRoutes;
+    use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     #[test]
     fn weights_follow_capacity_and_failures() {
@@ -57,19 +63,21 @@ mod tests {
         let (from, to) = (routes.class_node(ClassIx(0)), routes.class_node(ClassIx(1)));
         let paths: Vec<Vec<LinkIx>> = (0..3).map(|rank| routes.path(&topology, from, ClassIx(1), rank)).collect();
         // The first spine keeps 4 of 10 Gb/s down to the other leaf.
-        let narrow = topology.with_links_changed(|link, facts| {
+        let narrow = topology.with_links_changed(|link, info| {
             if link == paths[0][1] {
-                facts.rate = Bandwidth::from_gbps(4);
+                info.rate = Bandwidth::from_gbps(4);
             }
         });
-        let mut world = World::of(narrow);
-        let weights = |world: &World| {
-            let driven = Driven::new("sdn-wcmp", 1, world);
-            let Some(Base::Hops(table)) = driven.placements.base() else { panic!("no base") };
+        let mut network = TestNetwork::of(narrow);
+        let weights = |network: &TestNetwork| {
+            let driven = DrivenBalancer::new("sdn-wcmp", 1, network);
+            let Some(DefaultRoutes::Hops(table)) = driven.placements.default_routes() else {
+                panic!("the balancer has set no default routes")
+            };
             table.0[&(from, to)].iter().map(|hop| (hop.link, hop.weight)).collect::<Vec<_>>()
         };
-        assert_eq!(weights(&world), [(paths[0][0], 2), (paths[1][0], 5), (paths[2][0], 5)]);
-        world.set_cable(paths[1][1], false);
-        assert_eq!(weights(&world), [(paths[0][0], 2), (paths[2][0], 5)]);
+        assert_eq!(weights(&network), [(paths[0][0], 2), (paths[1][0], 5), (paths[2][0], 5)]);
+        network.set_cable(paths[1][1], false);
+        assert_eq!(weights(&network), [(paths[0][0], 2), (paths[2][0], 5)]);
     }
 }

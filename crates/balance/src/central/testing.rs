@@ -1,14 +1,17 @@
-//! A network, flows and a central balancer for unit tests, with fluid rates: what ideal transport would get.
+//! A network, flows and a central balancer for unit tests, with the fluid rates of an ideal
+//! transport.
 
-use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, Routes, Stream, Time, Topology, address};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology, address};
 
 use super::{
-    Base, CentralBalancer, CentralCx, CentralEnv, FlowFacts, FlowId, FlowTable, LinkLoad, NetworkView, Placements, Why,
+    CentralBalancer, CentralCx, CentralEnv, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowTable, LinkLoad,
+    NetworkView, Placements,
 };
-use crate::registry::{Build, Spec};
+use crate::entry::Build;
+use crate::registry::Spec;
 
 /// A network as a controller sees it.
-pub struct World {
+pub struct TestNetwork {
     pub topology: Topology,
     pub alive: Vec<bool>,
     pub routes: Routes,
@@ -18,13 +21,13 @@ pub struct World {
     next_port: u16,
 }
 
-impl World {
-    pub fn new(family: &str) -> World {
-        World::of(net::spec::parse(family).unwrap_or_else(|error| panic!("{error}")))
+impl TestNetwork {
+    pub fn new(family: &str) -> TestNetwork {
+        TestNetwork::of(net::spec::parse(family).unwrap_or_else(|error| panic!("{error}")))
     }
-    pub fn of(topology: Topology) -> World {
+    pub fn of(topology: Topology) -> TestNetwork {
         let links = topology.links().len();
-        World {
+        TestNetwork {
             alive: vec![true; links],
             routes: Routes::intact(&topology),
             load: vec![LinkLoad::default(); links],
@@ -44,7 +47,7 @@ impl World {
             flows: &self.flows,
         }
     }
-    /// Adds a flow whose rate was measured.
+    /// Adds a flow with a measured rate.
     pub fn flow(&mut self, src: u32, dst: u32, rate: Option<Bandwidth>) -> FlowId {
         let (src, dst) = (HostIx(src), HostIx(dst));
         self.next_port += 1;
@@ -55,43 +58,43 @@ impl World {
             src_port: self.next_port,
             dst_port: 80,
         };
-        self.flows.insert(FlowFacts { tuple, src, dst, started: self.now, bytes: 0, rate, size: None })
+        self.flows.insert(FlowInfo { tuple, src, dst, started: self.now, bytes: 0, rate, size: None })
     }
-    /// One flow per host, all sending at the rate of their links: host `i` to `to(i)`.
+    /// Adds one flow per host, from host `i` to `to(i)`, all sending at the rate of their links.
     pub fn permutation(&mut self, to: impl Fn(u32) -> u32) -> Vec<FlowId> {
         let hosts = self.topology.hosts().len() as u32;
         let rate = self.topology.link(self.topology.out_links(self.topology.host(HostIx(0)))[0]).rate;
         (0..hosts).filter(|host| to(*host) != *host).map(|host| self.flow(host, to(host), Some(rate))).collect()
     }
-    /// One flow per host, `steps` hosts on.
+    /// Adds one flow per host, to the host `steps` further.
     pub fn stride(&mut self, steps: u32) -> Vec<FlowId> {
         let hosts = self.topology.hosts().len() as u32;
         self.permutation(|host| (host + steps) % hosts)
     }
-    /// One flow per host to a random other one, each of which gets one.
-    pub fn bijection(&mut self, rng: &mut Stream) -> Vec<FlowId> {
+    /// Adds one flow per host to a random other host; every host receives one.
+    pub fn bijection(&mut self, rng: &mut RandomStream) -> Vec<FlowId> {
         let mut to: Vec<u32> = (0..self.topology.hosts().len() as u32).collect();
         while to.iter().enumerate().any(|(host, to)| host as u32 == *to) {
             rng.shuffle(&mut to);
         }
         self.permutation(|host| to[host as usize])
     }
-    /// A cable goes down or comes up.
+    /// Sets the state of a cable.
     pub fn set_cable(&mut self, link: LinkIx, is_alive: bool) {
         self.alive[link.ix()] = is_alive;
         self.alive[link.reverse().ix()] = is_alive;
         self.routes = Routes::new(&self.topology, &self.alive);
     }
-    /// The path of a flow, links of hosts included: its pin, else its pair's, else the base's. Where several are possible
-    /// one is drawn, as a hash would.
-    pub fn path(&self, flow: FlowId, placements: &Placements, rng: &mut Stream) -> Vec<LinkIx> {
-        let facts = self.flows.get(flow).expect("a flow");
-        let up = self.topology.out_links(self.topology.host(facts.src))[0];
-        let (from, to) = (self.topology.link(up).to, self.routes.class_node(self.routes.class_of(facts.dst)));
-        let between = match (placements.pin_of(flow), placements.pairs().get(&(from, to))) {
+    /// Returns the path of a flow including links of hosts: its pin, else its split, else the
+    /// default routes. Among several possible paths one is drawn, as a hash would.
+    pub fn path(&self, flow: FlowId, placements: &Placements, rng: &mut RandomStream) -> Vec<LinkIx> {
+        let info = self.flows.get(flow).expect("a flow");
+        let up = self.topology.out_links(self.topology.host(info.src))[0];
+        let (from, to) = (self.topology.link(up).to, self.routes.class_node(self.routes.class_of(info.dst)));
+        let between = match (placements.pin_of(flow), placements.splits().get(&(from, to))) {
             (Some(pin), _) => pin.path.to_vec(),
             (None, Some(paths)) => {
-                let mut at = rng.below(paths.iter().map(|path| u64::from(path.weight)).sum());
+                let mut at = rng.next_below(paths.iter().map(|path| u64::from(path.weight)).sum());
                 let chosen = paths.iter().find(|path| match at.checked_sub(u64::from(path.weight)) {
                     Some(rest) => {
                         at = rest;
@@ -101,19 +104,19 @@ impl World {
                 });
                 chosen.expect("weights add up").path.to_vec()
             }
-            (None, None) => self.base_path(placements, from, to, rng),
+            (None, None) => self.default_path(placements, from, to, rng),
         };
-        let last = self.routes.last_link(facts.dst).expect("hosts have one link");
+        let last = self.routes.last_link(info.dst).expect("hosts have one link");
         [&[up], &between[..], &[last]].concat()
     }
-    fn base_path(&self, placements: &Placements, from: NodeIx, to: NodeIx, rng: &mut Stream) -> Vec<LinkIx> {
-        let Some(Base::Hops(table)) = placements.base() else {
-            panic!("there is no base");
+    fn default_path(&self, placements: &Placements, from: NodeIx, to: NodeIx, rng: &mut RandomStream) -> Vec<LinkIx> {
+        let Some(DefaultRoutes::Hops(table)) = placements.default_routes() else {
+            panic!("the balancer has set no default routes");
         };
         let (mut at, mut path) = (from, Vec::new());
         while at != to {
             let hops = &table.0[&(at, to)];
-            let mut point = rng.below(hops.iter().map(|hop| u64::from(hop.weight)).sum());
+            let mut point = rng.next_below(hops.iter().map(|hop| u64::from(hop.weight)).sum());
             let taken = hops.iter().find(|hop| match point.checked_sub(u64::from(hop.weight)) {
                 Some(rest) => {
                     point = rest;
@@ -126,9 +129,9 @@ impl World {
         }
         path
     }
-    /// Max-min fair rates of flows, as shares of the rate of the first host's link.
+    /// Returns the max-min fair rates of flows, as shares of the rate of the first host's link.
     pub fn rates(&self, flows: &[FlowId], placements: &Placements, seed: u64) -> Vec<f64> {
-        let mut rng = Stream::new(seed, "hashes");
+        let mut rng = RandomStream::new(seed, "hashes");
         let paths: Vec<Vec<LinkIx>> = flows.iter().map(|flow| self.path(*flow, placements, &mut rng)).collect();
         let unit = self.topology.link(paths[0][0]).rate.as_bps_f64();
         let capacity: Vec<f64> = self.topology.links().iter().map(|link| link.rate.as_bps_f64() / unit).collect();
@@ -136,7 +139,8 @@ impl World {
     }
 }
 
-/// Max-min fair rates by progressive filling: all rates grow alike until a link is full, whose flows stop there.
+/// Computes max-min fair rates by progressive filling: all rates grow alike until a link is full,
+/// which stops its flows.
 pub fn max_min(capacity: &[f64], paths: &[Vec<LinkIx>]) -> Vec<f64> {
     let mut left = capacity.to_vec();
     let mut rates = vec![None; paths.len()];
@@ -160,53 +164,57 @@ pub fn max_min(capacity: &[f64], paths: &[Vec<LinkIx>]) -> Vec<f64> {
     rates.into_iter().map(|rate| rate.expect("all have stopped")).collect()
 }
 
-/// The mean of some numbers.
+/// Returns the arithmetic mean.
 pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-/// The least of some numbers.
+/// Returns the minimum.
 pub fn least(numbers: &[f64]) -> f64 {
     numbers.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// A balancer with what it is driven by.
-pub struct Driven {
+/// A central balancer with its placements and random stream.
+pub struct DrivenBalancer {
     pub balancer: Box<dyn CentralBalancer>,
     pub placements: Placements,
-    rng: Stream,
+    rng: RandomStream,
 }
 
-impl Driven {
-    /// Makes one and tells it of the network.
-    pub fn new(spec: &str, seed: u64, world: &World) -> Driven {
+impl DrivenBalancer {
+    /// Makes the balancer and passes it the network.
+    pub fn new(spec: &str, seed: u64, network: &TestNetwork) -> DrivenBalancer {
         let spec = Spec::parse(spec).unwrap_or_else(|error| panic!("{error}"));
         let Build::Central(build) = spec.entry.build else {
             panic!("{} is not central", spec.entry.name);
         };
         let balancer = build(&CentralEnv { seed }, &spec.params);
-        let mut driven =
-            Driven { balancer, placements: Placements::default(), rng: Stream::new(seed, "central balancer") };
-        driven.decide(world, Why::Network);
+        let mut driven = DrivenBalancer {
+            balancer,
+            placements: Placements::default(),
+            rng: RandomStream::new(seed, "central balancer"),
+        };
+        driven.decide(network, DecisionTrigger::NetworkChanged);
         driven
     }
-    /// Asks it; like a controller it first removes what lies over dead links, and afterwards the pin of a flow that ended.
-    pub fn decide(&mut self, world: &World, why: Why) {
-        if why == Why::Network {
-            let is_dead = |path: &[LinkIx]| path.iter().any(|link| !world.alive[link.ix()]);
+    /// Runs a decision; like a controller, first removes placements over dead links, and afterwards
+    /// the pin of an ended flow.
+    pub fn decide(&mut self, network: &TestNetwork, why: DecisionTrigger) {
+        if why == DecisionTrigger::NetworkChanged {
+            let is_dead = |path: &[LinkIx]| path.iter().any(|link| !network.alive[link.ix()]);
             let pins = self.placements.pins().iter();
             let dead: Vec<FlowId> = pins.filter(|(_, pin)| is_dead(&pin.path)).map(|(flow, _)| *flow).collect();
             dead.into_iter().for_each(|flow| self.placements.release(flow));
         }
-        self.balancer.decide(&mut CentralCx { rng: &mut self.rng }, &world.view(), why, &mut self.placements);
-        if let Why::FlowEnded(flow) = why {
+        self.balancer.decide(&mut CentralCx { rng: &mut self.rng }, &network.view(), why, &mut self.placements);
+        if let DecisionTrigger::FlowEnded(flow) = why {
             self.placements.release(flow);
         }
     }
 }
 
 #[test]
-fn max_min_fills_what_is_left() {
+fn max_min_fills_remaining_capacity() {
     let path = |links: &[u32]| links.iter().map(|link| LinkIx(*link)).collect::<Vec<_>>();
     let rates = max_min(&[1.0, 3.0], &[path(&[0, 1]), path(&[0, 1]), path(&[1])]);
     assert_eq!(rates, [0.5, 0.5, 2.0]);

@@ -1,42 +1,50 @@
-//! CONGA: leaves tell each other how congested their paths are, and every flowlet takes the least congested one
-//! (mechanisms.md P12; Alizadeh et al., SIGCOMM 2014).
+//! CONGA: leaves exchange the congestion of their paths, and every flowlet takes the least
+//! congested path (mechanisms.md P12; Alizadeh et al., SIGCOMM 2014).
 //!
-//! - Every fabric link estimates its utilisation (a DRE) and packets collect the greatest quantised one they meet.
-//! - The edge where they leave remembers it per sending edge and path (From-Leaf), and writes one entry, changed ones
-//!   first, into the overlay header of each packet going back; the far edge keeps it (To-Leaf).
-//! - A packet that starts a flowlet looks at every live path: the greater of what the first link of the path shows here
-//!   and what To-Leaf holds. It takes the smallest; the path of the flowlet before if that is among the best, else a
-//!   random one of the best.
-//! - To-Leaf entries fall to 0 once they are older than `ageing`, so that a path once congested is tried again.
+//! - Every fabric link estimates its utilisation (a DRE), and packets collect the maximum quantised
+//!   value on their path.
+//! - The edge where they leave stores it per sending edge and path (From-Leaf). It writes one
+//!   entry, changed ones first, into the overlay header of each packet going back; the far edge
+//!   stores it (To-Leaf).
+//! - A packet that starts a flowlet compares all live paths by the larger of the local utilisation
+//!   of the path's first link and the To-Leaf entry. It takes the minimum: the path of the previous
+//!   flowlet if that is among the best, else a random one of the best.
+//! - To-Leaf entries fall to 0 once they are older than `ageing`, so that a path once congested is
+//!   tried again.
 //!
 //! CONGA-Flow, which decides once per flow in practice, is `conga:gap=13ms`.
 //!
-//! Readings: the LBTag, an uplink's number, is a path's number here, so that fabrics of any depth work; between a leaf and
-//! its spines the two are the same. The paper lets old metrics decay "gradually" without saying how; they drop at once, as in
-//! the public simulations. It does not say whether From-Leaf entries age: they do here, or feedback would keep To-Leaf
-//! young for ever with what a path was like when it was left. Hardware that finds an entry of the flowlet table
-//! shared by two destinations uses the same uplink for both; so does this where the path number exists for both.
+//! Readings: the LBTag, an uplink's number, is a path's number here, so that fabrics of any depth
+//! work; between a leaf and its spines the two are the same. The paper lets old metrics decay
+//! "gradually" without details; they drop to 0 immediately, as in the public simulations. It does
+//! not specify whether From-Leaf entries age. They do here, since otherwise feedback would keep
+//! reporting the state of a path from the time of its last use. If two destinations share an entry
+//! of the flowlet table, hardware uses the same uplink for both; this model does the same if the
+//! path number exists for both.
 //!
-//! Pitfalls: traffic paced by a steady stream of acknowledgements has few gaps, hence few decisions. Acknowledgements
-//! are packets too: they take decisions, and without traffic in both directions nothing is fed back.
+//! Pitfalls: traffic paced by a steady stream of acknowledgements has few gaps, hence few
+//! decisions. Acknowledgements are packets too: they cause decisions, and without traffic in both
+//! directions nothing is fed back.
 //!
-//! - Helps: under asymmetry and failed links in leaf-spine fabrics, with traffic in both directions and gaps in it.
-//! - Hurts: with few long flows that leave no gaps; with traffic in one direction only; blackholes look idle to it.
+//! - Helps: under asymmetry and failed links in leaf-spine fabrics, with traffic in both directions
+//!   and gaps in it.
+//! - Hurts: with few long flows that leave no gaps; with traffic in one direction only; blackholes
+//!   look idle to it.
 
 use net::LinkIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::parts::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::parts::paths::{PathIndex, is_live};
-use crate::dataplane::parts::relay::{Relay, pack, unpack};
-use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::common::congestion_from_leaf::{CongestionFromLeaf, pack, unpack};
+use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::common::paths::{PathIndex, is_live};
+use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
 use crate::dataplane::{
-    Arrival, Cx, Delivery, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Scale, Sensing,
+    Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Scale, Sensing,
 };
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "conga",
     title: "CONGA",
@@ -45,7 +53,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flowlet,
     reorders: Reorders::AtMoves,
     senses: "utilisation of links, by feedback between edges",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "gap",
@@ -70,7 +78,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Scaled,
             default: "125rtt",
             unit: "",
-            doc: "Age from which feedback about a path counts as none; published: 10ms at a base RTT of 80 us.",
+            doc: "Age from which feedback about a path counts as 0; published: 10ms at a base RTT of 80 us.",
         },
     ],
     example: "conga:gap=500us",
@@ -87,13 +95,13 @@ struct Conga {
     age_ps: u64,
     flowlets: Flowlets<u16>,
     index: PathIndex,
-    /// By path, as all that follows: its first link.
+    /// First link of each path; all following arrays are by path, too.
     first_links: Vec<LinkIx>,
-    /// To-Leaf: the last metric fed back, and when.
+    /// To-Leaf: the last metric fed back, and its time.
     fed_back: Vec<u8>,
     fed_back_ps: Vec<u64>,
-    /// From-Leaf.
-    relay: Relay,
+    /// The From-Leaf table.
+    relay: CongestionFromLeaf,
     /// Metrics of the live paths during a decision.
     metrics: Vec<u8>,
 }
@@ -105,7 +113,7 @@ impl Conga {
         let mut first_links = Vec::with_capacity(index.total());
         for (class, count) in env.path_counts.iter().enumerate() {
             let first = |path| env.routes.step(env.topology, env.edge, ClassIx(class as u32), path);
-            // At the class itself there is a path without links; it is never asked for.
+            // The edge's own class has a path without links, which is never used.
             first_links.extend((0..u32::from(*count)).map(|path| first(path).map_or(LinkIx(0), |(link, _)| link)));
         }
         Conga {
@@ -115,18 +123,19 @@ impl Conga {
             first_links,
             fed_back: vec![0; index.total()],
             fed_back_ps: vec![0; index.total()],
-            relay: Relay::new(env, age),
+            relay: CongestionFromLeaf::new(env, age),
             metrics: Vec::with_capacity(env.path_counts.iter().copied().max().map_or(0, usize::from)),
             index,
         }
     }
 
-    /// The path of a flowlet that starts now; `last` is the path of the one before.
+    /// Returns the path of a flowlet that starts now; `last` is the path of the previous one.
     fn decide(&mut self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], last: Option<u16>) -> u16 {
         let base = self.index.range(to).start;
         self.metrics.clear();
         let (mut best, mut best_count) = (u8::MAX, 0);
-        // Paths that begin with the same link are neighbours: its utilisation is worked out once for all of them.
+        // Paths with the same first link are neighbours: its utilisation is computed once for all
+        // of them.
         let mut local = (None, 0);
         for path in live {
             let at = base + usize::from(*path);
@@ -148,7 +157,7 @@ impl Conga {
         {
             return last;
         }
-        let mut pick = cx.rng.below(best_count);
+        let mut pick = cx.rng.next_below(best_count);
         for (path, metric) in live.iter().zip(&self.metrics) {
             if *metric == best {
                 if pick == 0 {
@@ -173,8 +182,8 @@ impl EdgeBalancer for Conga {
         path
     }
 
-    fn duties(&self) -> Duties {
-        Duties { overlay: true, ..Duties::default() }
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { overlay: true, ..EdgeHooks::default() }
     }
 
     fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
@@ -205,7 +214,8 @@ mod tests {
     /// Gaps of exactly 100 us, ageing after 1 ms.
     const SPEC: &str = "conga:gap=100us,gap_mode=exact,ageing=1ms";
 
-    /// A packet from class 1 that took `path` and met `utilisation`, with feedback in its header.
+    /// Makes a packet from class 1 that took `path` and met `utilisation`, with feedback in its
+    /// header.
     fn arrival(path: u16, utilisation: u8, tag: u32) -> Arrival {
         let one_way = Time::from_us(50);
         Arrival { from: ClassIx(1), path, tag, utilisation, marked: false, one_way }
@@ -225,7 +235,8 @@ mod tests {
     #[test]
     fn a_flowlet_takes_the_least_of_the_greater_of_local_and_remote() {
         let mut bench = Bench::edge(SPEC, 4);
-        // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3: the greater ones are 4, 7, 2, 3.
+        // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3: the greater ones are 4,
+        // 7, 2, 3.
         for (link, utilisation) in first_links(4).into_iter().zip([0.5, 0.0, 0.25, 0.0]) {
             bench.ports.utilisation.insert(link.0, utilisation);
         }
@@ -236,7 +247,7 @@ mod tests {
         let two = first_links(4)[2];
         bench.ports.utilisation.insert(two.0, 0.99);
         assert!((100..120).all(|flow| bench.choose_path(&packet(flow), None) == 3));
-        // What was decided lasts as long as the flowlet, and no longer.
+        // The decision lasts exactly as long as the flowlet.
         assert_eq!(bench.choose_path(&packet(0), Some(2)), 2);
         bench.wait(Time::from_us(101));
         assert_eq!(bench.choose_path(&packet(0), Some(2)), 3);
@@ -266,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_ages_to_nothing() {
+    fn feedback_expires_after_ageing_time() {
         let mut bench = Bench::edge(SPEC, 2);
         told(&mut bench, 0, 7);
         bench.wait(Time::from_ms(1));
@@ -279,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_met_is_told_to_where_they_came_from() {
+    fn measurements_are_returned_to_sending_edge() {
         let mut bench = Bench::edge(SPEC, 4);
         let back = packet(1);
         assert_eq!(bench.encapsulate(&back, 0), 0, "nothing to tell yet");
@@ -288,14 +299,14 @@ mod tests {
         let headers = [0; 3].map(|_| unpack(bench.encapsulate(&back, 0)));
         assert_eq!(headers, [Some((1, 2)), Some((3, 6)), Some((1, 2))]);
         let elsewhere = PacketView { to: ClassIx(2), ..back };
-        assert_eq!(bench.encapsulate(&elsewhere, 0), 0, "other edges are told nothing of it");
+        assert_eq!(bench.encapsulate(&elsewhere, 0), 0, "other edges receive no entry for it");
         // An acknowledgement carries feedback as data does.
         let ack = PacketView { is_data: false, bytes: 64, ..back };
         assert_eq!(unpack(bench.encapsulate(&ack, 0)), Some((3, 6)));
     }
 
     #[test]
-    fn nonsense_in_a_header_changes_nothing() {
+    fn invalid_header_changes_nothing() {
         let mut bench = Bench::edge(SPEC, 4);
         told(&mut bench, 4, 7);
         told(&mut bench, 60_000, 7);
@@ -329,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_under_an_old_number_decides_anew() {
+    fn new_flow_with_reused_number_makes_new_decision() {
         let mut bench = Bench::edge(SPEC, 4);
         let old = bench.choose_path(&packet(1), None);
         told(&mut bench, old, 7);
@@ -338,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_fits_what_sensed_links_leave_of_it() {
+    fn header_fits_24_bits() {
         let spec = crate::registry::Spec::parse("conga:bits=8").unwrap();
         let needs = (spec.entry.needs)(&crate::dataplane::testing::SCALE, &spec.params);
         let sensing = needs.sensing.unwrap();

@@ -1,28 +1,31 @@
-//! DeTail's adaptive load balancing: every packet takes a random port among the lightly loaded ones (mechanisms.md P07;
-//! Zats et al., SIGCOMM 2012).
+//! DeTail's adaptive load balancing: every packet takes a random port among the lightly loaded ones
+//! (mechanisms.md P07; Zats et al., SIGCOMM 2012).
 //!
-//! How loaded a port is goes by its drain bytes: what would leave before a packet of the same priority queued now. The
-//! favoured ports are those below `t1`; if there are none, those below `t2`; if there are none, all. One of them is
-//! drawn at random. The rest of DeTail is asked of the world: priority flow control, so that nothing is dropped; and
-//! receivers that put packets in order without ever taking a gap for a loss, since only a timeout can mean one.
+//! The load of a port is its drain bytes: those that would leave before a packet of the same
+//! priority queued now. The favoured ports are those below `t1`, else those below `t2`, else all.
+//! One of them is drawn at random. The platform provides the rest of DeTail: priority flow control,
+//! so that no packet is dropped, and receivers that reorder packets and never treat a gap as a
+//! loss, since only a timeout can indicate one.
 //!
-//! The thresholds were published for 1 Gb/s with buffers of 128 KB: they are times, 131 us and 524 us of draining. By default
-//! they grow with the rate of host links, so that a switch at 10 Gb/s does not stop its neighbours for a tenth of the
-//! queueing meant (`sizes=absolute` takes them as they are). The reference gives no values for flow control; the
-//! defaults leave each of eight classes its share of such a buffer once 4838 bytes per class are set apart for what is
-//! still on its way when the pause goes out: (131072 − 8·4838)/8 = 11546, resumed at 4838.
+//! The thresholds were published for 1 Gb/s with buffers of 128 KB: they are times, 131 us and 524
+//! us of draining. By default they grow with the rate of host links, so that a switch at 10 Gb/s
+//! does not pause its neighbours at a tenth of the intended queueing (`sizes=absolute` uses the
+//! published sizes). The reference gives no values for flow control. The defaults give each of
+//! eight classes its share of such a buffer, after 4838 bytes per class are reserved for packets in
+//! flight when the pause is sent: (131072 − 8·4838)/8 = 11546, resumed at 4838.
 //!
-//! Pauses spread: a congested port stops its neighbours' traffic for other ports too, and where routes make cycles of
-//! waiting buffers they can deadlock.
+//! Pauses spread: a congested port also stops its neighbours' traffic for other ports, and cycles
+//! of waiting buffers can deadlock.
 //!
-//! - Helps: for the tail of short flows in a fabric that drops nothing, with priorities.
-//! - Hurts: where many send to one: pauses spread to traffic for other ports, and cyclic routes can deadlock.
+//! - Helps: for the tail of short flows in a fabric without drops, with priorities.
+//! - Hurts: where many send to one: pauses spread to traffic for other ports, and cyclic routes can
+//!   deadlock.
 
-use crate::dataplane::{Cx, Lossless, Members, Needs, PacketView, Receiving, Scale, SwitchBalancer};
+use crate::dataplane::{Cx, Lossless, Needs, NextHops, PacketView, Receiving, Scale, SwitchBalancer};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "detail",
     title: "DeTail",
@@ -31,7 +34,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "local queues by priority",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         bytes("t1", "16384", "Ports with fewer drain bytes are favoured."),
         bytes("t2", "65536", "Where no port is below t1: ports with fewer drain bytes than this are favoured."),
@@ -42,14 +45,14 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["scaled", "absolute"]),
             default: "scaled",
             unit: "",
-            doc: "Whether the sizes above are those for 1 Gb/s and grow with the rate of host links, or are meant as they are.",
+            doc: "Whether the sizes above are for 1 Gb/s and grow with the rate of host links, or are absolute.",
         },
         Param {
             name: "priorities",
             kind: ParamKind::Count { min: 1, max: 8 },
             default: "8",
             unit: "",
-            doc: "Traffic classes with queues and flow control of their own.",
+            doc: "Number of traffic classes with separate queues and flow control.",
         },
     ],
     example: "detail",
@@ -59,7 +62,7 @@ pub static ENTRY: Entry = Entry {
             lossless: Some(Lossless {
                 priorities: params.count("priorities") as u8,
                 pause_above_bytes,
-                // Above the pause threshold there would be nothing to resume from.
+                // The resume threshold must not exceed the pause threshold.
                 resume_below_bytes: size("resume", scale, params).min(u64::from(pause_above_bytes)) as u32,
             }),
             receiving: Receiving::Patient,
@@ -71,7 +74,7 @@ pub static ENTRY: Entry = Entry {
     }),
 };
 
-/// A size in bytes for the rate of this network.
+/// Returns a size in bytes for the rate of this network.
 fn size(name: &str, scale: &Scale, params: &Params) -> u64 {
     let bytes = params.count(name);
     if params.text("sizes") == "absolute" {
@@ -86,19 +89,19 @@ const fn bytes(name: &'static str, default: &'static str, doc: &'static str) -> 
 }
 
 struct Detail {
-    /// From most to least favoured.
+    /// Drain-byte thresholds, from most to least favoured.
     thresholds: [u64; 2],
 }
 
 impl SwitchBalancer for Detail {
-    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         for threshold in self.thresholds {
-            // Reservoir sampling: one pass, every favoured port equally likely, nothing to collect them in.
+            // Reservoir sampling: one pass without memory, every favoured port equally likely.
             let (mut chosen, mut favoured) = (None, 0);
             for (i, link) in members.links.iter().enumerate() {
                 if cx.ports.drain_bytes(*link, packet.priority) < threshold {
                     favoured += 1;
-                    if cx.rng.below(favoured) == 0 {
+                    if cx.rng.next_below(favoured) == 0 {
                         chosen = Some(i);
                     }
                 }
@@ -107,7 +110,7 @@ impl SwitchBalancer for Detail {
                 return chosen;
             }
         }
-        cx.rng.below(members.links.len() as u64) as usize
+        cx.rng.next_below(members.links.len() as u64) as usize
     }
 }
 
@@ -117,7 +120,7 @@ mod tests {
     use crate::dataplane::testing::{Bench, SCALE, packet};
     use crate::registry::Spec;
 
-    /// How often each port is chosen while so many bytes would drain first.
+    /// Returns the share of choices of each port with the given drain bytes.
     fn shares(bench: &mut Bench, packet: &PacketView, drain_bytes: [u64; 4]) -> [f64; 4] {
         for (link, bytes) in bench.links.clone().into_iter().zip(drain_bytes) {
             bench.ports.drain.insert((link.0, packet.priority), bytes);
@@ -153,7 +156,8 @@ mod tests {
 
     #[test]
     fn only_bytes_that_leave_first_count() {
-        // Port 0 is full of packets less urgent than priority 5: an urgent packet need not avoid it.
+        // Port 0 is full of packets less urgent than priority 5: an urgent packet need not avoid
+        // it.
         let mut bench = Bench::switch("detail:sizes=absolute", 4);
         let urgent = PacketView { priority: 5, ..packet(1) };
         assert_shares(shares(&mut bench, &packet(1), [1 << 20, 0, 0, 0]), [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_for_lossless_switches_and_patient_receivers() {
+    fn needs_are_lossless_switches_and_unlimited_resequencing() {
         let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params);
         let lossless = |pause_above_bytes, resume_below_bytes| {
             Some(Lossless { priorities: 8, pause_above_bytes, resume_below_bytes })

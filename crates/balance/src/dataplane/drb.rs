@@ -1,45 +1,48 @@
-//! Digit-reversal bouncing: the packets of a host pair go round all paths so that consecutive ones part as early as
-//! possible (mechanisms.md P04; Cao et al., CoNEXT 2013).
+//! Digit-reversal bouncing: the packets of a host pair rotate through all paths so that consecutive
+//! ones part as early as possible (mechanisms.md P04; Cao et al., CoNEXT 2013).
 //!
-//! Every pair of hosts counts its packets from a random start. In a fat-tree with m = k/2 the count modulo m², written
-//! with two digits to base m and reversed, is (aggregation switch, core): any m consecutive packets use m different
-//! uplinks, any m² use every core once. The same holds for any network whose switches at equal distance branch alike; a
-//! path's number is its core, since the way down is what remains. See `parts/path_order.rs` for other networks.
+//! Every pair of hosts counts its packets from a random start. In a fat-tree with m = k/2 the count
+//! modulo m², written with two digits to base m and reversed, is (aggregation switch, core): any m
+//! consecutive packets use m different uplinks, any m² use every core once. The same holds for any
+//! network whose switches at equal distance branch alike; a path's number is its core, since only
+//! the downward path remains. See `common/path_order.rs` for other networks.
 //!
-//! Dead paths are left out of the round. With `weights=capacity` paths of unequal rate come as often as their rate says,
-//! spread over the round; the paper leaves the round unweighted. Bare acknowledgements are packets of the pair in the
-//! other direction and are counted like any.
+//! Dead paths are skipped. With `weights=capacity` paths occur in proportion to their rates, spread
+//! over the round; the paper leaves the round unweighted. Bare acknowledgements are packets of the
+//! pair in the reverse direction and are counted like any others.
 //!
-//! All pairs counting from 0 would send to the same core at the same time, hence the random start.
+//! If all pairs counted from 0, they would use the same core at the same time, hence the random
+//! start.
 //!
-//! - Helps: on symmetric fabrics at high load: consecutive packets of a pair part as early as possible, so queues
-//!   stay short.
-//! - Hurts: where paths differ (unless `weights=capacity` knows how); where receivers take gaps for losses.
+//! - Helps: on symmetric fabrics at high load: consecutive packets of a pair part as early as
+//!   possible, so queues stay short.
+//! - Hurts: where paths differ (unless `weights=capacity` knows how); where receivers take gaps for
+//!   losses.
 
 use net::HostIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::parts::path_order::PathCycles;
-use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths};
+use crate::dataplane::common::path_order::PathCycles;
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, NO_NEEDS, PacketView, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "drb",
     title: "DRB",
-    summary: "Sends the packets of each host pair round all paths in digit-reversed order.",
+    summary: "Rotates the packets of each host pair through all paths in digit-reversed order.",
     source: "P04; CoNEXT 2013; F2",
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "nothing; dead paths, after failures are detected",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[Param {
         name: "weights",
         kind: ParamKind::Choice(&["none", "capacity"]),
         default: "none",
         unit: "",
-        doc: "Whether paths of unequal rate come equally often or in proportion to their slowest link.",
+        doc: "Whether paths of unequal rate occur equally often or in proportion to their slowest link.",
     }],
     example: "drb",
     needs: NO_NEEDS,
@@ -54,12 +57,12 @@ struct Drb {
 
 /// A counter per (sender, receiver), made when a sender first sends to a receiver's class.
 struct PairCounters {
-    /// Each host's number among the hosts of its class.
+    /// Number of each host among the hosts of its class.
     position: Vec<u32>,
-    /// Most hosts in a class.
+    /// Maximum number of hosts in a class.
     hosts_max: usize,
     class_count: usize,
-    /// Where the counters from a sender to a class begin, plus 1; 0 before the first packet.
+    /// Start index, plus 1, of the counters from a sender to a class; 0 before the first packet.
     blocks: Vec<u32>,
     counters: Vec<u32>,
 }
@@ -98,7 +101,7 @@ impl PairCounters {
         let block = &mut self.blocks[self.position[src.ix()] as usize * self.class_count + to.0 as usize];
         if *block == 0 {
             *block = self.counters.len() as u32 + 1;
-            self.counters.extend((0..self.hosts_max).map(|_| cx.rng.bits() as u32));
+            self.counters.extend((0..self.hosts_max).map(|_| cx.rng.next_u64() as u32));
         }
         &mut self.counters[*block as usize - 1 + self.position[dst.ix()] as usize]
     }
@@ -110,8 +113,8 @@ impl EdgeBalancer for Drb {
         self.cycles.next(packet.to, counter, paths)
     }
 
-    fn duties(&self) -> Duties {
-        Duties { weights: self.is_weighted, ..Duties::default() }
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { weights: self.is_weighted, ..EdgeHooks::default() }
     }
 }
 
@@ -124,14 +127,15 @@ mod tests {
     use super::*;
     use crate::dataplane::testing::{Bench, packet};
 
-    /// From the first edge switch of a fat-tree to the last.
+    /// Makes a packet from the first edge switch of a fat-tree to the last.
     fn across(bench: &mut Bench, k: u32) -> PacketView {
         let last = bench.topology().hosts().len() as u32 - 1;
         bench.live = (0..(k * k / 4) as u16).collect();
         PacketView { to: ClassIx(k * k / 2 - 1), dst: HostIx(last), ..packet(1) }
     }
 
-    /// Checks the oracle of P04 on windows of consecutive packets: distinct uplinks, then distinct paths.
+    /// Checks the oracle of P04 on windows of consecutive packets: distinct uplinks, then distinct
+    /// paths.
     fn check_windows(bench: &Bench, to: ClassIx, picks: &[u16], m: usize) {
         let routes = Routes::intact(bench.topology());
         let from = routes.class_node(ClassIx(0));
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_count_for_themselves_and_flows_of_a_pair_together() {
+    fn host_pairs_count_separately_and_flows_of_pair_together() {
         let mut bench = Bench::edge("drb", 16);
         let to = |dst: u32, flow: u32| PacketView { dst: HostIx(dst), to: ClassIx(2), ..packet(flow) };
         let first = bench.choose_path(&to(9, 1), None);

@@ -1,32 +1,35 @@
-//! DRILL(d, m): every packet goes to the shortest of a few queues looked at (mechanisms.md P18; Ghorbani et al.,
-//! HotNets 2015, SIGCOMM 2017).
+//! DRILL(d, m): every packet goes to the shortest of a few sampled queues (mechanisms.md P18;
+//! Ghorbani et al., HotNets 2015, SIGCOMM 2017).
 //!
-//! A forwarding engine looks at `d` distinct random ports of the packet's equal-cost set and at the `m` ports it remembers
-//! for that set, sends the packet to the one with the fewest bytes queued (a remembered port wins a tie, else chance
-//! does), and remembers the `m` shortest of those it looked at. Sets of equal members share their memory, whatever the
-//! destination. Where members lead to unequal capacity, the set is split into components of equal capacity; a flow is
-//! hashed to a component in proportion to the component's capacity, and DRILL works inside it.
+//! A forwarding engine samples `d` distinct random ports of the packet's equal-cost set and the `m`
+//! ports it remembers for that set. It sends the packet to the one with the fewest bytes queued (a
+//! remembered port wins a tie, then chance), and remembers the `m` shortest of the sampled ones.
+//! Sets of equal members share their memory, regardless of the destination. If members lead to
+//! unequal capacity, the set is split into components of equal capacity; a flow is hashed to a
+//! component in proportion to the component's capacity, and DRILL works inside it.
 //!
-//! Readings where the source is silent: a queue counts from the moment a packet is in it; the engine is that of the
-//! sender, which is the input port's engine at the first switch and an approximation further on; components go by the
-//! capacity routing knows behind each port, not by the paths' full labels.
+//! Readings where the source is silent: a packet counts from the moment it is queued. The engine is
+//! chosen by the sender, which is the input port's engine at the first switch and an approximation
+//! further on. Components use the capacity that routing knows behind each port, not the paths' full
+//! labels.
 //!
-//! With several engines, large `d` and `m` send all of them to the same short queue at once. With `m=0` nothing is
-//! remembered and queues are no longer bounded the same way. In three tiers a short queue here says nothing of the next
-//! switch.
+//! With several engines, large `d` and `m` send all of them to the same short queue at the same
+//! time. With `m=0` nothing is remembered and queues lose their bound. In three tiers a short queue
+//! here gives no information about the next switch.
 //!
-//! - Helps: against bursts at the first hop of two-tier fabrics, in microseconds and without feedback.
-//! - Hurts: where congestion is further on than the next queue: in three tiers, or beyond a spine that has lost a
-//!   cable; reorders a little all the time.
+//! - Helps: against bursts at the first hop of two-tier fabrics, in microseconds and without
+//!   feedback.
+//! - Hurts: where congestion is further on than the next queue: in three tiers, or beyond a spine
+//!   that has lost a cable; reorders slightly at all times.
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "drill",
     title: "DRILL",
@@ -35,35 +38,35 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "local queues; capacities, after failures are detected",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "d",
             kind: ParamKind::Count { min: 1, max: CANDIDATES_MAX as u64 / 2 },
             default: "2",
             unit: "ports",
-            doc: "Random ports looked at for each packet.",
+            doc: "Number of random ports sampled for each packet.",
         },
         Param {
             name: "m",
             kind: ParamKind::Count { min: 0, max: CANDIDATES_MAX as u64 / 2 },
             default: "1",
             unit: "ports",
-            doc: "Ports remembered from the packet before.",
+            doc: "Number of ports remembered from the previous packet.",
         },
         Param {
             name: "engines",
             kind: ParamKind::Count { min: 1, max: 64 },
             default: "1",
             unit: "",
-            doc: "Forwarding engines of a switch, each with a memory of its own.",
+            doc: "Number of forwarding engines of a switch, each with a separate memory.",
         },
         Param {
             name: "asymmetry",
             kind: ParamKind::Choice(&["components", "ignored"]),
             default: "components",
             unit: "",
-            doc: "Whether ports that lead to unequal capacity are kept apart, flows being hashed to a component.",
+            doc: "Whether ports that lead to unequal capacity form separate components, to which flows are hashed.",
         },
     ],
     example: "drill:d=2,m=1",
@@ -71,10 +74,10 @@ pub static ENTRY: Entry = Entry {
     build: Build::Switch(|env, params| Box::new(Drill::new(env, params))),
 };
 
-/// Most ports one decision can look at.
+/// Maximum number of ports per decision.
 const CANDIDATES_MAX: usize = 32;
 
-/// No set, or no port.
+/// Marks the absence of a set or port.
 const NONE: u32 = u32::MAX;
 
 struct Drill {
@@ -83,12 +86,12 @@ struct Drill {
     engines: usize,
     keeps_components: bool,
     seed: u64,
-    /// Set of each destination class when it was last used.
+    /// Last used set of each destination class.
     set_of_class: Vec<u32>,
     sets: Vec<MemberSet>,
 }
 
-/// One equal-cost set, as it stands while nothing fails; after a failure its destinations have another set.
+/// One equal-cost set without failures; after a failure its destinations have another set.
 struct MemberSet {
     links: Vec<LinkIx>,
     weights: Vec<u32>,
@@ -99,13 +102,13 @@ struct MemberSet {
 /// Members that lead to equal capacity.
 struct Component {
     capacity: u64,
-    /// Positions in the set.
+    /// Positions of the members in the set.
     members: Vec<u32>,
     /// Positions in `members` that each engine remembers, or [`NONE`].
     remembered: Vec<u32>,
 }
 
-/// A port looked at, in the order of preference: shortest queue, remembered, chance.
+/// A sampled port, in the order of preference: shortest queue, remembered, chance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     queued_bytes: u64,
@@ -127,8 +130,8 @@ impl Drill {
         }
     }
 
-    /// The set with these members; remembered for the class, since it changes only when routing does.
-    fn set_of(&mut self, class: usize, members: Members<'_>) -> usize {
+    /// Returns the set with these members; cached per class, since it changes only with routing.
+    fn set_of(&mut self, class: usize, members: NextHops<'_>) -> usize {
         let is_same = |set: &MemberSet| set.links == members.links && set.weights == members.weights;
         let last = self.set_of_class[class] as usize;
         if self.sets.get(last).is_some_and(is_same) {
@@ -144,7 +147,7 @@ impl Drill {
 }
 
 impl MemberSet {
-    fn new(members: Members<'_>, remembered: usize) -> MemberSet {
+    fn new(members: NextHops<'_>, remembered: usize) -> MemberSet {
         let weight = |member: u32| members.weights.get(member as usize).copied().unwrap_or(1);
         let mut by_weight: Vec<u32> = (0..members.links.len() as u32).collect();
         by_weight.sort_by_key(|member| weight(*member));
@@ -180,13 +183,13 @@ impl MemberSet {
 fn sample(cx: &mut Cx<'_>, n: usize, picks: &mut [u32]) {
     let count = picks.len();
     for i in 0..count {
-        let drawn = cx.rng.below((n - count + i + 1) as u64) as u32;
+        let drawn = cx.rng.next_below((n - count + i + 1) as u64) as u32;
         picks[i] = if picks[..i].contains(&drawn) { (n - count + i) as u32 } else { drawn };
     }
 }
 
 impl Component {
-    /// One decision of DRILL(d, m): the position in `members`.
+    /// Makes one decision of DRILL(d, m) and returns the position in `members`.
     fn pick(&mut self, cx: &mut Cx<'_>, samples: usize, memory: std::ops::Range<usize>, links: &[LinkIx]) -> u32 {
         let mut ports = [0; CANDIDATES_MAX];
         let remembered = &mut self.remembered[memory];
@@ -199,7 +202,7 @@ impl Component {
                 count += 1;
             }
         }
-        let lots = cx.rng.bits();
+        let lots = cx.rng.next_u64();
         let mut candidates = [Candidate { queued_bytes: 0, is_new: false, lot: 0, member: 0 }; CANDIDATES_MAX];
         for (candidate, port) in candidates.iter_mut().zip(&ports[..count]) {
             let link = links[self.members[*port as usize] as usize];
@@ -220,7 +223,7 @@ impl Component {
 }
 
 impl SwitchBalancer for Drill {
-    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         let set = self.set_of(packet.to.0 as usize, members);
         let set = &mut self.sets[set];
         let component = match set.components.len() {
@@ -234,7 +237,7 @@ impl SwitchBalancer for Drill {
         component.members[port as usize] as usize
     }
 
-    fn wants_weights(&self) -> bool {
+    fn needs_weights(&self) -> bool {
         self.keeps_components
     }
 }
@@ -300,7 +303,8 @@ mod tests {
 
     #[test]
     fn the_m_shortest_are_remembered() {
-        // After one look at everything, two ports are known; the better one then gets long: the other is still known.
+        // After one sample of all ports, two are known; the better one then gets long: the other is
+        // still known.
         let mut bench = Bench::switch("drill:d=1,m=2", 8);
         queue(&mut bench, &[10, 9000, 9000, 20, 9000, 9000, 9000, 9000]);
         (0..2000).for_each(|_| _ = bench.choose(&packet(1)));
@@ -309,12 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn engines_and_sets_remember_for_themselves() {
+    fn engines_and_sets_have_separate_memories() {
         let from = |host, class| PacketView { src: HostIx(host), to: ClassIx(class), ..packet(1) };
         let mut bench = Bench::switch("drill:engines=2", 16);
         let mut starts = std::collections::BTreeSet::new();
         for round in 0..8 {
-            // Another set of members each time; on idle ports every memory sticks to its first port.
+            // Another set of members each time; on idle ports every memory sticks to its first
+            // port.
             let (even, odd) = (bench.choose(&from(2, 1)), bench.choose(&from(3, 1)));
             assert!((0..20).all(|_| bench.choose(&from(2, 1)) == even && bench.choose(&from(3, 1)) == odd));
             assert_eq!(bench.choose(&from(4, 7)), even, "another class with the same members shares the memory");

@@ -1,47 +1,50 @@
-//! Dynamic weighted round robin: as weighted round robin, but the weights are what is left of each path's capacity,
-//! measured anew every period (mechanisms.md P28; F0 section 3.2).
+//! Dynamic weighted round robin: as weighted round robin, but the weights are the remaining
+//! capacity of each path, measured every period (mechanisms.md P28; F0 section 3.2).
 //!
-//! The weight of a path is the least over its links of rate × (1 − utilisation), at least one hundredth of the rate so that
-//! no path is given up. It is read when the first flow of a period needs it and kept for the rest of the period.
+//! The weight of a path is the minimum over its links of rate × (1 − utilisation), at least one
+//! hundredth of the rate so that every path stays in use. It is read when the first flow of a
+//! period needs it and kept for the rest of the period.
 //!
-//! F0's pickers sit in a controller that polls the whole network. So every edge here sees the utilisation of every link, at
-//! once; nothing travels. Real edges cannot (`conga` can, at the price of feedback). F0 names no period; the default is
-//! as slow as fast polling gets. Rates are those of the intact network, shares of them as they are now.
+//! F0's pickers are in a controller that polls the whole network. So every edge here reads the
+//! utilisation of every link immediately, without messages. Real edges cannot (`conga` can, at the
+//! price of feedback). F0 names no period; the default is the fastest interval of typical polling.
+//! Rates are those of the intact network, utilisations are current.
 //!
-//! Pitfall: between two measurements all flows follow the same weights, so that a path found idle is flooded by the next
-//! period's flows of all edges. Turns are smooth, so floods are bounded by the weights.
+//! Pitfall: between two measurements all flows follow the same weights, so the flows of all edges
+//! in the next period flood a path that was idle. Turns are smooth, so floods are bounded by the
+//! weights.
 //!
-//! - Helps: where load lasts longer than a period, such as background traffic or cut rates that routing does not
-//!   know.
+//! - Helps: where load lasts longer than a period, such as background traffic or cut rates that
+//!   routing does not know.
 //! - Hurts: where load changes within a period: all edges follow the same stale weights.
 
 use net::LinkIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::parts::paths::{PathIndex, PathLinks};
-use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
-use crate::dataplane::parts::wrr::{START, Turns};
+use crate::dataplane::common::paths::{PathIndex, PathLinks};
+use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::common::wrr::{START, SmoothWrr};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "dynamic-wrr",
     title: "Dynamic weighted round robin",
-    summary: "Gives new flows to the paths in turn, in proportion to the capacity measured to be left on them.",
+    summary: "Gives new flows to the paths in turn, in proportion to their measured remaining capacity.",
     source: "P28 dynamic weighted round robin; F0 section 3.2",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "utilisation of every link of a path",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "period",
             kind: ParamKind::Scaled,
             default: "125rtt",
             unit: "",
-            doc: "How long weights hold before they are measured anew; 10ms at a base RTT of 80 us (the source names none).",
+            doc: "Time between two measurements of the weights; 10ms at a base RTT of 80 us (the source names none).",
         },
         T_DRE,
         ALPHA,
@@ -52,7 +55,7 @@ pub static ENTRY: Entry = Entry {
     build: Build::Edge(|env, params| Box::new(DynamicWrr::new(env, params))),
 };
 
-/// Least weight of a path, as a share of its capacity.
+/// Minimum weight of a path, as a share of its capacity.
 const LEAST: f64 = 0.01;
 
 const NEVER: u64 = u64::MAX;
@@ -63,11 +66,11 @@ struct DynamicWrr {
     /// Rate of every link, by its number, Gb/s.
     rates: Vec<f32>,
     index: PathIndex,
-    /// By path.
+    /// Weight of each path, by number.
     weights: Vec<f64>,
-    /// Number of the period the weights of each class are of.
+    /// Number of the period in which the weights of each class were measured.
     measured: Vec<u64>,
-    turns: Turns,
+    turns: SmoothWrr,
 }
 
 impl DynamicWrr {
@@ -79,7 +82,7 @@ impl DynamicWrr {
             rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
             weights: vec![0.0; index.total()],
             measured: vec![NEVER; index.class_count()],
-            turns: Turns::new(index.clone(), params.text("start") == "random"),
+            turns: SmoothWrr::new(index.clone(), params.text("start") == "random"),
             index,
         }
     }
@@ -108,7 +111,7 @@ impl EdgeBalancer for DynamicWrr {
             self.measure(cx.ports, packet.to);
         }
         let weights = &self.weights[self.index.range(packet.to)];
-        // Shares, so that what was earned under former weights counts the same whether those were large or small.
+        // Shares, so that credit from former weights counts the same regardless of their scale.
         let total: f64 = paths.live.iter().map(|path| weights[usize::from(*path)]).sum();
         self.turns.pick(cx, packet, paths.live, |position| weights[usize::from(paths.live[position])] / total)
     }
@@ -136,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_what_is_left_on_the_worst_link_of_each_path() {
+    fn shares_follow_remaining_capacity_of_worst_link() {
         let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
         load(&mut bench, 0, 0, 0.5);
         load(&mut bench, 1, 1, 0.75);
         load(&mut bench, 1, 0, 0.2);
         load(&mut bench, 2, 1, 1.1);
-        // Left: 0.5, 0.25, 0.01 and 1 of a link.
+        // Remaining: 0.5, 0.25, 0.01 and 1 of a link.
         let found = shares(&mut bench, 17_600);
         for (share, left) in found.iter().zip([0.5, 0.25, 0.01, 1.0]) {
             assert!((share - left / 1.76).abs() < 2e-4, "{found:?}");
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_paths_get_nothing_and_their_share_goes_to_the_others() {
+    fn dead_paths_get_nothing_and_other_paths_get_their_share() {
         let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
         load(&mut bench, 0, 0, 0.5);
         bench.live = vec![0, 2];

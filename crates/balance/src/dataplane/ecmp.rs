@@ -1,21 +1,21 @@
-//! Equal-cost multi-path: a hash of the five-tuple picks the next hop of each flow (mechanisms.md P02,
-//! RFC 2992).
+//! Equal-cost multi-path: a hash of the five-tuple picks the next hop of each flow (mechanisms.md
+//! P02, RFC 2992).
 //!
-//! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)² paths
-//! are used. The five rules differ in how many flows move when a next hop disappears.
+//! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)²
+//! paths are used. The five rules differ in how many flows move when a next hop disappears.
 //!
 //! - Helps: with many flows of similar size on equal paths; needs no state and never reorders.
-//! - Hurts: with few large flows, which collide and stay together; with paths of unequal capacity; with switches that
-//!   all hash alike (`seeds=none`).
+//! - Hurts: with few large flows, which collide and stay together; with paths of unequal capacity;
+//!   with switches that all hash alike (`seeds=none`).
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ecmp",
     title: "ECMP",
@@ -24,14 +24,14 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         Param {
             name: "hash",
             kind: ParamKind::Choice(&["modulo", "threshold", "rendezvous", "resilient"]),
             default: "modulo",
             unit: "",
-            doc: "How the hash selects: modulo N, equal regions (RFC 2992), highest random weight, or a resilient bucket table.",
+            doc: "Selection by the hash: modulo N, equal regions (RFC 2992), highest random weight, or a resilient bucket table.",
         },
         Param {
             name: "seeds",
@@ -58,7 +58,7 @@ pub static ENTRY: Entry = Entry {
     }),
 };
 
-/// The hash seed of a switch.
+/// Returns the hash seed of a switch.
 pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
     match params.text("seeds") {
         "none" => 0,
@@ -66,8 +66,8 @@ pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
     }
 }
 
-/// `ecmp` with its defaults, for mechanisms that leave the choice of path to it: flows take the paths they would take
-/// under `ecmp`.
+/// Makes `ecmp` with its defaults, for mechanisms that leave the choice of path to it: flows take
+/// the paths they would take with `ecmp`.
 pub(super) fn by_default(env: &SwitchEnv<'_>) -> Box<dyn SwitchBalancer> {
     Box::new(Hashed { seed: per_switch_seed(env), rule: Modulo })
 }
@@ -76,7 +76,7 @@ fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
     combine(mix(env.seed), u64::from(env.switch.0))
 }
 
-/// A way to get from a hash to a member.
+/// A rule that maps a hash to a member.
 trait Rule: Send {
     fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize;
 }
@@ -87,7 +87,7 @@ struct Hashed<R> {
 }
 
 impl<R: Rule> SwitchBalancer for Hashed<R> {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         self.rule.select(mix(packet.hash ^ self.seed), packet, members.links)
     }
 }
@@ -115,8 +115,8 @@ impl Rule for Rendezvous {
     }
 }
 
-/// A table of buckets per destination class; when members change, only buckets that pointed at a member
-/// now gone are refilled, so flows elsewhere stay. Members that return win back their share of buckets.
+/// A table of hash buckets per destination class. If members change, only buckets of removed
+/// members are refilled, so other flows stay. Members that return regain their share of buckets.
 struct Resilient {
     bucket_count: usize,
     tables: Vec<Table>,
@@ -140,7 +140,7 @@ impl Table {
         if self.buckets.is_empty() {
             self.buckets = (0..bucket_count).map(|bucket| links[bucket % links.len()]).collect();
         } else if links.len() > self.members.len() {
-            // Back from a failure: the original layout returns.
+            // After a failure: the original layout returns.
             for (bucket, link) in self.buckets.iter_mut().enumerate() {
                 let original = links[bucket % links.len()];
                 if !self.members.contains(&original) || !links.contains(link) {
@@ -174,7 +174,7 @@ impl Rule for Resilient {
 mod tests {
     use crate::dataplane::testing::{Bench, packet};
 
-    /// Fraction of flows whose next hop changes when member `gone` of four disappears.
+    /// Returns the fraction of flows whose next hop changes when member `gone` of four disappears.
     fn disruption(spec: &str, gone: usize) -> f64 {
         let mut bench = Bench::switch(spec, 4);
         let flows = 40_000;

@@ -1,15 +1,17 @@
-//! Source-routed ECMP: one hash at the first switch picks the whole path, as htsim and the ns-3 peer
-//! program of this repository do. Where `ecmp` draws a next hop at every tier, this draws one of all paths.
+//! Source-routed ECMP: one hash at the first switch picks the whole path, as htsim and the ns-3
+//! reference program of this repository do. `ecmp` draws a next hop at every tier; this draws one
+//! of all paths.
 //!
-//! - Helps: to compare with simulators that route at the source: the same hash gives the same paths.
+//! - Helps: to compare with simulators that route at the source: the same hash gives the same
+//!   paths.
 //! - Hurts: like ECMP: large flows collide and stay.
 
 use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::mix;
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ecmp-path",
     title: "ECMP by path",
@@ -18,13 +20,14 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[Param {
         name: "key",
         kind: ParamKind::Choice(&["five-tuple", "hosts"]),
         default: "five-tuple",
         unit: "",
-        doc: "What is hashed; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the peer programs.",
+        doc: "Hashed fields; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the \
+              reference programs.",
     }],
     example: "ecmp-path:key=hosts",
     needs: NO_NEEDS,
@@ -52,7 +55,7 @@ mod tests {
     use crate::dataplane::testing::{Bench, packet};
 
     #[test]
-    fn flows_of_one_host_pair_share_a_path_only_if_asked_to() {
+    fn flows_of_host_pair_share_path_only_with_key_hosts() {
         let mut hosts = Bench::edge("ecmp-path:key=hosts", 16);
         let mut tuple = Bench::edge("ecmp-path", 16);
         let distinct = |bench: &mut Bench| {

@@ -1,5 +1,5 @@
-//! The contract of mechanisms that pick whole paths where packets enter the fabric: leaf switches, hypervisors, virtual
-//! switches (CONGA, Hermes, CLOVE, Presto, ConWeave and their kin).
+//! The contract of mechanisms that pick whole paths where packets enter the fabric: leaf switches,
+//! hypervisors, virtual switches (for example CONGA, Hermes, CLOVE, Presto, ConWeave).
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -9,82 +9,83 @@ use net::{HostIx, NodeIx, Routes, Time, Topology};
 
 use super::{Cx, PacketView, Scale};
 
-/// The end-to-end paths an edge has to a destination class, numbered on the intact topology: a number
-/// means the same path before, during and after failures.
+/// The end-to-end paths of an edge to a destination class. Paths are numbered on the intact
+/// topology, so a number means the same path before, during and after failures.
 #[derive(Clone, Copy, Debug)]
 pub struct Paths<'a> {
-    /// Numbers of the paths believed alive, ascending; at least one.
+    /// Numbers of the live paths, ascending; at least one.
     pub live: &'a [u16],
-    /// The path this flow used last, if it is still alive; `None` for the first packet of a flow.
+    /// The path this flow used last, if it is live; `None` for the first packet of a flow.
     pub current: Option<u16>,
-    /// Rate of the slowest link of each live path as routing knows it, in the order of `live` and scaled to at most
-    /// 2^16 in all; empty unless [`Duties::weights`] asks for it.
+    /// Rate of the slowest link of each live path according to routing, in the order of `live` and
+    /// scaled to a sum of at most 2^16. Empty unless [`EdgeHooks::weights`] is set.
     pub weights: &'a [u32],
 }
 
-/// What came back about a path: sent by the far end in an acknowledgement.
+/// Feedback about a path, returned by the far end in an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct PathFeedback {
     /// Number of the flow, as in [`PacketView::flow`].
     pub flow: u32,
     /// Destination class of the data packet.
     pub to: ClassIx,
-    /// Path the data packet took.
+    /// Path of the data packet.
     pub path: u16,
-    /// From leaving this edge to the acknowledgement passing it again.
+    /// Time from the departure of the data packet to the arrival of its acknowledgement at this
+    /// edge.
     pub rtt: Time,
     /// Whether the data packet was ECN-marked.
     pub marked: bool,
 }
 
-/// Signs of loss an edge can read off the traffic of a flow.
+/// Signs of loss that an edge can read from the traffic of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The sender waited for its retransmission timer.
+    /// The retransmission timer of the sender expired.
     Timeout,
     /// The sender repeated a packet after duplicate acknowledgements.
     FastRetransmit,
 }
 
-/// A sender of this edge noticed a loss.
+/// A loss detected by a sender of this edge.
 #[derive(Clone, Copy, Debug)]
 pub struct PathLoss {
-    /// Number of the flow.
+    /// Number of the flow, as in [`PacketView::flow`].
     pub flow: u32,
     /// Destination class of the flow.
     pub to: ClassIx,
-    /// The path the flow's data last took.
+    /// The path of the flow's latest data packet.
     pub path: u16,
-    /// What was noticed.
+    /// The sign of the loss.
     pub loss: Loss,
 }
 
-/// Data sent again arrived at a receiver of this edge that had it already: the acknowledgement of the first copy was lost, or
-/// the sender did not wait for it long enough.
+/// Data that reached a receiver of this edge twice. Either the first acknowledgement was lost or
+/// the sender's timer expired too early.
 #[derive(Clone, Copy, Debug)]
 pub struct Duplicate {
-    /// Number of the flow.
+    /// Number of the flow, as in [`PacketView::flow`].
     pub flow: u32,
-    /// The receiver, which acknowledges.
+    /// The receiver of the data, which sends the acknowledgement.
     pub src: HostIx,
-    /// The sender of the data, where acknowledgements go.
+    /// The sender of the data, which receives the acknowledgement.
     pub dst: HostIx,
-    /// Class of that sender.
+    /// Destination class of that sender.
     pub to: ClassIx,
-    /// The path the flow's acknowledgements last took.
+    /// The path of the flow's latest acknowledgement.
     pub path: u16,
 }
 
-/// A packet about to leave the fabric towards its receiver, with what it collected on its way.
+/// A packet that leaves the fabric towards its receiver, with the values collected on its path.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Class of the sender: the edge it entered at.
+    /// Class of the sender: the edge where the packet entered.
     pub from: ClassIx,
-    /// Path it took.
+    /// Number of the path, counted at the sender's edge.
     pub path: u16,
-    /// What [`EdgeBalancer::encapsulate`] wrote.
+    /// The overlay header that [`EdgeBalancer::encapsulate`] returned.
     pub tag: u32,
-    /// Greatest quantised utilisation of the fabric links it crossed; 0 unless links are sensed.
+    /// Largest quantised utilisation of the fabric links it crossed; 0 without sensed links.
     pub utilisation: u8,
     /// Whether it was ECN-marked.
     pub marked: bool,
@@ -92,162 +93,165 @@ pub struct Arrival {
     pub one_way: Time,
 }
 
-/// What to do with a packet that leaves the fabric.
+/// The handling of a packet that leaves the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// Hand it on.
+    /// Forward it to the receiver.
     Pass,
-    /// Hand it on without its ECN mark (overlays that keep congestion to themselves).
+    /// Forward it without its ECN mark (overlays that hide congestion from hosts).
     PassUnmarked,
-    /// Keep it until [`Cx::release`] is called for its flow. One queue per flow, first come, first served. A release asked
-    /// for in the same call lets this packet go too, as the last.
+    /// Hold it until [`Cx::release`] is called for its flow. Each flow has one FIFO queue. A
+    /// release requested in the same call includes this packet, as the last one.
     Hold,
 }
 
-/// A packet between edges: probes, replies, notifications.
+/// A packet between edges: a probe, a reply or a notification.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// Edge to send to.
+    /// Destination class of the receiving edge.
     pub to: ClassIx,
-    /// Path to take; a path that is down loses the packet silently, as it would a probe.
+    /// Number of the path; a path that is down loses the packet silently, like a probe.
     pub path: u16,
-    /// Bytes on the wire.
+    /// Size on the wire, bytes.
     pub bytes: u16,
-    /// Whether switches may mark it.
+    /// Whether switches may ECN-mark it.
     pub is_ecn_capable: bool,
-    /// For the mechanism.
+    /// Payload defined by the mechanism.
     pub word: u32,
-    /// For the mechanism; the low 24 bits only where links are sensed.
+    /// Payload defined by the mechanism; only the low 24 bits if links are sensed.
     pub tag: u32,
 }
 
 /// A control packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlArrival {
-    /// Edge it came from.
+    /// Class of the edge that sent it.
     pub from: ClassIx,
-    /// Path it took.
+    /// Number of the path, counted at the sender.
     pub path: u16,
-    /// As sent.
+    /// [`Control::word`] as sent.
     pub word: u32,
-    /// As sent.
+    /// [`Control::tag`] as sent.
     pub tag: u32,
-    /// Greatest quantised utilisation met; 0 unless links are sensed.
+    /// Largest quantised utilisation on the path; 0 without sensed links.
     pub utilisation: u8,
     /// Whether it was ECN-marked.
     pub marked: bool,
-    /// Time it took through the fabric. Clocks of edges are perfect here; a mechanism for real networks uses round trips.
+    /// Time through the fabric. Clocks of edges are perfect here; a mechanism for real networks
+    /// uses round trips.
     pub one_way: Time,
 }
 
-/// What an edge instance is made from.
+/// Constructor arguments of an edge instance.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeEnv<'a> {
     /// Seed of the run.
     pub seed: u64,
-    /// First switch of its hosts, or the host itself.
+    /// First switch of the edge's hosts, or the host itself.
     pub edge: NodeIx,
-    /// The destination class this edge is.
+    /// The destination class of this edge.
     pub class: ClassIx,
     /// Number of paths to each destination class on the intact topology.
     pub path_counts: &'a [u16],
-    /// Round-trip time of an empty network from this edge to a host of each class and back, for a full-size packet
-    /// and its ACK.
+    /// Round-trip time from this edge to a host of each class on an empty network, for a full-size
+    /// packet and its ACK.
     pub base_rtt: &'a [Time],
     /// The intact network.
     pub topology: &'a Topology,
-    /// Its shortest paths: `routes.path(topology, edge, to, path)` lists the links of a path.
+    /// Shortest paths of the intact network: `routes.path(topology, edge, to, path)` lists the
+    /// links of a path.
     pub routes: &'a Routes,
-    /// What times scale with.
+    /// Reference values for scaled parameters.
     pub scale: Scale,
-    /// Where the edges of the run share what is worked out once.
+    /// Data that all edges of the run share.
     pub shared: &'a Shared,
 }
 
-/// What the edges of one run work out together before it begins, such as the trees of a network: made by the first edge
-/// that asks, and never changed.
+/// Data that all edges of a run share, such as the trees of a network. The first edge that needs
+/// the data makes it; afterwards it never changes.
 #[derive(Debug, Default)]
 pub struct Shared(OnceLock<Arc<dyn Any + Send + Sync>>);
 
 impl Shared {
-    /// What was made, or what `make` makes.
+    /// Returns the shared data; the first call makes it with `make`.
     ///
     /// # Panics
-    /// If something of another type was made before: a run has one mechanism, and it shares one thing.
+    /// Panics if the data has another type: a run has one mechanism, which shares one type.
     pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let made = self.0.get_or_init(|| Arc::new(make()));
         made.clone().downcast().expect("one mechanism shares one thing")
     }
 }
 
-/// Which of the optional calls a mechanism wants; calls it does not want cost nothing.
+/// The optional calls a mechanism uses; the driver skips the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Duties {
-    /// [`EdgeBalancer::encapsulate`] and [`EdgeBalancer::decapsulate`].
+pub struct EdgeHooks {
+    /// Enables [`EdgeBalancer::encapsulate`] and [`EdgeBalancer::decapsulate`].
     pub overlay: bool,
-    /// [`Paths::weights`] are filled.
+    /// Fills [`Paths::weights`].
     pub weights: bool,
-    /// [`EdgeBalancer::detour`].
+    /// Enables [`EdgeBalancer::detour`].
     pub detours: bool,
 }
 
-/// A mechanism that picks whole paths where packets enter the fabric. It is asked only for packets that have two or more
-/// paths; calls must not allocate once warm.
+/// A mechanism that picks whole paths where packets enter the fabric. It is called only for packets
+/// with two or more paths, and must not allocate once warm.
 pub trait EdgeBalancer: Send {
-    /// Answers an element of `paths.live`. Called once per packet entering the fabric.
+    /// Returns an element of `paths.live`. Called once per packet that enters the fabric.
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16;
 
-    /// An acknowledgement came back.
+    /// Handles an acknowledgement.
     fn on_feedback(&mut self, cx: &mut Cx<'_>, feedback: &PathFeedback) {
         let _ = (cx, feedback);
     }
 
-    /// A sender noticed a loss.
+    /// Handles a loss that a sender of this edge detected.
     fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
         let _ = (cx, loss);
     }
 
-    /// A receiver of this edge got data a second time.
+    /// Handles data that a receiver of this edge received twice.
     fn on_duplicate(&mut self, cx: &mut Cx<'_>, duplicate: &Duplicate) {
         let _ = (cx, duplicate);
     }
 
-    /// Which optional calls it wants; asked once.
-    fn duties(&self) -> Duties {
-        Duties::default()
+    /// Returns the optional calls it uses; called once.
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks::default()
     }
 
-    /// Called once before the first packet, for first timers.
+    /// Sets the first timers; called once, before the first packet.
     fn on_start(&mut self, cx: &mut Cx<'_>) {
         let _ = cx;
     }
 
-    /// A packet goes into the fabric on `path`: answers the overlay header to write, of which only the low 24 bits are
-    /// kept where links are sensed.
+    /// Returns the overlay header of a packet that enters the fabric on `path`. Only the low 24
+    /// bits are kept if links are sensed.
     fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, path: u16) -> u32 {
         let _ = (cx, packet, path);
         0
     }
 
-    /// A packet from another edge leaves the fabric here.
+    /// Handles a packet from another edge that leaves the fabric here.
     fn decapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, arrival: &Arrival) -> Delivery {
         let _ = (cx, packet, arrival);
         Delivery::Pass
     }
 
-    /// A control packet from another edge arrived.
+    /// Handles a control packet from another edge.
     fn on_control(&mut self, cx: &mut Cx<'_>, control: &ControlArrival) {
         let _ = (cx, control);
     }
 
-    /// A timer set by [`Cx::set_timer`] is due.
+    /// Handles a timer set by [`Cx::set_timer`].
     fn on_timer(&mut self, cx: &mut Cx<'_>, token: u64) {
         let _ = (cx, token);
     }
 
-    /// Asked before the path: an edge to visit on the way (Valiant load balancing in direct networks), or `None`. The
-    /// packet takes a path to that edge, which then picks a path to the destination. An edge that routing cannot reach, or
-    /// that cannot reach the destination, is not visited: the packet goes straight.
+    /// Returns an intermediate edge (Valiant load balancing in direct networks), or `None`; called
+    /// before the path is picked. The packet takes a path to that edge, which then picks a path to
+    /// the destination. An edge that routing cannot reach, or that cannot reach the destination, is
+    /// skipped: the packet takes a direct path.
     fn detour(&mut self, cx: &mut Cx<'_>, packet: &PacketView) -> Option<ClassIx> {
         let _ = (cx, packet);
         None

@@ -1,32 +1,34 @@
-//! FlowBender: a host moves a flow to another path by changing a header field that switches hash, when too many of its
-//! packets come back ECN-marked (mechanisms.md P14; Kabbani, Vamanan, Hasan, Duchene, CoNEXT 2014).
+//! FlowBender: a host moves a flow to another path by changing a header field that switches hash,
+//! if too many of its packets come back ECN-marked (mechanisms.md P14; Kabbani, Vamanan, Hasan,
+//! Duchene, CoNEXT 2014).
 //!
-//! Once per round trip the sender looks at F, the marked share of what was acknowledged. After N rounds in a row with
-//! F above T the field's value V changes to the next of 2^b; a round at or below T starts the count anew. A
-//! retransmission timeout changes V at once: the path may be dead.
+//! Once per round trip the sender computes F, the marked share of the acknowledged packets. After N
+//! consecutive rounds with F above T the field's value V changes to the next of 2^b; a round at or
+//! below T resets the count. A retransmission timeout changes V immediately: the path may be dead.
 //!
-//! Where the source is silent: a round is the data outstanding when it began; F is counted in packets; the first
-//! round begins with the first acknowledgement; a timeout also resets the count, which was about the old path.
-//! `next=increment` is what public code does, the paper allows any other value. To keep flows that saw the same mark
-//! from moving together the paper proposes a random N: with `jitter` the count to reach is drawn from N ..= N + jitter
-//! anew after each move.
+//! Readings where the source is silent: a round is the data outstanding when it began. F is counted
+//! in packets. The first round begins with the first acknowledgement. A timeout also resets the
+//! count, which was about the old path. `next=increment` is what public code does; the paper allows
+//! any other value. The paper proposes a random N so that flows with the same marks do not move
+//! together: with `jitter` the limit is redrawn from N ..= N + jitter after each move.
 //!
-//! Pitfalls: the new path is picked blindly and may be worse; every move reorders; the round after a move is still
-//! judged by packets sent on the old path, so with N = 1 a flow that leaves a bad path usually moves twice.
+//! Pitfalls: the new path is picked blindly and may be worse. Every move reorders. The round after
+//! a move is still judged by packets sent on the old path, so with N = 1 a flow that leaves a bad
+//! path usually moves twice.
 //!
-//! - Helps: where only hosts can be changed and switches hash a field that hosts may set; large flows leave
-//!   collisions.
+//! - Helps: where only hosts can be changed and switches hash a field that hosts may set; large
+//!   flows leave collisions.
 //! - Hurts: for flows that end within a few round trips; a blind move may go to a worse path.
 
-use net::Stream;
+use net::RandomStream;
 
-use crate::dataplane::parts::flows::FlowTable;
-use crate::dataplane::parts::rounds::Rounds;
+use crate::dataplane::common::flows::FlowTable;
+use crate::dataplane::common::rounds::Rounds;
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "flowbender",
     title: "FlowBender",
@@ -35,7 +37,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "ECN echoes, timeouts",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "threshold",
@@ -56,7 +58,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 0, max: 1000 },
             default: "0",
             unit: "round trips",
-            doc: "Up to this many rounds more, drawn for each move; above 0 flows do not move in step.",
+            doc: "Maximum number of additional rounds, drawn for each move; above 0 flows do not move in step.",
         },
         Param {
             name: "bits",
@@ -90,7 +92,7 @@ struct FlowBender {
 #[derive(Clone, Default)]
 struct Flow {
     value: u16,
-    /// Congested rounds in a row.
+    /// Consecutive congested rounds.
     congested: u32,
     /// Rounds added to N until the next move.
     extra: u32,
@@ -109,12 +111,12 @@ impl FlowBender {
         }
     }
 
-    fn extra(jitter: u32, rng: &mut Stream) -> u32 {
-        if jitter == 0 { 0 } else { rng.below(u64::from(jitter) + 1) as u32 }
+    fn extra(jitter: u32, rng: &mut RandomStream) -> u32 {
+        if jitter == 0 { 0 } else { rng.next_below(u64::from(jitter) + 1) as u32 }
     }
 
-    fn bend(&mut self, flow: u32, rng: &mut Stream) {
-        let step = if self.is_random { 1 + rng.below(u64::from(self.value_count) - 1) as u16 } else { 1 };
+    fn bend(&mut self, flow: u32, rng: &mut RandomStream) {
+        let step = if self.is_random { 1 + rng.next_below(u64::from(self.value_count) - 1) as u16 } else { 1 };
         let extra = Self::extra(self.jitter, rng);
         let state = self.flows.slot(flow);
         state.value = (state.value + step) % self.value_count;
@@ -157,7 +159,7 @@ mod tests {
     use crate::dataplane::testing::Bench;
     use crate::dataplane::{HostFeedback, HostLoss};
 
-    /// A sender with a window of `WINDOW` packets, each acknowledged at once.
+    /// A sender with a window of `WINDOW` packets; each is acknowledged immediately.
     struct Sender {
         bench: Bench,
         flow: u32,
@@ -174,11 +176,12 @@ mod tests {
             bench.entropy(flow, 0);
             Sender { bench, flow, una: 0 }
         }
-        /// Acknowledges a whole window, the first `marked` packets of it marked; answers V after it.
+        /// Acknowledges a whole window, the first `marked` packets of it marked; returns V after
+        /// it.
         fn round(&mut self, marked: u32) -> u16 {
             for i in 0..WINDOW {
                 self.una += 1;
-                // The window after this one is sent when the last packet of this one is acknowledged.
+                // The next window is sent when the last packet of this one is acknowledged.
                 let next = self.una + if i + 1 == WINDOW { WINDOW } else { WINDOW - 1 - i };
                 let rtt = crate::dataplane::testing::BASE_RTT;
                 let (flow, una) = (self.flow, self.una);
@@ -211,11 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_moves_at_once_and_starts_the_count_anew() {
+    fn timeout_moves_immediately_and_resets_count() {
         let mut sender = Sender::new("flowbender:rounds=2");
         assert_eq!(sender.round(20), 0);
         sender.bench.host_loss(1, HostLoss::FastRetransmit);
-        assert_eq!(sender.value(), 0, "only the timer tells of a dead path");
+        assert_eq!(sender.value(), 0, "only the timer indicates a dead path");
         sender.bench.host_loss(1, HostLoss::Timeout);
         assert_eq!(sender.value(), 1);
         assert_eq!(sender.round(20), 1);
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_next_value_is_another_one_and_any() {
+    fn random_next_value_differs_and_covers_all_values() {
         let mut sender = Sender::new("flowbender:next=random");
         let (mut last, mut seen) = (0, [0u32; 8]);
         for _ in 0..7_000 {
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_knows_nothing_of_the_old_one_of_its_number() {
+    fn new_flow_resets_state_of_reused_number() {
         let mut sender = Sender::new("flowbender:rounds=2");
         (0..3).for_each(|_| _ = sender.round(20));
         assert_eq!(sender.value(), 1);
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_judged_apart() {
+    fn flows_are_judged_separately() {
         let mut one = Sender::new("flowbender");
         one.round(20);
         let mut other = Sender::on(one.bench, 4_000);

@@ -1,23 +1,25 @@
 //! The reduced Hermes of F3: paths are classed by round-trip time alone, without probes or ECN
 //! (mechanisms.md P13.2; full Hermes is SIGCOMM 2017).
 //!
-//! A path is good below `good` × base RTT, congested from `congested` × base RTT on, gray between. Every
-//! packet is judged, but stays on its flow's path while that is good or never measured. The source leaves
-//! four points open; the readings here: up to `good` × base counts as good; with no good path take one
-//! never measured, then the fastest; judge per packet with stickiness; and who knows what (`scope`): each
-//! flow its own paths, since F3 tags packets in the application layer, or all flows of an edge what any of
-//! them measured. Sharing without probing makes flows follow each other onto the one path known to be good.
+//! A path is good below `good` × base RTT, congested from `congested` × base RTT on, gray between.
+//! Every packet is judged, but stays on its flow's path while that is good or has no measurement.
+//! The source leaves four points open. The readings here: RTTs up to `good` × base are good.
+//! Without a good path, take one without measurement, then the fastest. Judge per packet with
+//! stickiness. The last reading is the scope of measurements (`scope`): each flow measures its own
+//! paths, since F3 tags packets in the application layer, or all flows of an edge share them.
+//! Sharing without probing makes flows follow each other onto the one path known to be good.
 //!
 //! - Helps: under lasting asymmetry that shows in round-trip times.
-//! - Hurts: where packets vanish: a path that loses everything shows no round-trip time that is bad.
+//! - Hurts: where packets vanish: a path that loses everything shows no round-trip time that is
+//!   bad.
 
-use net::Stream;
+use net::RandomStream;
 
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, PathFeedback, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "hermes-rtt",
     title: "Hermes (RTT only)",
@@ -26,7 +28,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::CautiousPacket,
     reorders: Reorders::AtMoves,
     senses: "round-trip times",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "good",
@@ -54,7 +56,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["flow", "edge"]),
             default: "flow",
             unit: "",
-            doc: "Who shares measurements: no one (each flow its own), or all flows of an edge switch.",
+            doc: "Scope of measurements: each flow separately, or all flows of an edge switch.",
         },
     ],
     example: "hermes-rtt:good=1.25",
@@ -62,16 +64,16 @@ pub static ENTRY: Entry = Entry {
     build: Build::Edge(|env, params| Box::new(HermesRtt::new(env, params))),
 };
 
-/// RTT of a path never measured.
+/// RTT of a path without a measurement.
 const UNMEASURED: u64 = 0;
 
 struct HermesRtt {
     smooth: bool,
-    /// Each flow keeps its own measurements.
+    /// Whether each flow keeps separate measurements.
     is_per_flow: bool,
-    /// First path of each destination class in `rtt_ps`, while flows share it.
+    /// First path of each destination class in `rtt_ps`, if flows share it.
     first: Vec<u32>,
-    /// Most paths to any class: the stride of `rtt_ps` while each flow has its own.
+    /// Maximum number of paths to a class: the stride of `rtt_ps` with separate measurements.
     paths_max: usize,
     rtt_ps: Vec<u64>,
     good_below_ps: Vec<u64>,
@@ -98,7 +100,8 @@ impl HermesRtt {
         }
     }
 
-    /// Where the measurements of a flow's paths to `class` begin; makes room for a flow never seen.
+    /// Returns the start of a flow's measurements of the paths to `class`; grows the table for new
+    /// flows.
     fn base(&mut self, flow: u32, class: usize) -> usize {
         if !self.is_per_flow {
             return self.first[class] as usize;
@@ -110,13 +113,13 @@ impl HermesRtt {
         base
     }
 
-    /// A random element of `live` that satisfies `wanted`.
-    fn random(live: &[u16], rng: &mut Stream, wanted: impl Fn(u16) -> bool) -> Option<u16> {
+    /// Returns a random element of `live` that satisfies `wanted`.
+    fn random(live: &[u16], rng: &mut RandomStream, wanted: impl Fn(u16) -> bool) -> Option<u16> {
         let count = live.iter().filter(|path| wanted(**path)).count() as u64;
         if count == 0 {
             return None;
         }
-        let pick = rng.below(count) as usize;
+        let pick = rng.next_below(count) as usize;
         live.iter().copied().filter(|path| wanted(*path)).nth(pick)
     }
 }
@@ -126,7 +129,7 @@ impl EdgeBalancer for HermesRtt {
         let class = packet.to.0 as usize;
         let base = self.base(packet.flow, class);
         if self.is_per_flow && paths.current.is_none() {
-            // A new flow, perhaps under the number of one that has ended.
+            // A new flow, perhaps with the number of one that has ended.
             self.rtt_ps[base..base + self.paths_max].fill(UNMEASURED);
         }
         let rtt = |path: u16| self.rtt_ps[base + usize::from(path)];
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_measure_for_themselves_start_anywhere() {
+    fn flows_with_separate_measurements_start_at_random() {
         let mut bench = Bench::edge("hermes-rtt:estimate=latest", 4);
         bench.feedback(2, 1.0); // of flow 1
         let mut seen = [false; 4];
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sticks_to_a_good_path_and_never_discovers_others() {
+    fn good_path_is_kept_and_others_are_never_measured() {
         // The WAN pathology F3 reports for 20 % load.
         let mut bench = Bench::edge("hermes-rtt:scope=edge", 4);
         bench.feedback(2, 1.0);

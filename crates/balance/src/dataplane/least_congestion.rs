@@ -1,21 +1,24 @@
-//! Least congestion: each new flow takes the path whose busiest link is least utilised (mechanisms.md P28; F0 section
-//! 3.2).
+//! Least congestion: each new flow takes the path whose busiest link is least utilised
+//! (mechanisms.md P28; F0 section 3.2).
 //!
-//! F0's pickers sit in a controller that knows the network. So every edge here sees the utilisation of every link, at once;
-//! nothing travels. Ties, above all between idle paths, are broken at random.
+//! F0's pickers are in a controller that knows the network. So every edge here reads the
+//! utilisation of every link immediately, without messages. Ties, mostly between idle paths, are
+//! broken at random.
 //!
-//! Pitfalls: utilisation lags by the time constant of the estimators, so that flows which begin together all take the
-//! path that was idle before; flows never move, whatever happens later.
+//! Pitfalls: utilisation lags by the time constant of the estimators, so flows that begin together
+//! all take the path that was idle before. Flows never move, regardless of later load.
 //!
-//! - Helps: as a yardstick for decisions at the start of flows: it has knowledge that no real edge has.
-//! - Hurts: when many flows begin at once, since all take the path that was idle before; flows never move afterwards.
+//! - Helps: as a yardstick for decisions at the start of flows: it has knowledge that no real edge
+//!   has.
+//! - Hurts: when many flows begin together, since all take the path that was idle before; flows
+//!   never move afterwards.
 
-use crate::dataplane::parts::paths::PathLinks;
-use crate::dataplane::parts::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::common::paths::PathLinks;
+use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
 use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "least-congestion",
     title: "Least congestion",
@@ -24,7 +27,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "utilisation of every link of a path",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[T_DRE, ALPHA],
     example: "least-congestion",
     needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
@@ -47,9 +50,10 @@ impl EdgeBalancer for LeastCongestion {
             if busiest < least {
                 (best, least, ties) = (*path, busiest, 1);
             } else if busiest == least {
-                // The n-th of equals replaces the one held with chance 1/n: each is as likely in the end.
+                // The n-th of equals replaces the current one with probability 1/n, so all are
+                // equally likely.
                 ties += 1;
-                if cx.rng.below(ties) == 0 {
+                if cx.rng.next_below(ties) == 0 {
                     best = *path;
                 }
             }
@@ -83,12 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_link_of_a_path_counts_wherever_it_is() {
+    fn busiest_link_counts_at_any_position() {
         let mut bench = bench();
         for (path, hop, utilisation) in [(0, 2, 0.9), (1, 1, 0.3), (1, 3, 0.2), (2, 1, 0.5), (3, 2, 0.4)] {
             load(&mut bench, path, hop, utilisation);
         }
-        // Hop 3, down to the destination, is shared by paths through one aggregation switch: 0.2 for 0 and 1.
+        // Hop 3, down to the destination, is shared by paths through one aggregation switch: 0.2
+        // for 0 and 1.
         assert!((0..50).all(|flow| bench.choose_path(&far(flow), None) == 1));
         assert_eq!(bench.choose_path(&far(1), Some(0)), 0, "flows stay");
         bench.live = vec![0, 2, 3];

@@ -1,28 +1,31 @@
 //! LetFlow: every flowlet takes a random port (mechanisms.md P17; Vanini et al., NSDI 2017).
 //!
-//! A switch remembers the port of each flow's current burst. A packet that follows within the gap takes the same port; one
-//! that comes later, or whose port is gone, takes a random one of the equal-cost set. Nothing is measured: on slow paths
-//! packets stretch apart, flowlets end sooner, and traffic drifts to where flowlets live long.
+//! A switch remembers the port of each flow's current burst. A packet that follows within the gap
+//! takes the same port; one that comes later, or whose port is gone, takes a random one of the
+//! equal-cost set. Nothing is measured: on slow paths packets spread out, flowlets end sooner, and
+//! traffic drifts to paths where flowlets last long.
 //!
-//! The gap is published as 500 us at 10 Gb/s and 100 us at 100 Gb/s with RDMA. The default scales with the base RTT as
-//! CONGA's does, so that the two can be compared; 500 us belong to a base RTT of 80 us. The paper keeps flowlets in a
-//! hashed table with an age bit, which is the default; `gap_mode=exact` has an entry per flow.
+//! The gap is published as 500 us at 10 Gb/s and 100 us at 100 Gb/s with RDMA. The default scales
+//! with the base RTT as CONGA's does, so that the two are comparable; 500 us belong to a base RTT
+//! of 80 us. The paper keeps flowlets in a hashed table with an age bit, which is the default;
+//! `gap_mode=exact` has an entry per flow.
 //!
-//! Too short a gap reorders, too long a one never moves; paced traffic has no gaps. A gap of one RTT alone does not rule
-//! out reordering: the queues on two paths may differ by more.
+//! A gap that is too short reorders, one that is too long never moves; paced traffic has no gaps. A
+//! gap of one RTT does not rule out reordering: the difference between the queues on two paths may
+//! be larger.
 //!
-//! - Helps: where traffic has gaps: slow paths break bursts up, so traffic drifts away from them without any
-//!   measuring, after silent failures too.
+//! - Helps: where traffic has gaps: slow paths break bursts up, so traffic drifts away from them
+//!   without any measurement, also after silent failures.
 //! - Hurts: where traffic is paced or fills its window all the time: no gap, no choice.
 
 use net::LinkIx;
 
-use crate::dataplane::parts::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
+use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "letflow",
     title: "LetFlow",
@@ -31,7 +34,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flowlet,
     reorders: Reorders::AtMoves,
     senses: "gaps in flows",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "gap",
@@ -54,13 +57,13 @@ struct LetFlow {
 }
 
 impl SwitchBalancer for LetFlow {
-    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         let slot = self.flowlets.slot(packet);
         let ongoing = match self.flowlets.look_up(slot, cx.now) {
             Flowlet::Ongoing(link) => members.links.iter().position(|member| *member == LinkIx(link)),
             Flowlet::Expired(_) | Flowlet::New => None,
         };
-        let choice = ongoing.unwrap_or_else(|| cx.rng.below(members.links.len() as u64) as usize);
+        let choice = ongoing.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize);
         self.flowlets.record(slot, cx.now, members.links[choice].0);
         choice
     }
@@ -98,7 +101,7 @@ mod tests {
             follows[last][next] += 1;
             last = next;
         }
-        // Independent of the port before, which may come again.
+        // Independent of the previous port, which may come again.
         assert!(follows.iter().flatten().all(|n| (3_700..4_300).contains(n)), "{follows:?}");
     }
 
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vanished_port_is_left_at_once_and_may_return() {
+    fn removed_port_is_left_immediately_and_may_return() {
         let mut bench = Bench::switch(EXACT, 4);
         for flow in 0..100 {
             let link = bench.choose_link(&packet(flow));

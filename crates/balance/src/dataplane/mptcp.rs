@@ -1,42 +1,45 @@
-//! Multipath TCP: hosts split a flow over subflows with ports of their own, which switches hash like any flow, and
-//! congestion control that is coupled across them moves load off congested paths (mechanisms.md P11; RFC 6356, RFC 8684;
-//! Raiciu et al., SIGCOMM 2011).
+//! Multipath TCP: hosts split a flow over subflows with different ports, which switches hash like
+//! any flow. Congestion control coupled across them moves load off congested paths (mechanisms.md
+//! P11; RFC 6356, RFC 8684; Raiciu et al., SIGCOMM 2011).
 //!
-//! A subflow takes the next segment of the flow's data when its window has room, the one with the lowest round-trip time
-//! first. The receive window is shared by the subflows. What times out on one is sent on the others too. Over DCTCP each
-//! subflow reduces by its own share of marks, while growth is coupled; the classic setting is NewReno.
+//! A subflow takes the next segment of the flow's data when its window allows, the one with the
+//! lowest round-trip time first. The receive window is shared by the subflows. Data that times out
+//! on one subflow is sent on the others too. Over DCTCP each subflow reduces by its own share of
+//! marks, while growth is coupled; the classic setting is NewReno.
 //!
-//! - Helps: long flows over many paths; what one subflow loses the others carry, so that silent failures end no flow.
-//! - Hurts: in incast, where many subflows make bursts of many small windows; it needs hosts that speak it.
+//! - Helps: long flows over many paths; other subflows resend the losses of one, so that silent
+//!   failures end no flow.
+//! - Hurts: in incast, where many subflows make bursts of many small windows; hosts must support
+//!   it.
 
 use crate::dataplane::{Connection, Coupling, Needs, Subflows, ecmp};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "mptcp",
     title: "MPTCP",
-    summary: "Splits each flow over several subflows with coupled windows, each hashed onto its own path.",
+    summary: "Splits each flow over several subflows with coupled windows, each hashed separately onto a path.",
     source: "P11; RFC 6356; RFC 8684; SIGCOMM 2011; F2",
     granularity: Granularity::Subflow,
     reorders: Reorders::Never,
     senses: "losses, marks and round-trip times of its subflows",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "subflows",
             kind: ParamKind::Count { min: 1, max: 8 },
             default: "8",
             unit: "",
-            doc: "Subflows of a connection; more than there are paths bring nothing.",
+            doc: "Number of subflows of a connection; more than the number of paths have no benefit.",
         },
         Param {
             name: "coupling",
             kind: ParamKind::Choice(&["lia", "olia", "none"]),
             default: "lia",
             unit: "",
-            doc: "How windows grow together: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
+            doc: "Coupling of window growth: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
         },
         Param {
             name: "open_after",

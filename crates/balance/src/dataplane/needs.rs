@@ -1,45 +1,45 @@
-//! What a mechanism needs of the world around it, declared beside its parameters.
+//! The requirements of a mechanism on its platform, declared next to its parameters.
 
 use net::Time;
 
 use super::Scale;
 use crate::params::Params;
 
-/// Everything a mechanism may need; `Default` is nothing.
+/// All possible requirements; `Default` is none.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Needs {
-    /// Rate estimators on every fabric link, and their reading stamped into packets.
+    /// Rate estimators on every fabric link, whose readings are stamped into packets.
     pub sensing: Option<Sensing>,
-    /// How a flow becomes connections.
+    /// Mapping of a flow to connections.
     pub connection: Connection,
-    /// Lossless switches.
+    /// Lossless switches; `None` for switches that drop.
     pub lossless: Option<Lossless>,
-    /// What receivers do about order.
+    /// Order in which receivers deliver packets.
     pub receiving: Receiving,
 }
 
-/// Needs of a mechanism that has none.
+/// Constructor of the needs of a mechanism that has none.
 pub const NO_NEEDS: fn(&Scale, &Params) -> Needs = |_, _| Needs::default();
 
-/// A discounting rate estimator on every fabric link (mechanisms.md §1.3): on transmission X grows by the bytes sent, and
-/// every `interval` it shrinks by the factor 1 − `decay`.
+/// A discounting rate estimator on every fabric link (mechanisms.md §1.3): on transmission X grows
+/// by the bytes sent, and every `interval` it shrinks by the factor 1 − `decay`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sensing {
     /// Time between two decays.
     pub interval: Time,
-    /// Share forgotten at each, above 0 and at most 1.
+    /// Share forgotten at each decay, above 0 and at most 1.
     pub decay: f64,
     /// Bits of the quantised reading stamped into packets, 1 to 8.
     pub bits: u8,
 }
 
 impl Sensing {
-    /// Time constant of the estimator.
+    /// Returns the time constant of the estimator.
     pub fn time_constant(&self) -> Time {
         Time::from_ps((self.interval.as_ps() as f64 / self.decay) as u64)
     }
 
-    /// A utilisation as the number packets carry: floor(u · 2^bits), at most 2^bits − 1.
+    /// Quantises a utilisation to the number in packets: floor(u · 2^bits), at most 2^bits − 1.
     #[inline]
     pub fn quantise(&self, utilisation: f64) -> u8 {
         let steps = 1u32 << self.bits;
@@ -47,10 +47,10 @@ impl Sensing {
     }
 }
 
-/// How a flow becomes connections.
+/// The mapping of a flow to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Connection {
-    /// One flow, one connection.
+    /// One connection per flow.
     #[default]
     Single,
     /// Several subflows that share the flow's data (MPTCP).
@@ -64,7 +64,7 @@ pub enum Connection {
 pub struct Subflows {
     /// Subflows of a connection, 1 to 8.
     pub count: u8,
-    /// How their windows grow together.
+    /// Coupling of the window growth of the subflows.
     pub coupling: Coupling,
     /// Bytes a connection sends on its first subflow before it opens the others.
     pub open_after_bytes: u64,
@@ -77,7 +77,7 @@ pub enum Coupling {
     Lia,
     /// Opportunistic linked increases (Khalili et al., CoNEXT 2012).
     Olia,
-    /// Each subflow for itself.
+    /// Independent congestion control per subflow.
     None,
 }
 
@@ -86,20 +86,20 @@ pub enum Coupling {
 pub struct Copies {
     /// Connections per flow, at least 2.
     pub count: u8,
-    /// Only flows up to this size are replicated, bytes.
+    /// Maximum size of a replicated flow, bytes.
     pub max_bytes: u64,
-    /// What they race for.
+    /// The step that replicas compete for.
     pub race: Race,
-    /// Choose ports until the copies take different first hops.
+    /// Whether ports are chosen until the copies take different first hops.
     pub force_distinct: bool,
 }
 
-/// What copies race for.
+/// The step that replicas compete for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Race {
-    /// All data goes over each; the first to complete counts (RepFlow).
+    /// Every copy carries all data; the first to complete counts (RepFlow).
     Data,
-    /// Only the handshake is replicated; data goes over the first connection that opens (RepSYN).
+    /// Only the handshake is replicated; data uses the first connection that opens (RepSYN).
     Handshake,
 }
 
@@ -108,28 +108,30 @@ pub enum Race {
 pub struct Lossless {
     /// Traffic classes, 1 to 8.
     pub priorities: u8,
-    /// A port asks its upstream neighbour to pause when this much from it is buffered, bytes.
+    /// Bytes buffered from an upstream neighbour above which a port pauses that neighbour.
     pub pause_above_bytes: u32,
-    /// And to go on when it is down to this.
+    /// Bytes at which the port resumes the neighbour.
     pub resume_below_bytes: u32,
 }
 
-/// What receivers do about order, where the experiment leaves it to the balancer.
+/// Delivery order at receivers, if the experiment does not set it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Receiving {
-    /// Resequencing for mechanisms that always reorder, none for others.
+    /// Resequencing for mechanisms that always reorder, and none for others.
     #[default]
     Usual,
-    /// Resequencing, for parameters that make a per-packet mechanism of a per-flow one.
+    /// Resequencing, for parameters that turn a per-flow mechanism into a per-packet one.
     Resequenced,
-    /// Resequencing without a limit, and no fast retransmit: in lossless networks only the timer means loss (DeTail).
+    /// Unlimited resequencing without fast retransmit: in lossless networks only the timer
+    /// indicates loss (DeTail).
     Patient,
-    /// Resequencing that tells loss inside a flowcell from reordering between flowcells (Presto): a gap within the
-    /// flowcell last seen is shown at once, one at a boundary is held for `patience` × the average time such gaps last.
+    /// Resequencing that distinguishes loss inside a flowcell from reordering between flowcells
+    /// (Presto). A gap within the last flowcell is delivered immediately; a gap at a boundary is
+    /// held for `patience` × the average duration of such gaps.
     Flowcells {
-        /// Bytes of a flowcell, counted as the sender's edge does.
+        /// Size of a flowcell as the sender's edge counts it, bytes.
         bytes: u32,
-        /// Multiple of the average reordering time to wait; 2 as published.
+        /// Multiple of the average reordering time that is waited; 2 as published.
         patience: f64,
     },
 }

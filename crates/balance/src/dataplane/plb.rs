@@ -1,32 +1,37 @@
-//! PLB, protective load balancing: a host draws a new flow label for a connection that was congested for several round
-//! trips, sooner if it is idle just then (mechanisms.md P24; Qureshi et al., SIGCOMM 2022; Linux `tcp_plb`).
+//! PLB, protective load balancing: a host draws a new flow label for a connection that was
+//! congested for several round trips, sooner if it is idle at that time (mechanisms.md P24; Qureshi
+//! et al., SIGCOMM 2022; Linux `tcp_plb`).
 //!
-//! At the end of each round trip: if at least the share K of what was acknowledged was marked, one congested round
-//! more (N at most), else none. The connection gets a new label after M congested rounds if nothing is in flight,
-//! for then nothing can be reordered, and after N rounds in any case. A retransmission timeout draws a new label at
-//! once, forgets the rounds, and suspends moves for congestion for a time drawn from one to two times `suspend`:
-//! routing is repairing something, and re-hashing into it would only spread the trouble.
+//! At the end of each round trip: if at least the share K of the acknowledged packets was marked,
+//! the number of congested rounds grows by one (N at most), else it is reset. The connection gets a
+//! new label after M congested rounds if nothing is in flight, since then nothing can be reordered,
+//! and after N rounds in any case. A retransmission timeout draws a new label immediately, resets
+//! the rounds, and suspends moves for congestion for a time drawn from one to two times `suspend`:
+//! routing is being repaired, and re-hashing would only spread the trouble.
 //!
-//! Where the source is silent: the suspension's 60 s have no unit of the network; they are read as 600,000 base
-//! round-trip times of 100 us, and `suspend=60s` is Linux' own value. Counts are in packets. As in Linux,
-//! idleness is looked at when a round ends, a new label may be the old one again (once in 65,535), and congested rounds
-//! are counted during a suspension too, so that it may end with a move.
+//! Readings where the source is silent: the suspension's 60 s have no unit of the network. They are
+//! read as 600,000 base round-trip times of 100 us, and `suspend=60s` is Linux' value. Counts are
+//! in packets. As in Linux, idleness is tested when a round ends, a new label may equal the old one
+//! (once in 65,535), and congested rounds are counted during a suspension too, so that it may end
+//! with a move.
 //!
-//! Pitfalls: K = 0 moves as often as N allows whatever happens; small windows see coarse shares; the new path may be
-//! worse; with the defaults a flow must last a dozen congested round trips, so most flows of short workloads never move.
+//! Pitfalls: K = 0 moves as often as N allows, regardless of congestion. Small windows have coarse
+//! shares. The new path may be worse. With the defaults a flow must last a dozen congested round
+//! trips, so most flows of short workloads never move.
 //!
 //! - Helps: long-lived connections, moved when they are idle so that nothing is reordered.
-//! - Hurts: where flows are short: with the defaults a flow must last a dozen congested round trips before it moves.
+//! - Hurts: where flows are short: with the defaults a flow must last a dozen congested round trips
+//!   before it moves.
 
-use net::{Stream, Time};
+use net::{RandomStream, Time};
 
-use crate::dataplane::parts::flows::FlowTable;
-use crate::dataplane::parts::rounds::Rounds;
+use crate::dataplane::common::flows::FlowTable;
+use crate::dataplane::common::rounds::Rounds;
 use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "plb",
     title: "PLB",
@@ -35,7 +40,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "ECN echoes, timeouts",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "threshold",
@@ -71,7 +76,7 @@ pub static ENTRY: Entry = Entry {
     build: Build::Host(|env, params| Box::new(Plb::new(env, params))),
 };
 
-/// Entropy values to draw from.
+/// Number of entropy values to draw from.
 const LABELS: u64 = 65_535;
 
 struct Plb {
@@ -85,7 +90,7 @@ struct Plb {
 #[derive(Clone, Default)]
 struct Flow {
     label: u16,
-    /// Congested rounds in a row, at most N.
+    /// Consecutive congested rounds, at most N.
     congested: u8,
     rounds: Rounds,
     suspended_until: Time,
@@ -104,8 +109,8 @@ impl Plb {
 }
 
 impl Flow {
-    fn repath(&mut self, rng: &mut Stream) {
-        self.label = rng.below(LABELS) as u16;
+    fn repath(&mut self, rng: &mut RandomStream) {
+        self.label = rng.next_below(LABELS) as u16;
         self.congested = 0;
     }
 }
@@ -134,7 +139,7 @@ impl HostBalancer for Plb {
         if loss != HostLoss::Timeout {
             return;
         }
-        let pause = Time::from_ps((self.suspend.as_ps() as f64 * (1.0 + cx.rng.unit())) as u64);
+        let pause = Time::from_ps((self.suspend.as_ps() as f64 * (1.0 + cx.rng.next_f64())) as u64);
         let flow = self.flows.slot(flow);
         flow.suspended_until = cx.now.saturating_add(pause);
         flow.repath(cx.rng);
@@ -161,12 +166,13 @@ mod tests {
             bench.entropy(1, 0);
             Sender { bench, una: 0 }
         }
-        /// Acknowledges a window with `marked` packets of it marked; whether that changed the label.
+        /// Acknowledges a window with `marked` packets of it marked; returns whether the label
+        /// changed.
         fn round(&mut self, marked: u32, in_flight: u32) -> bool {
             let before = self.label();
             for i in 0..WINDOW {
                 self.una += 1;
-                // The round ends with the last packet of this window, whatever is sent meanwhile.
+                // The round ends with the last packet of this window, regardless of later packets.
                 let next = self.una + if i + 1 == WINDOW { in_flight } else { WINDOW - 1 - i };
                 let feedback = HostFeedback {
                     flow: 1,
@@ -184,14 +190,14 @@ mod tests {
         fn label(&mut self) -> u16 {
             self.bench.entropy(1, self.una + 1)
         }
-        /// Congested rounds until the label changes, of at most 40.
+        /// Returns the number of congested rounds until the label changes, of at most 40.
         fn rounds_to_move(&mut self, marked: u32, in_flight: u32) -> Option<usize> {
             (1..=40).find(|_| self.round(marked, in_flight))
         }
     }
 
     #[test]
-    fn a_busy_connection_moves_after_twelve_congested_rounds_and_counts_anew() {
+    fn busy_connection_moves_after_twelve_congested_rounds_and_resets_count() {
         let mut sender = Sender::new("plb");
         assert_eq!(sender.rounds_to_move(5, WINDOW), Some(12), "half the packets marked is congested");
         assert_eq!(sender.rounds_to_move(10, WINDOW), Some(12));
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calm_round_starts_the_count_anew() {
+    fn uncongested_round_resets_count() {
         let mut sender = Sender::new("plb");
         assert!((0..11).all(|_| !sender.round(10, WINDOW)));
         assert!(!sender.round(0, WINDOW));
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_moves_at_once_and_suspends_moves_for_congestion() {
+    fn timeout_moves_immediately_and_suspends_congestion_moves() {
         let mut sender = Sender::new("plb:suspend=60s");
         let before = sender.label();
         sender.bench.host_loss(1, HostLoss::FastRetransmit);
@@ -232,7 +238,7 @@ mod tests {
 
     #[test]
     fn suspensions_differ_and_lie_between_one_and_two() {
-        // One instance, many flows: the time at which each first moves again.
+        // One instance with many flows; the test records the time at which each first moves again.
         let mut bench = Bench::host("plb:suspend=1s,forced=1");
         let flows = 1_000;
         for flow in 0..flows {
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_knows_nothing_of_the_old_one_of_its_number() {
+    fn new_flow_resets_state_of_reused_number() {
         let mut sender = Sender::new("plb");
         sender.bench.host_loss(1, HostLoss::Timeout);
         (0..11).for_each(|_| _ = sender.round(10, WINDOW));

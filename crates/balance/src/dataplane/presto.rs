@@ -1,37 +1,41 @@
-//! Presto: flows are cut into flowcells of 64 KB that go round all paths (mechanisms.md P16; He et al., SIGCOMM 2015).
+//! Presto: flows are cut into flowcells of 64 KB that rotate through all paths (mechanisms.md P16;
+//! He et al., SIGCOMM 2015).
 //!
-//! The edge counts the bytes of each flow. A packet that would take the flowcell above its size begins the next one:
-//! flowcell number and path move on by one. The first path of a flow is drawn at random. Every packet carries the number
-//! of its flowcell, so that receivers can tell a loss (a gap inside a flowcell) from reordering (a gap between two), which
-//! is asked of the world. Paths of unequal rate are repeated in proportion to their rates, dead ones left out.
+//! The edge counts the bytes of each flow. A packet that would take the flowcell above its size
+//! begins the next one: flowcell number and path advance by one. The first path of a flow is drawn
+//! at random. Every packet carries the number of its flowcell, so that receivers can distinguish
+//! loss (a gap inside a flowcell) from reordering (a gap between two); the platform provides such
+//! receivers. Paths of unequal rate are repeated in proportion to their rates, dead ones left out.
 //!
-//! Presto's controller lays out disjoint spanning trees; here the trees are the numbered shortest paths. The source does
-//! not say in which order a flow goes round them; with more than two tiers the order matters, since neighbours in a list
-//! of trees may share the uplink. They are taken in the digit-reversed order of DRB. Bytes are those on the wire, repeats
-//! and bare acknowledgements included, as a virtual switch sees them. A path that dies ends the flowcell on it.
+//! Presto's controller computes disjoint spanning trees; here the trees are the numbered shortest
+//! paths. The source does not specify the order in which a flow uses them. With more than two tiers
+//! the order matters, since neighbours in a list of trees may share the uplink. They are used in
+//! the digit-reversed order of DRB. Bytes are those on the wire, retransmissions and bare
+//! acknowledgements included, as a virtual switch counts them. A path that dies ends the flowcell
+//! on it.
 //!
-//! Flows that start together stay in phase: their flowcells meet again and again. Wrong weights during a partial failure
-//! hurt as they would without any.
+//! Flows that start together stay in phase: their flowcells meet repeatedly. Wrong weights during a
+//! partial failure hurt as much as in any weighted scheme.
 //!
 //! - Helps: with large flows, on symmetric fabrics and where routing knows the rates of the paths.
-//! - Hurts: where weights are wrong, as after a silent failure: flowcells go round all paths whatever becomes of
-//!   them.
+//! - Hurts: where weights are wrong, as after a silent failure: flowcells use all paths regardless
+//!   of their state.
 
-use crate::dataplane::parts::path_order::PathCycles;
-use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Receiving};
+use crate::dataplane::common::path_order::PathCycles;
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "presto",
     title: "Presto",
-    summary: "Sends flowcells of 64 KB of each flow round all paths, weighted by their rates.",
+    summary: "Rotates flowcells of 64 KB of each flow through all paths, weighted by their rates.",
     source: "P16; SIGCOMM 2015; F2",
     granularity: Granularity::Flowcell,
     reorders: Reorders::Always,
     senses: "capacities, after failures are detected",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "cell",
@@ -45,7 +49,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Number { min: 0.0, max: 1000.0 },
             default: "2",
             unit: "",
-            doc: "Receivers wait for a late flowcell this multiple of the average time such waits took.",
+            doc: "Waiting time of receivers for a late flowcell, as a multiple of the average such wait.",
         },
     ],
     example: "presto",
@@ -59,18 +63,18 @@ pub static ENTRY: Entry = Entry {
 struct Presto {
     cell_bytes: u32,
     cycles: PathCycles,
-    /// By flow number.
+    /// Indexed by flow number.
     flows: Vec<Flow>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Flow {
-    /// Bytes of the flowcell so far.
+    /// Bytes of the current flowcell.
     bytes: u32,
-    /// Number of the flowcell. It goes on counting under the next flow of the same number, which does no harm: receivers
-    /// only ask whether two packets are of one flowcell.
+    /// Number of the flowcell. It continues with the next flow of the same number, which is
+    /// harmless: receivers only compare whether two packets are of one flowcell.
     cell: u32,
-    /// Place in the round of paths.
+    /// Position in the round of paths.
     place: u32,
 }
 
@@ -100,7 +104,7 @@ impl EdgeBalancer for Presto {
             }
             current => {
                 if current.is_none() {
-                    flow.place = cx.rng.bits() as u32;
+                    flow.place = cx.rng.next_u64() as u32;
                 }
                 flow.bytes = packet.bytes;
                 flow.cell = flow.cell.wrapping_add(1);
@@ -115,8 +119,8 @@ impl EdgeBalancer for Presto {
         self.flow(packet.flow).cell
     }
 
-    fn duties(&self) -> Duties {
-        Duties { overlay: true, weights: true, ..Duties::default() }
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { overlay: true, weights: true, ..EdgeHooks::default() }
     }
 }
 
@@ -128,7 +132,8 @@ mod tests {
     use crate::dataplane::testing::{Bench, SCALE, packet};
     use crate::registry::Spec;
 
-    /// Path and flowcell of each of the next packets of a flow, which the world keeps on the path chosen last.
+    /// Returns path and flowcell of each of the next packets of a flow; the bench keeps the last
+    /// path as `current`.
     fn send(bench: &mut Bench, packet: &PacketView, current: &mut Option<u16>, count: usize) -> Vec<(u16, u32)> {
         let packets = (0..count).map(|_| {
             let path = bench.choose_path(packet, *current);
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_count_for_themselves_and_start_anywhere() {
+    fn flows_count_separately_and_start_at_random() {
         let mut bench = Bench::edge("presto:cell=3000", 16);
         let starts: BTreeSet<u16> = (0..100).map(|flow| bench.choose_path(&packet(flow), None)).collect();
         assert!(starts.len() > 12, "{starts:?}");
@@ -201,7 +206,7 @@ mod tests {
         };
         assert_eq!(hits(send(&mut bench, &packet(1), &mut current, 110)), [50, 10, 50]);
         (bench.live, bench.weights) = (vec![1, 2], vec![2, 10]);
-        // The world reports a path that died as none.
+        // The platform passes `None` for a path that died.
         current = current.filter(|path| *path != 0);
         assert_eq!(hits(send(&mut bench, &packet(1), &mut current, 60)), [0, 10, 50]);
         (bench.live, bench.weights) = (vec![0, 1, 2], vec![7, 7, 7]);
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_are_told_the_flowcell() {
+    fn packets_carry_flowcell_number() {
         let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params).receiving;
         assert_eq!(needs("presto"), Receiving::Flowcells { bytes: 65_536, patience: 2.0 });
         let given = Receiving::Flowcells { bytes: 9000, patience: 0.5 };

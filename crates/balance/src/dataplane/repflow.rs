@@ -1,18 +1,18 @@
-//! RepFlow: a short flow is sent twice, over connections whose ports hash apart; the first to complete counts
-//! (mechanisms.md P19; Xu and Li, INFOCOM 2014).
+//! RepFlow: a short flow is sent twice, over connections whose ports hash differently; the first to
+//! complete counts (mechanisms.md P19; Xu and Li, INFOCOM 2014).
 //!
-//! When the sender of one copy has everything acknowledged, the others are reset; what they have in the network drains.
-//! Long flows are sent once, by ECMP. The size of a flow must be known when it starts.
+//! When all data of one copy is acknowledged, its sender resets the others; their packets in flight
+//! drain. Long flows are sent once, by ECMP. The size of a flow must be known at its start.
 //!
 //! - Helps: short flows under ECMP: the copy that meets no long flow wins.
-//! - Hurts: where short flows are much of the load, since their bytes are sent twice; sizes must be known at the
-//!   start.
+//! - Hurts: where short flows are much of the load, since their bytes are sent twice; sizes must be
+//!   known at the start.
 
 use crate::dataplane::{Connection, Copies, Needs, Race, ecmp};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "repflow",
     title: "RepFlow",
@@ -21,14 +21,14 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: PARAMS,
     example: "repflow",
     needs: |_, params| needs(params, Race::Data),
     build: Build::Switch(|env, _| ecmp::by_default(env)),
 };
 
-/// Parameters of both kinds of replication.
+/// Parameters of RepFlow and RepSYN.
 pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "max_size",
@@ -42,18 +42,18 @@ pub(super) const PARAMS: &[Param] = &[
         kind: ParamKind::Count { min: 2, max: 8 },
         default: "2",
         unit: "",
-        doc: "Connections of a replicated flow.",
+        doc: "Number of connections of a replicated flow.",
     },
     Param {
         name: "force_distinct",
         kind: ParamKind::Choice(&["no", "yes"]),
         default: "no",
         unit: "",
-        doc: "Whether hosts choose ports until the copies leave the first switch on different links, as far as there are enough.",
+        doc: "Whether hosts choose ports until the copies leave the first switch on different links, if there are enough of them.",
     },
 ];
 
-/// What replication needs of hosts.
+/// Returns the needs of both kinds of replication.
 pub(super) fn needs(params: &Params, race: Race) -> Needs {
     Needs {
         connection: Connection::Copies(Copies {

@@ -1,56 +1,61 @@
-//! REPS, recycled entropy packet spraying: every packet gets its own entropy value, and values whose packets came back
-//! unmarked are used again (mechanisms.md P25; Bonato et al., arXiv 2407.21625 and its artifact).
+//! REPS, recycled entropy packet spraying: every packet has its own entropy value, and values whose
+//! packets came back unmarked are reused (mechanisms.md P25; Bonato et al., arXiv 2407.21625 and
+//! its artifact).
 //!
-//! A connection keeps a ring of the last 8 values acknowledged without a mark. A packet takes the oldest of them not
-//! yet used again; if there is none, a random one of 65,535. A retransmission timeout that looks like a failure
-//! *freezes* the ring: its values are used round and round, fresh or not, because they are known to get through and
-//! random ones are not. The first acknowledgement after `freeze` thaws it: the ring is emptied and one window is
-//! sent on random values.
+//! A connection keeps a ring of the last 8 values acknowledged without a mark. A packet takes the
+//! oldest of them that has not been reused; if all were, a random one of 65,535. A retransmission
+//! timeout that looks like a failure *freezes* the ring: its values are used in turn, fresh or not,
+//! because they are known to get through and random ones are not. The first acknowledgement after
+//! `freeze` thaws it: the ring is emptied and one window is sent on random values.
 //!
-//! Where the source is silent: with trimmed packets a timeout means failure; without, congestion can cause one too,
-//! so the ring is frozen only if the last round trip measured was below `low_rtt` × base: loss without a queue. The
-//! base is the largest of the network, the only one hosts know here. Duplicate acknowledgements bring their value like
-//! any other. A value may be used `lifetime` times, for receivers that acknowledge several packets at once. The thaw
-//! is kept to the microsecond.
+//! Readings where the source is silent: with trimmed packets a timeout means failure. Without,
+//! congestion can cause one too, so the ring is frozen only if the last measured round trip was
+//! below `low_rtt` × base: loss without a queue. This base RTT is the largest of the network, the only
+//! one known to hosts here. Duplicate acknowledgements return their value like any other. A value
+//! may be used `lifetime` times, for receivers that acknowledge several packets together. The thaw
+//! is stored with a resolution of one microsecond.
 //!
-//! Pitfalls: acknowledgements that cover several packets starve the ring (`lifetime`); flows shorter than a window are
-//! sprayed at random; a high marking threshold hides asymmetry; it needs receivers that take packets in any order.
+//! Pitfalls: acknowledgements that cover several packets starve the ring (`lifetime`). Flows
+//! shorter than a window are sprayed at random. A high marking threshold hides asymmetry. REPS
+//! needs receivers that accept packets in any order.
 //!
-//! - Helps: with transports that take packets in any order: slow or broken paths drop out of the recycled values.
-//! - Hurts: with hosts that acknowledge several packets at once, which starves the ring; with flows shorter than a
-//!   window, which are sprayed at random; over DCTCP with cut rates, where it did no better than ECMP in our canon.
+//! - Helps: with transports that take packets in any order: slow or broken paths drop out of the
+//!   recycled values.
+//! - Hurts: with hosts that acknowledge several packets together, which starves the ring; with
+//!   flows shorter than a window, which are sprayed at random; over DCTCP with cut rates, where it
+//!   did no better than ECMP in our canon.
 
 use net::Time;
 
-use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::common::flows::FlowTable;
 use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "reps",
     title: "REPS",
-    summary: "Hosts spray packets over entropy values and use again those that came back unmarked.",
+    summary: "Hosts spray packets over entropy values and reuse those that came back unmarked.",
     source: "P25; REPS, arXiv 2407.21625",
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "ECN echoes per entropy value, timeouts",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "freeze",
             kind: ParamKind::Scaled,
             default: "1250rtt",
             unit: "",
-            doc: "Least time a frozen ring stays so; published: 10ms, which is this many base RTTs of 8 us.",
+            doc: "Minimum time a ring stays frozen; published: 10ms, which is this number of base RTTs of 8 us.",
         },
         Param {
             name: "freeze_on",
             kind: ParamKind::Choice(&["low-rtt-timeout", "timeout", "never"]),
             default: "low-rtt-timeout",
             unit: "",
-            doc: "What freezes: timeouts that follow a low round trip, all timeouts (networks that trim), or nothing.",
+            doc: "Events that freeze: timeouts that follow a low round trip, all timeouts (networks that trim), or nothing.",
         },
         Param {
             name: "low_rtt",
@@ -64,7 +69,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 1, max: 15 },
             default: "1",
             unit: "packets",
-            doc: "Packets that may use a recycled value; above 1 for acknowledgements that cover several packets.",
+            doc: "Number of packets that may use a recycled value; above 1 for acknowledgements that cover several packets.",
         },
     ],
     example: "reps:freeze=10ms",
@@ -72,11 +77,11 @@ pub static ENTRY: Entry = Entry {
     build: Build::Host(|env, params| Box::new(Reps::new(env, params))),
 };
 
-/// Entropy values to draw from.
+/// Number of entropy values to draw from.
 const ENTROPIES: u64 = 65_535;
 const RING: u8 = 8;
 
-/// What freezes a ring.
+/// The events that freeze a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FreezeOn {
     LowRttTimeout,
@@ -93,17 +98,20 @@ struct Reps {
     flows: FlowTable<Ring>,
 }
 
-/// State of a connection: 24 bytes, of the less than 25 that are published.
+/// State of a connection: 24 bytes; the paper says less than 25.
 #[derive(Clone, Copy, Default)]
 struct Ring {
     entropies: [u16; RING as usize],
-    /// When frozen: the microsecond up to which it stays so. Else: packets left to send on random values.
+    /// If frozen: the microsecond until which it stays frozen. Else: remaining packets on random
+    /// values.
     clock: u32,
-    /// Bit per slot: acknowledged and not yet used up.
+    /// One bit per slot: acknowledged and not yet used up.
     fresh: u8,
-    /// Slots ever written since the ring was last emptied, and uses of the oldest fresh value, 4 bits each.
+    /// Slots written since the ring was last emptied, and uses of the oldest fresh value, 4 bits
+    /// each.
     counts: u8,
-    /// Slot written next, and slot next used while frozen, 3 bits each; frozen; last round trip was low.
+    /// Slot written next, and slot used next while frozen, 3 bits each; frozen; last round trip was
+    /// low.
     cursors: u8,
 }
 
@@ -133,10 +141,11 @@ impl Ring {
         self.counts = filled | (uses << 4);
     }
 
-    /// Keeps a value that came back unmarked, in place of the oldest.
+    /// Stores a value that came back unmarked, in place of the oldest.
     fn put(&mut self, entropy: u16) {
         let head = self.head();
-        // Only the oldest fresh value can be partly used; if its slot is taken, the next one is the oldest.
+        // Only the oldest fresh value can be partly used; if its slot is taken, the next one is the
+        // oldest.
         let is_taken = self.fresh & 1 << head != 0;
         self.set_counts((self.filled() + 1).min(RING), if is_taken { 0 } else { self.uses() });
         self.entropies[usize::from(head)] = entropy;
@@ -144,7 +153,7 @@ impl Ring {
         self.set_heads(head + 1, self.frozen_head());
     }
 
-    /// The oldest fresh value, used once more.
+    /// Returns the oldest fresh value and counts a use of it.
     fn take(&mut self, lifetime: u8) -> Option<u16> {
         if self.fresh == 0 {
             return None;
@@ -160,7 +169,7 @@ impl Ring {
         Some(self.entropies[usize::from(slot)])
     }
 
-    /// The next value of a frozen ring, fresh or not.
+    /// Returns the next value of a frozen ring, fresh or not.
     fn take_frozen(&mut self) -> Option<u16> {
         let slot = self.frozen_head();
         if self.filled() == 0 {
@@ -181,7 +190,7 @@ impl Ring {
     }
 }
 
-/// Whole microseconds of a time.
+/// Returns the whole microseconds of a time.
 fn micros(time: Time) -> u64 {
     time.as_ps() / 1_000_000
 }
@@ -218,7 +227,7 @@ impl HostBalancer for Reps {
         } else {
             ring.take(self.lifetime)
         };
-        recycled.unwrap_or_else(|| cx.rng.below(ENTROPIES) as u16)
+        recycled.unwrap_or_else(|| cx.rng.next_below(ENTROPIES) as u16)
     }
 
     fn on_ack(&mut self, cx: &mut Cx<'_>, feedback: &HostFeedback) {
@@ -249,14 +258,15 @@ impl HostBalancer for Reps {
 
 #[cfg(test)]
 mod tests {
-    use net::{Stream, Time};
+    use net::{RandomStream, Time};
     use std::collections::VecDeque;
 
     use super::Ring;
     use crate::dataplane::testing::{BASE_RTT, Bench};
     use crate::dataplane::{HostFeedback, HostLoss};
 
-    /// Values in acknowledgements of these tests; below them random draws land once in 2,000 packets or so.
+    /// Values in acknowledgements of these tests; below them random draws land once in 2,000
+    /// packets or so.
     const KNOWN: std::ops::Range<u16> = 10..40;
 
     struct Sender {
@@ -279,7 +289,7 @@ mod tests {
         fn ack(&mut self, entropy: u16) {
             self.ack_after(entropy, false, 1.0);
         }
-        /// How many of the next `n` values are of those acknowledged.
+        /// Returns how many of the next `n` values were acknowledged before.
         fn known(&mut self, n: usize) -> usize {
             (0..n).filter(|_| KNOWN.contains(&self.next())).count()
         }
@@ -312,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn any_interleaving_gives_what_a_queue_of_eight_gives() {
-        let mut random = Stream::new(3, "schedule");
+    fn ring_equals_queue_of_eight_under_any_interleaving() {
+        let mut random = RandomStream::new(3, "schedule");
         for lifetime in [1, 3] {
             let mut sender = Sender::new(&format!("reps:lifetime={lifetime}"));
             let mut queue: VecDeque<(u16, u8)> = VecDeque::new();
             for i in 0..5_000u32 {
-                if random.below(2) == 0 {
+                if random.next_below(2) == 0 {
                     let entropy = 10 + (i % 30) as u16;
                     sender.ack(entropy);
                     if queue.len() == 8 {
@@ -347,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_go_into_a_frozen_ring_and_the_first_one_late_enough_thaws_it() {
+    fn frozen_ring_stores_acknowledged_values_and_thaws_after_freeze_time() {
         let mut sender = Sender::new("reps:freeze=10ms");
         sender.ack(11);
         sender.bench.host_loss(1, HostLoss::Timeout);
@@ -359,7 +369,8 @@ mod tests {
         sender.bench.wait(Time::from_us(1));
         assert_eq!(sender.known(6), 6, "an acknowledgement must say so");
         sender.ack(14);
-        // The bench's window is 83 packets: all of them on random values, then the one value of the emptied ring.
+        // The bench's window is 83 packets: they have random values, then the one value of the
+        // emptied ring follows.
         assert_eq!(sender.known(83), 0);
         assert_eq!(sender.next(), 14);
         assert_eq!(sender.known(20), 0);
@@ -419,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_knows_nothing_of_the_old_one_of_its_number() {
+    fn new_flow_resets_state_of_reused_number() {
         let mut sender = Sender::new("reps");
         [11, 12].into_iter().for_each(|entropy| sender.ack(entropy));
         sender.bench.host_loss(1, HostLoss::Timeout);

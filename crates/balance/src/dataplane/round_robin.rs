@@ -1,20 +1,23 @@
-//! Round robin over paths: each new flow takes the next path in circular order (mechanisms.md P28; F0 section 3.2).
+//! Round robin over paths: each new flow takes the next path in circular order (mechanisms.md P28;
+//! F0 section 3.2).
 //!
-//! Every edge turns once for the flows and once for the acknowledgements it sends to a destination: were the two dealt
-//! from one deck, request and answer would alternate, and with two paths all data would take one of them. A flow whose
-//! path fails is dealt again; it stays where it is when the path returns.
+//! Every edge has one turn for the flows and one for the acknowledgements it sends to a
+//! destination. With one common turn, requests and responses would alternate, and with two paths
+//! all data would take one of them. A flow whose path fails gets the next path; it stays there when
+//! the old path returns.
 //!
-//! It counts flows, not bytes, and sees no load.
+//! It counts flows, not bytes, and ignores load.
 //!
-//! - Helps: where all flows are alike and paths equal: no path ever gets two flows more than another from the same
-//!   edge.
-//! - Hurts: where sizes differ (it counts flows, not bytes) or paths do; edges do not know of each other's turns.
+//! - Helps: where all flows are alike and paths equal: the numbers of flows of one edge on two
+//!   paths never differ by more than two.
+//! - Hurts: where sizes differ (it counts flows, not bytes) or paths do; edges do not coordinate
+//!   their turns.
 
-use crate::dataplane::parts::wrr::{START, deck};
+use crate::dataplane::common::wrr::{START, deck};
 use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "round-robin",
     title: "Round robin",
@@ -23,7 +26,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[START],
     example: "round-robin",
     needs: NO_NEEDS,
@@ -37,7 +40,7 @@ const NOT_YET: u16 = u16::MAX;
 
 struct RoundRobin {
     starts_anywhere: bool,
-    /// Path dealt last, by [`deck`].
+    /// Path given last, by [`deck`].
     last: Vec<u16>,
 }
 
@@ -48,7 +51,7 @@ impl EdgeBalancer for RoundRobin {
         }
         let last = &mut self.last[deck(packet)];
         let position = match *last {
-            NOT_YET if self.starts_anywhere => cx.rng.below(paths.live.len() as u64) as usize,
+            NOT_YET if self.starts_anywhere => cx.rng.next_below(paths.live.len() as u64) as usize,
             NOT_YET => 0,
             last => paths.live.partition_point(|path| *path <= last),
         };
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_paths_are_passed_over() {
+    fn dead_paths_are_skipped() {
         let mut bench = Bench::edge("round-robin:start=first", 4);
         bench.choose_path(&packet(0), None);
         bench.live = vec![0, 2];

@@ -1,45 +1,51 @@
-//! SPAIN: a few paths per pair of edges are laid out as VLANs beforehand; each flow takes one of them at random
-//! (mechanisms.md P06; Mudigonda et al., NSDI 2010).
+//! SPAIN: a few paths per pair of edges are computed in advance as VLANs; each flow takes one of
+//! them at random (mechanisms.md P06; Mudigonda et al., NSDI 2010).
 //!
-//! Offline, once per run (`parts/vlans.rs`): for every pair of edges up to `k` paths, each sharing as few links as it can
-//! with those before; the paths to one destination packed into few trees; trees of different destinations merged while
-//! their union is free of loops. What does not fit into `vlans` VLANs is not used.
-//! Online: a flow takes a random VLAN that is usable for its destination and stays. When a sender waits for its timer in
-//! vain, its VLAN becomes unusable for that destination for `retry`, and the flows there take another.
+//! Offline, once per run (`common/vlans.rs`): for every pair of edges up to `k` paths, each sharing
+//! as few links as possible with the previous ones. The paths to one destination are packed into
+//! few trees; trees of different destinations are merged while their union is free of loops. Paths
+//! that do not fit into `vlans` VLANs are not used.
 //!
-//! Readings: knowledge is kept per edge switch, not per host. k, the number of packings tried and the retry time are not
-//! in the reference. All flows of an edge leave an unusable VLAN, not only the one that was silent. If all are unusable,
-//! the one that was so for longest is taken. Where routing itself knows a path to be dead, its VLAN is not usable; if that
-//! leaves none, any live path stands for the VLAN of the plain spanning tree that SPAIN falls back to.
+//! Online: a flow takes a random usable VLAN of its destination and stays. If a sender's timer
+//! expires, its VLAN becomes unusable for that destination for `retry`, and the flows there take
+//! another.
 //!
-//! Paths are numbered shortest paths. This excludes SPAIN's longer detours, which it uses where there are fewer than k
-//! shortest ones: between neighbours in tori, flattened butterflies and wide-area networks, and inside a pod. A timeout by
-//! congestion looks like silence, and moves flows too.
+//! Readings: knowledge is kept per edge switch, not per host. k, the number of packings tried and
+//! the retry time are not in the reference. All flows of an edge leave an unusable VLAN, not only
+//! the one whose timer expired. If all VLANs are unusable, the one that has been so for longest is
+//! taken. If routing itself knows that a path is dead, its VLAN is not usable; if no VLAN remains,
+//! any live path represents the VLAN of the plain spanning tree that SPAIN falls back to.
 //!
-//! - Helps: where switches cannot do ECMP but know VLANs; flows leave a VLAN whose path went silent.
-//! - Hurts: where few shortest paths exist (its longer detours are not here); under congestion, whose time-outs look
-//!   like silence.
+//! Paths are numbered shortest paths. This excludes SPAIN's longer detours, which it uses if there
+//! are fewer than k shortest ones: between neighbours in tori, flattened butterflies and wide-area
+//! networks, and inside a pod. A timeout caused by congestion looks like silence, and moves flows
+//! too.
+//!
+//! - Helps: where switches cannot do ECMP but know VLANs; flows leave a VLAN whose path went
+//!   silent.
+//! - Hurts: where few shortest paths exist (longer detours are not modelled); under congestion,
+//!   whose timeouts look like silence.
 
 use std::sync::Arc;
 
 use net::Time;
 use net::routes::ClassIx;
 
-use crate::dataplane::parts::vlans::{Plan, Tagged, Vlans};
+use crate::dataplane::common::vlans::{Plan, Tagged, Vlans};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView, PathLoss, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "spain",
     title: "SPAIN",
-    summary: "Sends each flow over a random one of several VLANs laid out beforehand, and leaves those that fall silent.",
+    summary: "Sends each flow over a random one of several precomputed VLANs, and leaves those that fall silent.",
     source: "P06; NSDI 2010; F2",
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "timeouts",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Plan::K,
         Plan::VLANS,
@@ -49,7 +55,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Scaled,
             default: "1000rtt",
             unit: "",
-            doc: "How long a silent VLAN is left alone: 100ms at a base RTT of 100 us.",
+            doc: "Time for which a silent VLAN is not used: 100ms at a base RTT of 100 us.",
         },
     ],
     example: "spain",
@@ -61,7 +67,7 @@ struct Spain {
     own: ClassIx,
     retry: Time,
     vlans: Arc<Vlans>,
-    /// By path of this edge, as [`Vlans::offset`] counts them.
+    /// By path of this edge, numbered like [`Vlans::offset`].
     unusable_until: Vec<Time>,
 }
 
@@ -78,7 +84,7 @@ impl Spain {
         }
     }
 
-    /// The live paths to a class, with the time each is unusable until.
+    /// Returns the live paths to a class, with the time until which each is unusable.
     fn candidates<'a>(&'a self, to: ClassIx, live: &'a [u16]) -> impl Iterator<Item = (u16, Time)> + 'a {
         let until = &self.unusable_until[self.vlans.offset(self.own, to)..];
         let tagged = self.vlans.paths(self.own, to).iter().zip(until);
@@ -101,12 +107,12 @@ impl EdgeBalancer for Spain {
             }
             // Reservoir sampling: every usable one is equally likely.
             usable += 1;
-            if cx.rng.below(usable) == 0 {
+            if cx.rng.next_below(usable) == 0 {
                 chosen = Some(path);
             }
         }
         let fallback = || first_to_retry.map(|(_, path)| path).or(paths.current);
-        chosen.or_else(fallback).unwrap_or_else(|| paths.live[cx.rng.below(paths.live.len() as u64) as usize])
+        chosen.or_else(fallback).unwrap_or_else(|| paths.live[cx.rng.next_below(paths.live.len() as u64) as usize])
     }
 
     fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
@@ -166,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn with_all_silent_the_one_that_was_so_longest_is_taken() {
+    fn all_vlans_silent_selects_longest_silent() {
         let mut bench = Bench::edge("spain:retry=10ms", 3);
         for path in [1, 0, 2] {
             bench.loss(1, path, Loss::Timeout);
@@ -188,7 +194,7 @@ mod tests {
         bench.live.retain(|path| *path != b);
         let fallback = bench.choose_path(&packet(1), None);
         assert_eq!(bench.choose_path(&packet(1), Some(fallback)), fallback, "no VLAN is left: it stays on a live path");
-        bench.loss(1, fallback, Loss::Timeout); // Of a path in no VLAN.
+        bench.loss(1, fallback, Loss::Timeout); // A path in no VLAN.
         bench.live = (0..8).collect();
         assert!(vlans.contains(&bench.choose_path(&packet(1), Some(fallback))), "back to a VLAN once there is one");
     }

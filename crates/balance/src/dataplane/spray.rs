@@ -2,13 +2,13 @@
 //! (mechanisms.md P03; Dixit et al., INFOCOM 2013; F3's per-packet ECMP).
 //!
 //! - Helps: on symmetric fabrics, with receivers that put packets in order.
-//! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers take gaps for
-//!   losses.
+//! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers
+//!   take gaps for losses.
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "spray",
     title: "Packet spraying",
@@ -17,7 +17,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "nothing",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[],
     example: "spray",
     needs: NO_NEEDS,
@@ -27,8 +27,8 @@ pub static ENTRY: Entry = Entry {
 struct Spray;
 
 impl SwitchBalancer for Spray {
-    fn choose(&mut self, cx: &mut Cx<'_>, _: &PacketView, members: Members<'_>) -> usize {
-        cx.rng.below(members.links.len() as u64) as usize
+    fn choose(&mut self, cx: &mut Cx<'_>, _: &PacketView, members: NextHops<'_>) -> usize {
+        cx.rng.next_below(members.links.len() as u64) as usize
     }
 }
 

@@ -1,14 +1,15 @@
-//! Round-robin packet spraying: every packet takes the next equal-cost next hop in turn, with one pointer
-//! per switch and destination (mechanisms.md P03 `pp-rr`).
+//! Round-robin packet spraying: every packet takes the next equal-cost next hop in turn, with one
+//! pointer per switch and destination (mechanisms.md P03 `pp-rr`).
 //!
-//! - Helps: on symmetric fabrics: shorter queues than random spraying, since a port's turn comes regularly.
+//! - Helps: on symmetric fabrics: shorter queues than random spraying, since a port's turn comes
+//!   regularly.
 //! - Hurts: like random spraying where paths differ or receivers take gaps for losses.
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "spray-rr",
     title: "Round-robin spraying",
@@ -17,12 +18,13 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "nothing",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[],
     example: "spray-rr",
     needs: NO_NEEDS,
     build: Build::Switch(|env, _| {
-        // Pointers start at random places, or all switches would serve their ports in step.
+        // Pointers start at random positions; otherwise all switches would serve their ports in
+        // step.
         let start = |class: u64| mix(combine(env.seed ^ u64::from(env.switch.0), class)) as u32 % 4096;
         Box::new(SprayRr { next: (0..env.class_count as u64).map(start).collect() })
     }),
@@ -33,9 +35,9 @@ struct SprayRr {
 }
 
 impl SwitchBalancer for SprayRr {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         let next = &mut self.next[packet.to.0 as usize];
-        // Wraps by the number of members now, so that the random start is not lost.
+        // Wraps by the current number of members, so that the random start is not lost.
         *next = (*next + 1) % members.links.len() as u32;
         *next as usize
     }

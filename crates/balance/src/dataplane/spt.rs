@@ -1,18 +1,19 @@
-//! Single shortest path: one path per key, chosen once. What the founding documents call "TCP" (F2) and,
-//! in F0, "ECMP" (mechanisms.md P01).
+//! Single shortest path: one path per key, chosen once. F2 calls it "TCP", F0 calls it "ECMP"
+//! (mechanisms.md P01).
 //!
-//! The tie-break is what matters: `first` sends everything through the lowest-numbered port at every tie;
-//! `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination host one.
+//! The tie-break is essential: `first` sends everything through the lowest-numbered port at every
+//! tie; `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination
+//! host one.
 //!
-//! - Helps: as the baseline: what a network gives when nothing is balanced, in perfect order.
+//! - Helps: as the baseline: the performance of a network without balancing, in perfect order.
 //! - Hurts: wherever there is more than one path: all others to the same destination stay idle.
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "spt",
     title: "SPT",
@@ -21,13 +22,13 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[Param {
         name: "tie",
         kind: ParamKind::Choice(&["first", "dst-tor", "dst-host"]),
         default: "first",
         unit: "",
-        doc: "Which key owns a path: all pairs (lowest port at every tie), the destination rack, or the destination host.",
+        doc: "The key that determines a path: all pairs (lowest port at every tie), the destination rack, or the destination host.",
     }],
     example: "spt:tie=dst-tor",
     needs: NO_NEEDS,
@@ -42,7 +43,7 @@ enum Tie {
 
 struct Spt {
     tie: Tie,
-    /// Same on all switches of a tier, so that a key owns one (aggregation, core) everywhere.
+    /// Same on all switches of a tier, so that a key uses one (aggregation, core) everywhere.
     tier_seed: u64,
 }
 
@@ -58,7 +59,7 @@ impl Spt {
 }
 
 impl SwitchBalancer for Spt {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         let key = match self.tie {
             Tie::First => return 0,
             Tie::DstTor => u64::from(packet.to.0),

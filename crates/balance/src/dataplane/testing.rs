@@ -1,22 +1,23 @@
-//! A bench for unit tests of one instance: fixed candidates, ports whose state the test sets, time the test moves.
+//! A test bench for one instance: fixed candidates, port state and time set by the test.
 
 use std::collections::BTreeMap;
 
 use net::routes::ClassIx;
-use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Stream, Tier, Time, Topology};
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Tier, Time, Topology};
 
 use super::{
     Arrival, Commands, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv,
-    HostFeedback, HostLoss, HostPacket, Loss, Members, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Scale,
-    Shared, SwitchBalancer, SwitchEnv,
+    HostFeedback, HostLoss, HostPacket, Loss, NextHops, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry,
+    Scale, Shared, SwitchBalancer, SwitchEnv,
 };
+use crate::entry::Build;
 use crate::hash::flow_key;
-use crate::registry::{Build, Spec};
+use crate::registry::Spec;
 
 /// Base round-trip time of the bench's network.
 pub(crate) const BASE_RTT: Time = Time::from_us(100);
 
-/// What times scale with on the bench.
+/// Reference values for scaled parameters on the bench.
 pub(crate) const SCALE: Scale = Scale {
     base_rtt: BASE_RTT,
     hop_delay: Time::from_us(80),
@@ -24,7 +25,8 @@ pub(crate) const SCALE: Scale = Scale {
     host_rate: Bandwidth::from_bps(10_000_000_000),
 };
 
-/// A data packet of flow `flow`, each with its own source port, from an edge of class 0 to one of class 1.
+/// Makes a data packet of flow `flow` from an edge of class 0 to one of class 1; each flow has its
+/// own source port.
 pub(crate) fn packet(flow: u32) -> PacketView {
     let (src, dst) = (HostIx(0), HostIx(9));
     let hash = flow_key(src, dst, 6, flow as u16, (flow >> 16) as u16);
@@ -41,7 +43,7 @@ pub(crate) fn packet(flow: u32) -> PacketView {
     }
 }
 
-/// What the edge of class `class` of any network is made from.
+/// Makes the constructor arguments for the edge of class `class` in any network.
 pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv<'_>) -> T) -> T {
     let topology = net::spec::parse(family).unwrap();
     let routes = Routes::intact(&topology);
@@ -62,12 +64,12 @@ pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv
     })
 }
 
-/// Ports as the test set them.
+/// Ports with the state the test set.
 #[derive(Default)]
 pub(crate) struct Ports {
     pub(crate) queued: BTreeMap<u32, u64>,
     pub(crate) utilisation: BTreeMap<u32, f64>,
-    /// Drain bytes by link and priority, where they differ from what is queued.
+    /// Drain bytes by link and priority, if they differ from the queued bytes.
     pub(crate) drain: BTreeMap<(u32, u8), u64>,
 }
 
@@ -89,16 +91,16 @@ enum Subject {
     Host(Box<dyn HostBalancer>),
 }
 
-/// One instance of a balancer and its surroundings.
+/// One instance of a balancer with its environment.
 pub(crate) struct Bench {
     subject: Subject,
-    rng: Stream,
+    rng: RandomStream,
     pub(crate) links: Vec<LinkIx>,
     pub(crate) live: Vec<u16>,
     pub(crate) weights: Vec<u32>,
     pub(crate) now: Time,
     pub(crate) ports: Ports,
-    /// What edges asked for since the test last looked.
+    /// Requests of the edge since the test last read them.
     pub(crate) commands: Commands,
     topology: Topology,
 }
@@ -107,7 +109,7 @@ impl Bench {
     fn new(subject: Subject, topology: Topology) -> Bench {
         Bench {
             subject,
-            rng: Stream::new(1, "bench"),
+            rng: RandomStream::new(1, "bench"),
             links: vec![],
             live: vec![],
             weights: vec![],
@@ -117,7 +119,7 @@ impl Bench {
             topology,
         }
     }
-    /// A switch with `ports` candidates.
+    /// Makes a bench for a switch with `ports` candidates.
     pub(crate) fn switch(spec: &str, ports: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Switch(build) = spec.entry.build else { panic!("not a switch mechanism") };
@@ -132,7 +134,8 @@ impl Bench {
         let family = format!("leaf-spine:leaves=4,spines={paths},hosts_per_leaf=4");
         Bench { live: (0..paths).collect(), ..Bench::edge_on(spec, &family, 0) }
     }
-    /// The edge of class `class` in any network. `live` starts with the paths to the next class.
+    /// Makes a bench for the edge of class `class` in any network. `live` starts with the paths to
+    /// the next class.
     pub(crate) fn edge_on(spec: &str, family: &str, class: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Edge(build) = spec.entry.build else { panic!("not an edge mechanism") };
@@ -145,18 +148,18 @@ impl Bench {
         bench.call_edge(|edge, cx| edge.on_start(cx));
         bench
     }
-    /// A host.
+    /// Makes a bench for a host.
     pub(crate) fn host(spec: &str) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Host(build) = spec.entry.build else { panic!("not a host mechanism") };
         let subject = Subject::Host(build(&HostEnv { seed: 1, scale: SCALE, window_packets: 83 }, &spec.params));
         Bench::new(subject, net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap())
     }
-    /// The network of an edge bench.
+    /// Returns the network of an edge bench.
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
     }
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn wait(&mut self, time: Time) {
         self.now = self.now.saturating_add(time);
     }
@@ -170,20 +173,20 @@ impl Bench {
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
         f(subject.as_mut(), &mut cx)
     }
-    /// The chosen position.
+    /// Returns the position that the switch picks.
     pub(crate) fn choose(&mut self, packet: &PacketView) -> usize {
         let Subject::Switch(subject) = &mut self.subject else { panic!("not a switch bench") };
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
-        let choice = subject.choose(&mut cx, packet, Members { links: &self.links, weights: &self.weights });
+        let choice = subject.choose(&mut cx, packet, NextHops { links: &self.links, weights: &self.weights });
         assert!(choice < self.links.len(), "answer out of range");
         choice
     }
-    /// The chosen link.
+    /// Returns the link that the switch picks.
     pub(crate) fn choose_link(&mut self, packet: &PacketView) -> LinkIx {
         let choice = self.choose(packet);
         self.links[choice]
     }
-    /// The chosen path.
+    /// Returns the path that the edge picks.
     pub(crate) fn choose_path(&mut self, packet: &PacketView, current: Option<u16>) -> u16 {
         let (live, weights) = (self.live.clone(), self.weights.clone());
         let choice =
@@ -191,64 +194,65 @@ impl Bench {
         assert!(self.live.contains(&choice), "answer is not a live path");
         choice
     }
-    /// An RTT sample of `path` for flow 1, in base RTTs.
+    /// Delivers an RTT sample of `path` for flow 1, in base RTTs.
     pub(crate) fn feedback(&mut self, path: u16, base_rtts: f64) {
         self.feedback_marked(1, path, base_rtts, false);
     }
-    /// An RTT sample of `path` to class 1, in base RTTs, with its ECN echo.
+    /// Delivers an RTT sample of `path` to class 1, in base RTTs, with its ECN echo.
     pub(crate) fn feedback_marked(&mut self, flow: u32, path: u16, base_rtts: f64, marked: bool) {
         let rtt = Time::from_ps((BASE_RTT.as_ps() as f64 * base_rtts) as u64);
         let feedback = PathFeedback { flow, to: ClassIx(1), path, rtt, marked };
         self.call_edge(|edge, cx| edge.on_feedback(cx, &feedback));
     }
-    /// A flow to class 1 on `path` noticed a loss.
+    /// Delivers a loss of a flow to class 1 on `path`.
     pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
         self.call_edge(|edge, cx| edge.on_loss(cx, &PathLoss { flow, to: ClassIx(1), path, loss }));
     }
-    /// A receiver of this edge, host `src`, got data of a flow again, whose acknowledgements go on `path` to host `dst` of class 1.
+    /// Delivers repeated data to a receiver of this edge, host `src`; its acknowledgements take
+    /// `path` to host `dst` of class 1.
     pub(crate) fn duplicate(&mut self, flow: u32, (src, dst): (u32, u32), path: u16) {
         let duplicate = Duplicate { flow, src: HostIx(src), dst: HostIx(dst), to: ClassIx(1), path };
         self.call_edge(|edge, cx| edge.on_duplicate(cx, &duplicate));
     }
-    /// The overlay header a packet gets.
+    /// Returns the overlay header of a packet.
     pub(crate) fn encapsulate(&mut self, packet: &PacketView, path: u16) -> u32 {
         self.call_edge(|edge, cx| edge.encapsulate(cx, packet, path))
     }
-    /// A packet arrives from another edge.
+    /// Delivers a packet from another edge.
     pub(crate) fn decapsulate(&mut self, packet: &PacketView, arrival: &Arrival) -> Delivery {
         self.call_edge(|edge, cx| edge.decapsulate(cx, packet, arrival))
     }
-    /// A control packet arrives.
+    /// Delivers a control packet from another edge.
     pub(crate) fn control(&mut self, control: &ControlArrival) {
         self.call_edge(|edge, cx| edge.on_control(cx, control));
     }
-    /// A timer is due.
+    /// Delivers a timer.
     pub(crate) fn timer(&mut self, token: u64) {
         self.call_edge(|edge, cx| edge.on_timer(cx, token));
     }
-    /// The detour of a packet.
+    /// Returns the detour of a packet.
     pub(crate) fn detour(&mut self, packet: &PacketView) -> Option<ClassIx> {
         self.call_edge(|edge, cx| edge.detour(cx, packet))
     }
-    /// The entropy value of packet `seq` of a flow.
+    /// Returns the entropy value of packet `seq` of a flow.
     pub(crate) fn entropy(&mut self, flow: u32, seq: u32) -> u16 {
         let packet = HostPacket { flow, seq, is_first: seq == 0, is_retransmission: false };
         self.call_host(|host, cx| host.entropy(cx, &packet))
     }
-    /// An acknowledgement arrives at a host.
+    /// Delivers an acknowledgement to the host.
     pub(crate) fn ack(&mut self, feedback: &HostFeedback) {
         self.call_host(|host, cx| host.on_ack(cx, feedback));
     }
-    /// A host notices a loss.
+    /// Delivers a loss to the host.
     pub(crate) fn host_loss(&mut self, flow: u32, loss: HostLoss) {
         self.call_host(|host, cx| host.on_loss(cx, flow, loss));
     }
-    /// Takes a candidate away.
+    /// Removes a candidate.
     pub(crate) fn remove(&mut self, position: usize) -> LinkIx {
         self.weights.remove(position);
         self.links.remove(position)
     }
-    /// Gives it back.
+    /// Restores a removed candidate.
     pub(crate) fn restore(&mut self, position: usize, link: LinkIx) {
         self.weights.insert(position, 1);
         self.links.insert(position, link);

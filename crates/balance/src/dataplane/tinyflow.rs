@@ -1,28 +1,32 @@
-//! TinyFlow: elephants are cut into pieces of 10 KB that each take a random path; mice keep the path of their hash
-//! (mechanisms.md P20; Xu and Li, LANMAN 2014).
+//! TinyFlow: elephants are cut into pieces of 10 KB that each take a random path; mice keep the
+//! path of their hash (mechanisms.md P20; Xu and Li, LANMAN 2014).
 //!
-//! The edge samples packets that come in from its hosts with probability `p`. Two samples of one flow within `window`
-//! make it an elephant, for as long as it lasts. An elephant's bytes are counted; the packet that takes the count above
-//! `piece` sets it back and moves to another of the equal-cost paths, drawn at random. All other flows are hashed.
+//! The edge samples packets from its hosts with probability `p`. Two samples of one flow within
+//! `window` make it an elephant until it ends. An elephant's bytes are counted; the packet that
+//! takes the count above `piece` resets it and moves to another of the equal-cost paths, drawn at
+//! random. All other flows are hashed.
 //!
-//! Readings where the sources are silent: p is 1/100; the choice is among whole paths, since only edge switches count
-//! bytes; bare acknowledgements are packets like any, as a switch that samples cannot tell. A new elephant stays where its
-//! hash put it until its first piece is over. When the path of an elephant dies, the flow counts as a new one.
+//! Readings where the sources are silent: p is 1/100. The choice is among whole paths, since only
+//! edge switches count bytes. Bare acknowledgements are packets like any other, since a sampling
+//! switch cannot distinguish them. A new elephant stays on the path of its hash until its first
+//! piece has ended. If the path of an elephant dies, the flow counts as a new one.
 //!
-//! Samples are few: a flow at line rate of 10 Gb/s has about four in 500 us, one at 1 Gb/s less than one. Bursts of mice
-//! are sometimes taken for elephants. Every piece reorders, so receivers resequence.
+//! Samples are few: a flow at line rate of 10 Gb/s has about four in 500 us, one at 1 Gb/s less
+//! than one. Bursts of mice are sometimes classified as elephants. Every piece reorders, so
+//! receivers resequence.
 //!
 //! - Helps: for short flows that share paths with a few large ones.
-//! - Hurts: where paths differ, since pieces go to random ones; every piece of a large flow reorders.
+//! - Hurts: where paths differ, since pieces go to random ones; every piece of a large flow
+//!   reorders.
 
 use net::Time;
 
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "tinyflow",
     title: "TinyFlow",
@@ -31,7 +35,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flowcell,
     reorders: Reorders::Always,
     senses: "samples of its hosts' packets",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "p",
@@ -53,7 +57,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 1, max: 1 << 30 },
             default: "10000",
             unit: "bytes",
-            doc: "An elephant moves when it has sent more than this.",
+            doc: "Bytes after which an elephant moves.",
         },
     ],
     example: "tinyflow",
@@ -66,18 +70,18 @@ struct TinyFlow {
     probability: f64,
     window: Time,
     piece_bytes: u32,
-    /// By flow number.
+    /// Indexed by flow number.
     flows: Vec<Flow>,
 }
 
-/// What the edge knows of a flow.
+/// State of a flow at its edge.
 #[derive(Clone, Copy)]
 enum Flow {
-    /// Not sampled yet.
+    /// The flow has not been sampled yet.
     Unknown,
-    /// Sampled last at this time.
+    /// Time of the last sample.
     Sampled(Time),
-    /// Bytes of its piece so far.
+    /// Bytes of the current piece.
     Elephant(u32),
 }
 
@@ -93,18 +97,18 @@ impl TinyFlow {
     }
 
     fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        cx.rng.unit() < self.probability
+        cx.rng.next_f64() < self.probability
     }
 }
 
-/// A random element of `live` other than `current`, if there is one.
+/// Returns a random element of `live` other than `current`, if there is one.
 fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
     match current.and_then(|current| live.binary_search(&current).ok()) {
         Some(at) if live.len() > 1 => {
-            let pick = cx.rng.below(live.len() as u64 - 1) as usize;
+            let pick = cx.rng.next_below(live.len() as u64 - 1) as usize;
             live[pick + usize::from(pick >= at)]
         }
-        _ => live[cx.rng.below(live.len() as u64) as usize],
+        _ => live[cx.rng.next_below(live.len() as u64) as usize],
     }
 }
 
@@ -130,7 +134,8 @@ impl EdgeBalancer for TinyFlow {
                     Flow::Sampled(last) if cx.now.saturating_sub(last) <= self.window => Flow::Elephant(0),
                     _ => Flow::Sampled(cx.now),
                 };
-                // A mouse whose hash now says otherwise, since paths died or came back, follows its hash.
+                // A mouse whose hash now selects another path, because paths died or returned,
+                // follows its hash.
                 let stays = matches!(flow, Flow::Elephant(_));
                 (flow, current.filter(|_| stays).unwrap_or_else(by_hash))
             }
@@ -145,7 +150,7 @@ mod tests {
     use super::*;
     use crate::dataplane::testing::{Bench, packet};
 
-    /// Sends `count` packets of a flow `gap` apart; the paths they took.
+    /// Sends `count` packets of a flow, `gap` apart; returns the paths they took.
     fn send(bench: &mut Bench, flow: u32, current: &mut Option<u16>, count: usize, gap: Time) -> Vec<u16> {
         let paths = (0..count).map(|_| {
             let path = bench.choose_path(&packet(flow), *current);
@@ -162,7 +167,8 @@ mod tests {
 
     #[test]
     fn two_samples_within_the_window_make_an_elephant() {
-        // Every packet is sampled. Gaps of just above the window never pair up, gaps of the window do.
+        // Every packet is sampled. Gaps of just above the window never pair up, gaps of the window
+        // do.
         let mut bench = Bench::edge("tinyflow:p=1,window=500us", 8);
         let apart = send(&mut bench, 1, &mut None, 500, Time::from_ps(500_000_001));
         assert_eq!(moves(&apart), [0usize; 0]);
@@ -174,7 +180,8 @@ mod tests {
     fn an_elephant_moves_with_the_packet_that_exceeds_ten_kilobytes() {
         let mut bench = Bench::edge("tinyflow:p=1", 8);
         let paths = send(&mut bench, 1, &mut None, 2 + 7 * 10, Time::from_us(1));
-        // The second packet makes it an elephant; then six packets are 9000 bytes and the seventh exceeds 10000.
+        // The second packet makes it an elephant; then six packets are 9000 bytes and the seventh
+        // exceeds 10000.
         let expected: Vec<usize> = (1..=10).map(|piece| 1 + 7 * piece).collect();
         assert_eq!(moves(&paths), expected, "and never to the path it is on");
     }
@@ -204,7 +211,8 @@ mod tests {
 
     #[test]
     fn one_packet_in_a_hundred_is_sampled() {
-        // A flow without end: the second sample comes after 200 packets on average, then pieces of 7 packets.
+        // A flow without end: the second sample comes after 200 packets on average, then pieces of
+        // 7 packets.
         let mut bench = Bench::edge("tinyflow:window=1s", 8);
         let flows = 2_000;
         let mut detection = |flow| {

@@ -1,50 +1,55 @@
-//! Adaptive packet spraying as Ultra Ethernet allows it: the sender picks an entropy value per packet and hears per
-//! acknowledgement how it fared (mechanisms.md P26; Ultra Ethernet 1.0, 2025, which leaves the choice open).
+//! Adaptive packet spraying as Ultra Ethernet allows it: the sender picks an entropy value per
+//! packet and learns its fate from each acknowledgement (mechanisms.md P26; Ultra Ethernet 1.0,
+//! 2025, which leaves the choice open).
 //!
 //! Four pickers over a set of 2^`bits` values:
-//! - `oblivious`: a counter, XORed with a mask that is drawn anew each time the set has been walked; or random values.
-//! - `bitmap`: the same walk, but values have skip counters: a mark adds 1, a lost packet 4, a timeout 15, at most 15.
-//!   The walk passes over values whose counter is not 0, and takes 1 off the first such value it meets.
-//! - `reps`: the first window walks the set, then values that came back unmarked go out again, first come first served,
-//!   and random ones if there are none.
-//! - `mixed`: values that came back unmarked if there are any, else the bitmap's walk.
+//! - `oblivious`: a counter, XORed with a mask that is redrawn at the end of each turn through the
+//!   set; or random values.
+//! - `bitmap`: the same order, but values have skip counters: a mark adds 1, a lost packet 4, a
+//!   timeout 15, at most 15. The walk skips values with a counter above 0, and decrements the first
+//!   one it meets.
+//! - `reps`: the first window walks the set, then values that came back unmarked are reused in FIFO
+//!   order, and random ones if there is no such value.
+//! - `mixed`: values that came back unmarked if there are any, else the walk of `bitmap`.
 //!
-//! Where the source is silent: the size of the set (public simulator: 64). A loss is charged to the value its
-//! packet carried: of a trimmed packet the receiver says so; for a timeout or a fast retransmit, the stand-in for a
-//! NACK in networks that do not trim, it is the lowest unacknowledged packet, whose value the sender remembers
-//! for a few windows. If every value is to be skipped, the walk gives up after one turn. The queue of values to use
-//! again holds two windows; beyond that the oldest goes. `mixed` has no first window of its own: with
-//! nothing to use again it walks anyway.
+//! Readings where the source is silent: the size of the set (public simulator: 64). A loss is
+//! charged to the value its packet carried. For a trimmed packet the receiver reports it. For a
+//! timeout or a fast retransmit, which replace a NACK in networks that do not trim, it is the value
+//! of the lowest unacknowledged packet, which the sender remembers for a few windows. If every
+//! value must be skipped, the walk ends after one turn. The queue of reusable values holds two
+//! windows; beyond that the oldest is discarded. `mixed` has no separate first window: without
+//! reusable values it walks anyway.
 //!
-//! Pitfalls: flows that stay in order pin paths and make a lasting asymmetry the oblivious picker cannot see; a skip
-//! is forgotten by walking, so a busy flow forgives sooner than a slow one.
+//! Pitfalls: flows that stay in order pin paths and cause a lasting asymmetry that the oblivious
+//! picker cannot detect. A skip is forgotten by walking, so a busy flow forgives sooner than a slow
+//! one.
 //!
 //! - Helps: with transports that take packets in any order; pickers with memory avoid slow paths.
 //! - Hurts: under lasting asymmetry with the oblivious picker, which remembers nothing.
 
-use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::common::flows::FlowTable;
 use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use net::Stream;
+use net::RandomStream;
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ue-spray",
     title: "Ultra Ethernet spraying",
-    summary: "Hosts spray packets over a set of entropy values, using again good ones and skipping bad ones.",
+    summary: "Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.",
     source: "P26; Ultra Ethernet 1.0 (arXiv 2508.08906)",
     granularity: Granularity::Packet,
     reorders: Reorders::Always,
     senses: "ECN echoes and losses per entropy value",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "picker",
             kind: ParamKind::Choice(&["mixed", "bitmap", "reps", "oblivious"]),
             default: "mixed",
             unit: "",
-            doc: "Use good values again, else skip bad ones; only skip; only use again; or heed nothing.",
+            doc: "Reuse good values, else skip bad ones; only skip; only reuse; or ignore feedback.",
         },
         Param {
             name: "bits",
@@ -58,7 +63,7 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["counter", "random"]),
             default: "counter",
             unit: "",
-            doc: "The oblivious picker's values: a counter under a mask that changes each turn, or random ones.",
+            doc: "Values of the oblivious picker: a counter XORed with a mask that changes each turn, or random ones.",
         },
     ],
     example: "ue-spray:bits=8",
@@ -84,7 +89,7 @@ struct UeSpray {
     picker: Picker,
     /// Size of the set less one.
     mask: u16,
-    /// Packets of the first window that walk the set.
+    /// Number of packets in the first window, which walk the set.
     first_window: u32,
     flows: FlowTable<Flow>,
     skips: Skips,
@@ -94,30 +99,30 @@ struct UeSpray {
 
 #[derive(Clone, Default)]
 struct Flow {
-    /// Where the walk stands, and what it is XORed with.
+    /// Position of the walk, and its XOR mask.
     index: u16,
     xor: u16,
-    /// Lowest packet not acknowledged.
+    /// Lowest unacknowledged packet.
     una: u32,
 }
 
 impl Flow {
-    fn step(&mut self, mask: u16, rng: &mut Stream) {
+    fn step(&mut self, mask: u16, rng: &mut RandomStream) {
         self.index = (self.index + 1) & mask;
         if self.index == 0 {
-            self.xor = rng.bits() as u16 & mask;
+            self.xor = rng.next_u64() as u16 & mask;
         }
     }
     fn value(&self) -> u16 {
         self.index ^ self.xor
     }
-    fn walk(&mut self, mask: u16, rng: &mut Stream) -> u16 {
+    fn walk(&mut self, mask: u16, rng: &mut RandomStream) -> u16 {
         let value = self.value();
         self.step(mask, rng);
         value
     }
-    /// Walks on to a value that is not to be skipped.
-    fn walk_past(&mut self, skips: &mut [u8], mask: u16, rng: &mut Stream) -> u16 {
+    /// Walks to the next value that is not skipped.
+    fn walk_past(&mut self, skips: &mut [u8], mask: u16, rng: &mut RandomStream) -> u16 {
         if skips[usize::from(self.value())] > 0 {
             skips[usize::from(self.value())] -= 1;
             for _ in 0..=mask {
@@ -131,7 +136,7 @@ impl Flow {
     }
 }
 
-/// Skip counters of every flow, `2^bits` each; empty for pickers without.
+/// Skip counters of every flow, `2^bits` each; empty for pickers without skips.
 struct Skips {
     size: usize,
     counters: Vec<u8>,
@@ -154,10 +159,10 @@ impl Skips {
 
 /// A bounded queue of values per flow.
 struct Queues {
-    /// Places per flow, a power of two.
+    /// Capacity per flow, a power of two.
     places: usize,
     values: Vec<u16>,
-    /// Values ever put in and taken out.
+    /// Number of values ever appended and removed.
     ends: FlowTable<(u32, u32)>,
 }
 
@@ -188,11 +193,11 @@ impl Queues {
     }
 }
 
-/// Values of the packets sent last, per flow.
+/// Entropy values of the latest packets, per flow.
 struct Sent {
-    /// Packets remembered, a power of two.
+    /// Number of remembered packets, a power of two.
     window: usize,
-    /// Packet number and value; a number that does not match is another packet's.
+    /// Packet number and value; an entry with another number belongs to another packet.
     packets: Vec<(u32, u16)>,
 }
 
@@ -220,7 +225,8 @@ impl Sent {
 impl UeSpray {
     fn new(env: &HostEnv, params: &Params) -> UeSpray {
         let size = 1usize << params.count("bits");
-        // Bounds memory on networks with huge windows: what is forgotten costs a little adaptivity only.
+        // Bounds memory on networks with huge windows: older packets only reduce adaptivity a
+        // little.
         let window = env.window_packets.min(1 << 12) as usize;
         UeSpray {
             picker: match (params.text("picker"), params.text("order")) {
@@ -246,9 +252,9 @@ impl UeSpray {
         matches!(self.picker, Picker::Recycle | Picker::Mixed)
     }
 
-    fn begin(&mut self, flow: u32, rng: &mut Stream) {
-        // Flows start at different values, or all would send their first packets alike.
-        self.flows.renew(flow).xor = rng.bits() as u16 & self.mask;
+    fn begin(&mut self, flow: u32, rng: &mut RandomStream) {
+        // Flows start at different values; otherwise all would send their first packets alike.
+        self.flows.renew(flow).xor = rng.next_u64() as u16 & self.mask;
         if self.skips_values() {
             self.skips.of(flow).fill(0);
             self.sent.forget(flow);
@@ -258,15 +264,15 @@ impl UeSpray {
         }
     }
 
-    fn pick(&mut self, packet: &HostPacket, rng: &mut Stream) -> u16 {
+    fn pick(&mut self, packet: &HostPacket, rng: &mut RandomStream) -> u16 {
         let mask = self.mask;
         let state = self.flows.slot(packet.flow);
         match self.picker {
             Picker::Counter => state.walk(mask, rng),
-            Picker::Random => rng.bits() as u16 & mask,
+            Picker::Random => rng.next_u64() as u16 & mask,
             Picker::Bitmap => state.walk_past(self.skips.of(packet.flow), mask, rng),
             Picker::Recycle if packet.seq < self.first_window => state.walk(mask, rng),
-            Picker::Recycle => self.good.take(packet.flow).unwrap_or_else(|| rng.bits() as u16 & mask),
+            Picker::Recycle => self.good.take(packet.flow).unwrap_or_else(|| rng.next_u64() as u16 & mask),
             Picker::Mixed => match self.good.take(packet.flow) {
                 Some(value) => value,
                 None => state.walk_past(self.skips.of(packet.flow), mask, rng),
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_takes_every_value_once_a_turn_in_another_order_each_turn() {
+    fn counter_takes_each_value_once_per_turn_in_changing_order() {
         let mut sender = Sender::new("ue-spray:picker=oblivious,bits=4");
         let turns: Vec<Vec<u16>> = (0..20).map(|_| sender.take(16)).collect();
         for turn in &turns {
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oblivious_picker_heeds_nothing() {
+    fn oblivious_picker_ignores_feedback() {
         let (mut told, mut untold) = (0, 0);
         for (count, tell) in [(&mut told, true), (&mut untold, false)] {
             let mut sender = Sender::new("ue-spray:picker=oblivious,bits=2");
@@ -387,7 +393,7 @@ mod tests {
 
     #[test]
     fn penalties_are_one_four_and_fifteen_of_at_most_fifteen() {
-        // How often the walk passes over value 5 tells its counter: one is taken off per visit.
+        // The number of passes over value 5 shows its counter: each visit takes one off.
         let skipped = |charge: &dyn Fn(&mut Sender)| {
             let mut sender = Sender::new("ue-spray:picker=bitmap,bits=4");
             sender.take(16);
@@ -412,7 +418,8 @@ mod tests {
         let mut sender = Sender::new("ue-spray:picker=bitmap,bits=3");
         let turn = sender.take(8);
         assert_eq!(sorted(turn), (0..8).collect::<Vec<_>>());
-        // All but two values have to be skipped once; a pick forgives one, so some are passed over a second time.
+        // All but two values must be skipped once; a pick forgives one, so some are skipped a
+        // second time.
         (0..6).for_each(|value| sender.marked(value));
         let picks = sender.take(2);
         assert!(picks.iter().all(|value| [6, 7].contains(value)), "{picks:?}");
@@ -434,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_all_bad_is_used_all_the_same() {
+    fn all_bad_set_is_still_used() {
         let mut sender = Sender::new("ue-spray:picker=bitmap,bits=2");
         sender.next();
         for value in 0..4 {
@@ -460,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mixed_picker_recycles_first_and_walks_past_bad_values_else() {
+    fn mixed_picker_recycles_first_and_otherwise_skips_bad_values() {
         let mut sender = Sender::new("ue-spray:bits=3");
         sender.next();
         sender.good(6);
@@ -481,14 +488,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_knows_nothing_of_the_old_one_of_its_number() {
+    fn new_flow_resets_state_of_reused_number() {
         let mut sender = Sender::new("ue-spray:bits=3");
         sender.take(8);
         sender.good(4);
         (0..8).filter(|value| *value != 1).for_each(|value| sender.bench.host_loss(1, HostLoss::Trimmed(value)));
         sender.seq = 0;
         assert_eq!(sorted(sender.take(8)), (0..8).collect::<Vec<_>>());
-        // What the old flow's packets carried is forgotten too: the loss is charged to the new flow's packet 0.
+        // Values of the old flow's packets are forgotten too: the loss is charged to the new flow's
+        // packet 0.
         sender.seq = 0;
         let first = sender.next();
         sender.bench.host_loss(1, HostLoss::Timeout);
@@ -496,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_flows_and_values_never_seen_is_harmless() {
+    fn feedback_about_unknown_flows_and_values_is_harmless() {
         let mut sender = Sender::new("ue-spray:bits=3");
         sender.bench.host_loss(900, HostLoss::Timeout);
         sender.bench.host_loss(7, HostLoss::Trimmed(60_000));

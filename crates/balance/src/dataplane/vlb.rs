@@ -1,57 +1,59 @@
-//! Valiant load balancing: every flow bounces off a random intermediate, whatever its destination (mechanisms.md P05; VL2,
-//! Greenberg et al., SIGCOMM 2009).
+//! Valiant load balancing: every flow takes a path over a random intermediate, regardless of its
+//! destination (mechanisms.md P05; VL2, Greenberg et al., SIGCOMM 2009).
 //!
-//! Where the switches of the top tier have no hosts (Clos networks), the intermediates are these: a flow is hashed to
-//! one, then to one of its paths through it. A path's intermediate is its highest switch, so that traffic that need not
-//! climb to the top turns below it, and hosts under one switch never leave it. Elsewhere (flattened butterflies, tori,
-//! networks whose servers forward) every edge is an intermediate: the packet takes a shortest path to a random edge and
-//! another one from there, unless that edge is its own or its destination's.
+//! If the switches of the top tier have no hosts (Clos networks), they are the intermediates: a
+//! flow is hashed to one, then to one of its paths through it. A path's intermediate is its highest
+//! switch, so traffic that need not reach the top turns below it, and hosts under one switch never
+//! leave it. Elsewhere (flattened butterflies, tori, networks whose servers forward) every edge is
+//! an intermediate: the packet takes a shortest path to a random edge and another one from there,
+//! unless that edge is the source's or the destination's.
 //!
-//! VL2 draws the intermediate when a flow starts; here it is a hash of the flow, which is the same draw without a table
-//! and survives failures: a flow whose intermediate died draws again (or, where it was an edge, goes straight), all others
-//! stay. Within an intermediate, ECMP chooses (the anycast address of VL2). With `per=packet` both draws are made for every
-//! packet, and receivers resequence.
+//! VL2 draws the intermediate when a flow starts. Here it is a hash of the flow, which is the same
+//! draw without a table and survives failures: a flow whose intermediate died draws again (or, if
+//! it was an edge, takes a direct path), and all others stay. Within an intermediate, ECMP chooses
+//! (the anycast address of VL2). With `per=packet` both draws are made for every packet, and
+//! receivers resequence.
 //!
-//! In direct networks paths are twice as long, so no pattern gets more than half of what uniform traffic could, but every
-//! pattern gets that. Per flow, elephants still collide.
+//! In direct networks paths are twice as long, so no pattern gets more than half of the throughput
+//! of uniform traffic, but every pattern gets that. Per flow, elephants still collide.
 //!
-//! - Helps: with patterns that are bad for shortest paths, above all in direct networks such as flattened butterflies
-//!   and tori.
-//! - Hurts: with uniform traffic in direct networks, where paths are twice as long for nothing; per flow, large flows
-//!   still collide.
+//! - Helps: with patterns that are bad for shortest paths, especially in direct networks such as
+//!   flattened butterflies and tori.
+//! - Hurts: with uniform traffic in direct networks, where longer paths have no benefit; per flow,
+//!   large flows still collide.
 
 use net::routes::ClassIx;
 use net::{NodeIx, NodeKind, Routes, Topology};
 
-use crate::dataplane::{Cx, Duties, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, Receiving};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "vlb",
     title: "Valiant load balancing",
-    summary: "Sends each flow by way of a random intermediate switch, independent of its destination.",
+    summary: "Sends each flow over a random intermediate switch, independent of its destination.",
     source: "P05; VL2, SIGCOMM 2009; F0, F2",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing; dead paths, after failures are detected",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[
         Param {
             name: "per",
             kind: ParamKind::Choice(&["flow", "packet"]),
             default: "flow",
             unit: "",
-            doc: "What is given an intermediate of its own.",
+            doc: "Unit of traffic that draws an intermediate.",
         },
         Param {
             name: "intermediates",
             kind: ParamKind::Choice(&["auto", "top", "any"]),
             default: "auto",
             unit: "",
-            doc: "The highest switches on the way, any edge as a detour, or what suits the network.",
+            doc: "Intermediates: the highest switches of paths, any edge as a detour, or the choice that suits the network.",
         },
     ],
     example: "vlb",
@@ -62,23 +64,23 @@ pub static ENTRY: Entry = Entry {
     build: Build::Edge(|env, params| Box::new(Vlb::new(env, params))),
 };
 
-/// Draws for an intermediate that is alive before any live path is taken.
+/// Number of draws for a live intermediate before any live path is taken.
 const ATTEMPTS: u64 = 8;
 
 struct Vlb {
     is_per_packet: bool,
     seed: u64,
     own: ClassIx,
-    /// Which classes can be visited on the way; empty where intermediates are the tops of paths.
+    /// Classes that can be intermediates; empty if intermediates are the tops of paths.
     detours: Vec<ClassIx>,
     group_of_class: Vec<u32>,
     groups: Vec<Intermediates>,
 }
 
-/// The paths to a class by their intermediate.
+/// The paths to a class, grouped by their intermediate.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Intermediates {
-    /// Where the paths of each intermediate begin in `paths`, and the end of the last.
+    /// Start index of the paths of each intermediate in `paths`, and the end of the last.
     starts: Vec<u32>,
     paths: Vec<u16>,
 }
@@ -115,13 +117,14 @@ impl Vlb {
         vlb
     }
 
-    /// The number that decides for a packet.
+    /// Returns the hash or random number that decides for a packet.
     fn draw(&self, cx: &mut Cx<'_>, packet: &PacketView) -> u64 {
-        if self.is_per_packet { cx.rng.bits() } else { mix(packet.hash ^ self.seed) }
+        if self.is_per_packet { cx.rng.next_u64() } else { mix(packet.hash ^ self.seed) }
     }
 }
 
-/// Whether hosts hang on switches of the top tier, or forward themselves: no tier is left to bounce off.
+/// Returns whether hosts are on switches of the top tier, or forward packets: no tier is left for
+/// intermediates.
 fn is_direct(topology: &Topology) -> bool {
     let top = topology.top_tier();
     let is_top = |link: &net::LinkIx| topology.node(topology.link(*link).to).tier == top;
@@ -145,7 +148,7 @@ impl Intermediates {
         Intermediates { starts, paths: by_top.into_iter().map(|(_, path)| path).collect() }
     }
 
-    /// A live path for the draw.
+    /// Returns a live path for the draw.
     fn choose(&self, draw: u64, live: &[u16]) -> u16 {
         let count = self.starts.len() - 1;
         let is_intact = live.len() == self.paths.len();
@@ -157,14 +160,15 @@ impl Intermediates {
             let alive = if is_intact { paths.len() } else { paths.iter().filter(is_live).count() };
             if alive > 0 {
                 let chosen = paths.iter().filter(is_live).nth(reduce(mix(hash), alive));
-                return *chosen.expect("fewer than `alive` were asked for");
+                return *chosen.expect("fewer than `alive` were skipped");
             }
         }
         live[reduce(draw, live.len())]
     }
 }
 
-/// The highest switch of every path, in the order of path numbers; the first one where several are as high.
+/// Returns the highest switch of every path, in the order of path numbers; the first one of several
+/// equally high ones.
 fn collect_tops(
     topology: &Topology,
     routes: &Routes,
@@ -192,13 +196,13 @@ impl EdgeBalancer for Vlb {
         let draw = self.draw(cx, packet);
         match self.group_of_class.get(packet.to.0 as usize) {
             Some(group) => self.groups[*group as usize].choose(draw, paths.live),
-            // Either half of a detour, or no detour: each edge hashes on its own.
+            // Both halves of a detour and direct paths: each edge hashes independently.
             None => paths.live[reduce(combine(draw, u64::from(self.own.0)), paths.live.len())],
         }
     }
 
-    fn duties(&self) -> Duties {
-        Duties { detours: !self.detours.is_empty(), ..Duties::default() }
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { detours: !self.detours.is_empty(), ..EdgeHooks::default() }
     }
 
     fn detour(&mut self, cx: &mut Cx<'_>, packet: &PacketView) -> Option<ClassIx> {
@@ -221,7 +225,7 @@ mod tests {
         PacketView { to: ClassIx(class), ..packet(flow) }
     }
 
-    /// An edge bench with all paths from class 0 to `class` alive.
+    /// Makes an edge bench with all paths from class 0 to `class` live.
     fn towards(spec: &str, family: &str, class: u32) -> Bench {
         let mut bench = Bench::edge_on(spec, family, 0);
         let routes = Routes::intact(bench.topology());
@@ -229,7 +233,7 @@ mod tests {
         bench
     }
 
-    /// The highest node of a path.
+    /// Returns the highest node of a path.
     fn top(bench: &Bench, class: u32, path: u16) -> NodeIx {
         let routes = Routes::intact(bench.topology());
         let from = routes.class_node(ClassIx(0));
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_may_bounce_one_by_one() {
+    fn packets_may_draw_intermediates_separately() {
         let mut bench = towards("vlb:per=packet", "fat-tree:k=4", 7);
         let mut hits = [0u32; 4];
         (0..40_000).for_each(|_| hits[usize::from(bench.choose_path(&to(7, 1), None))] += 1);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn only_flows_through_a_dead_intermediate_move_and_they_come_back() {
+    fn only_flows_through_dead_intermediate_move_and_later_return() {
         let mut bench = towards("vlb", "fat-tree:k=8", 31);
         let choose =
             |bench: &mut Bench| (0..500).map(|flow| bench.choose_path(&to(31, flow), None)).collect::<Vec<_>>();
@@ -310,7 +314,7 @@ mod tests {
                     None => direct += 1,
                 }
             }
-            // Its own edge and the destination's stand for going straight there.
+            // The source's own edge and the destination's edge mean a direct path.
             assert!((850..1_150).contains(&direct), "{family}: {direct}");
             for (class, hits) in visited.iter().enumerate() {
                 let expected = if [0, 5].contains(&class) { 0..1 } else { 380..620 };

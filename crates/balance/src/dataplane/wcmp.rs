@@ -1,16 +1,17 @@
-//! Weighted ECMP: hash regions in proportion to the capacity behind each next hop (mechanisms.md P02
-//! `weighted`; WCMP, Zhou et al., EuroSys 2014).
+//! Weighted ECMP: hash regions in proportion to the capacity behind each next hop (mechanisms.md
+//! P02 `weighted`; WCMP, Zhou et al., EuroSys 2014).
 //!
-//! - Helps: where next hops lead to unequal capacity that routing knows of: cut rates, failed links beyond the next
-//!   hop.
-//! - Hurts: like ECMP with few large flows; nothing is measured, so load and silent failures go unseen.
+//! - Helps: where next hops lead to unequal capacity that routing knows: cut rates, failed links
+//!   beyond the next hop.
+//! - Hurts: like ECMP with few large flows; nothing is measured, so load and silent failures are
+//!   not detected.
 
-use crate::dataplane::{Cx, Members, NO_NEEDS, PacketView, SwitchBalancer, ecmp};
+use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, ecmp};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "wcmp",
     title: "Weighted ECMP",
@@ -19,7 +20,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "capacities, after failures are detected",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[Param {
         name: "seeds",
         kind: ParamKind::Choice(&["per-switch", "none"]),
@@ -37,7 +38,7 @@ struct Wcmp {
 }
 
 impl SwitchBalancer for Wcmp {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: Members<'_>) -> usize {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
         let total: u64 = members.weights.iter().map(|w| u64::from(*w)).sum();
         let mut point = reduce(mix(packet.hash ^ self.seed), total as usize) as u64;
         for (i, weight) in members.weights.iter().enumerate() {
@@ -49,7 +50,7 @@ impl SwitchBalancer for Wcmp {
         members.links.len() - 1
     }
 
-    fn wants_weights(&self) -> bool {
+    fn needs_weights(&self) -> bool {
         true
     }
 }

@@ -1,18 +1,19 @@
-//! Weighted round robin over paths: each new flow takes the path whose turn it is in a smooth weighted round robin,
-//! weighted by capacity (mechanisms.md P28; F0 section 3.2).
+//! Weighted round robin over paths: each new flow takes the path whose turn it is in a smooth
+//! weighted round robin, weighted by capacity (mechanisms.md P28; F0 section 3.2).
 //!
-//! The weight of a path is the rate of its slowest link, as routing knows it. Data and acknowledgements have turns of
-//! their own, for the reason given in `parts/wrr.rs`. It counts flows, not bytes, and sees no load.
+//! The weight of a path is the rate of its slowest link, as routing knows it. Data and
+//! acknowledgements have separate turns, for the reason given in `common/wrr.rs`. It counts flows,
+//! not bytes, and ignores load.
 //!
 //! - Helps: where flows are alike and path rates differ in a way that routing knows.
-//! - Hurts: where sizes differ; it sees no load, so a busy path is used like an idle one.
+//! - Hurts: where sizes differ; it ignores load, so a busy path is used like an idle one.
 
-use crate::dataplane::parts::paths::PathIndex;
-use crate::dataplane::parts::wrr::{START, Turns};
-use crate::dataplane::{Cx, Duties, EdgeBalancer, NO_NEEDS, PacketView, Paths};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
+use crate::dataplane::common::paths::PathIndex;
+use crate::dataplane::common::wrr::{START, SmoothWrr};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, NO_NEEDS, PacketView, Paths};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "weighted-round-robin",
     title: "Weighted round robin",
@@ -21,18 +22,18 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "capacities, after failures are detected",
-    worlds: &[World::Simulator],
+    platforms: &[Platform::Simulator],
     params: &[START],
     example: "weighted-round-robin",
     needs: NO_NEEDS,
     build: Build::Edge(|env, params| {
-        let turns = Turns::new(PathIndex::outward(env), params.text("start") == "random");
+        let turns = SmoothWrr::new(PathIndex::outward(env), params.text("start") == "random");
         Box::new(WeightedRoundRobin { turns })
     }),
 };
 
 struct WeightedRoundRobin {
-    turns: Turns,
+    turns: SmoothWrr,
 }
 
 impl EdgeBalancer for WeightedRoundRobin {
@@ -43,8 +44,8 @@ impl EdgeBalancer for WeightedRoundRobin {
         self.turns.pick(cx, packet, paths.live, |position| f64::from(paths.weights[position]))
     }
 
-    fn duties(&self) -> Duties {
-        Duties { weights: true, ..Duties::default() }
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { weights: true, ..EdgeHooks::default() }
     }
 }
 
@@ -65,7 +66,7 @@ mod tests {
         let picks: Vec<u16> = (0..7).map(|flow| bench.choose_path(&packet(flow), None)).collect();
         assert_eq!(picks, [0, 0, 1, 0, 2, 0, 0]);
         assert_eq!(bench.choose_path(&packet(2), Some(1)), 1, "flows stay");
-        // Acknowledgements begin their own round.
+        // Acknowledgements begin a separate round.
         let ack = |flow| PacketView { is_data: false, ..packet(flow) };
         let picks: Vec<u16> = (0..7).map(|flow| bench.choose_path(&ack(flow), None)).collect();
         assert_eq!(picks, [0, 0, 1, 0, 2, 0, 0]);
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_those_of_what_is_alive() {
+    fn weights_are_those_of_live_paths() {
         let mut bench = bench("weighted-round-robin");
         (0..10).for_each(|flow| {
             bench.choose_path(&packet(flow), None);
@@ -89,7 +90,7 @@ mod tests {
         let mut hits = [0; 3];
         (10..410).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
         assert_eq!(hits[1], 0);
-        // What was earned before keeps, hence a little slack: at most the six shares of a former round.
+        // Earlier credit is kept, hence some slack: at most the six shares of a former round.
         assert!((294..=306).contains(&hits[2]), "{hits:?}");
         (bench.live, bench.weights) = (vec![0, 1, 2], vec![1, 1, 1]);
         assert!((500..560).any(|flow| bench.choose_path(&packet(flow), None) == 1));

@@ -1,27 +1,28 @@
-//! Traffic division by load: each connection goes to the member that has exchanged the fewest bytes with clients, as far as
-//! counters tell (mechanisms.md S03, Load; F4).
+//! Traffic division by load: each connection goes to the member that has exchanged the fewest bytes
+//! with clients, according to counters (mechanisms.md S03, Load; F4).
 //!
-//! Readings: `bytes` is F4's: all bytes since the start, ties to the first, so that everybody who comes before the next
-//! refresh of the counters goes to the same member, and all to the first while there are none. Two remedies: `rate`, the
-//! bytes per second between the last two readings, and `inflight`, bytes of connections that have ended and those expected
-//! of the running ones, without waiting for counters (which count where they show more). Each is divided by the weight,
-//! F4's speed of the link.
+//! Readings: `bytes` is F4's: all bytes since the start, ties to the first. All connections before
+//! the next refresh of the counters go to the same member, and all go to the first while there are
+//! no counters. Two remedies exist. `rate` uses the bytes per second between the last two readings.
+//! `inflight` uses bytes of ended connections plus those expected of running ones, without waiting
+//! for counters (which count if they show more). Each is divided by the weight, F4's speed of the
+//! link.
 //!
 //! Pitfall: a member that joins late gets everything until it has caught up (`bytes`, `inflight`).
 //!
-//! - Helps: with answers whose sizes differ.
-//! - Hurts: with `bytes`: all who come before the next refresh of counters go to the same member, and a member that
-//!   joins late gets everything until it has caught up.
+//! - Helps: with responses of different sizes.
+//! - Hurts: with `bytes`: all connections before the next refresh of counters go to the same
+//!   member, and a member that joins late gets everything until it has caught up.
 
 use std::collections::BTreeMap;
 
 use net::{FiveTuple, Time};
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const LOAD: Param = Param {
@@ -29,7 +30,7 @@ const LOAD: Param = Param {
     kind: ParamKind::Choice(&["bytes", "rate", "inflight"]),
     default: "bytes",
     unit: "",
-    doc: "What load is: bytes so far as counted, their rate, or bytes so far with those still expected.",
+    doc: "Measure of load: counted bytes, their rate, or bytes including those still expected.",
 };
 
 const SIZE: Param = Param {
@@ -40,7 +41,7 @@ const SIZE: Param = Param {
     doc: "Bytes expected of a connection of unknown size, until one has ended (inflight); then their mean.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "division-load",
     title: "Division by load",
@@ -49,7 +50,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "bytes of each member as counted",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, LOAD, SIZE],
     example: "division-load",
     needs: NO_NEEDS,
@@ -63,16 +64,16 @@ enum Load {
     Inflight,
 }
 
-/// What is remembered of a member.
+/// State of a member.
 #[derive(Clone, Default)]
 struct Record {
-    /// When bytes were last counted, and how many.
+    /// Time and value of the last count of bytes.
     last: Option<(Time, u64)>,
     /// Bytes per second between the last two counts.
     rate: f64,
-    /// Bytes of connections that have ended.
+    /// Bytes of ended connections.
     ended: u64,
-    /// Bytes expected of those that run.
+    /// Bytes expected of running connections.
     running: BTreeMap<FiveTuple, u64>,
     expected: u64,
 }
@@ -97,7 +98,7 @@ impl Division {
     }
 
     fn load_of(&self, member: &Member) -> f64 {
-        let counted = member.facts.bytes.unwrap_or(0);
+        let counted = member.stats.bytes.unwrap_or(0);
         let record = self.records.get(&member.id);
         match self.load {
             Load::Bytes => counted as f64,
@@ -146,10 +147,10 @@ impl Picker for Division {
     }
 
     fn counted(&mut self, member: &Member) {
-        let (Some(bytes), Some(at)) = (member.facts.bytes, member.facts.bytes_at) else { return };
+        let (Some(bytes), Some(at)) = (member.stats.bytes, member.stats.bytes_at) else { return };
         let record = self.records.entry(member.id).or_default();
         match record.last {
-            // Switches may answer with a count that was not refreshed: the same bytes at the same time.
+            // A stale sample: the same bytes at the same time.
             Some((last, _)) if at <= last => return,
             Some((last, before)) => record.rate = bytes.saturating_sub(before) as f64 / (at - last).as_s_f64(),
             None => {}
@@ -168,21 +169,22 @@ mod tests {
 
     use crate::server::testing::Bench;
 
-    /// The counters of a member are read.
+    /// Delivers counters of a member.
     fn count(bench: &mut Bench, id: u32, bytes: u64) {
         bench.count(id, bytes);
     }
 
     #[test]
-    fn all_go_to_the_first_while_no_statistics_came() {
-        // experiments.md F4, E4.3 round 1: 5 connections at once, statistics refreshed every 20 s. Load = No.
+    fn all_requests_go_to_first_member_without_statistics() {
+        // experiments.md F4, E4.3 round 1: 5 simultaneous connections, statistics refreshed every
+        // 20 s. Load = No.
         let mut bench = Bench::new("division-load", &[1, 1, 1]);
         assert_eq!(bench.picks(5), [1; 5]);
         bench.wait(Time::from_s(20));
         count(&mut bench, 1, 25_000_000);
         count(&mut bench, 2, 0);
         count(&mut bench, 3, 0);
-        assert_eq!(bench.picks(5), [2; 5], "everybody until the next refresh goes to one");
+        assert_eq!(bench.picks(5), [2; 5], "all requests until the next refresh go to one");
         count(&mut bench, 2, 30_000_000);
         assert_eq!(bench.pick(), 3);
         count(&mut bench, 3, 25_000_000);
@@ -228,7 +230,7 @@ mod tests {
         count(&mut bench, 1, 150);
         // 150, 100, 110.
         assert_eq!(bench.picks(2), [2, 3]);
-        // Unknown sizes are the mean of those that ended, 10: 150, 200, 210.
+        // Unknown sizes are the mean of ended connections, 10: 150, 200, 210.
         bench.size = None;
         assert_eq!(bench.picks(6), [1, 1, 1, 1, 1, 1]);
     }

@@ -1,17 +1,19 @@
-//! Traffic division without any: every connection goes to the first member (mechanisms.md S03, No; F4).
+//! Traffic division disabled: every connection goes to the first member (mechanisms.md S03, No;
+//! F4).
 //!
-//! It is what F4 compares with. The next one takes over while the first may get nothing or cannot be reached.
+//! F4 uses it for comparison. The next member is used while the first is draining, down or
+//! unreachable.
 //!
 //! - Helps: as the baseline: one member serves alone, the next takes over when it fails.
 //! - Hurts: wherever one member is not enough.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
 use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "division-no",
     title: "No division",
@@ -20,7 +22,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "division-no",
     needs: NO_NEEDS,
@@ -42,7 +44,7 @@ mod tests {
     use crate::server::testing::Bench;
 
     #[test]
-    fn the_first_gets_all_until_it_fails() {
+    fn first_member_gets_all_until_it_fails() {
         let mut bench = Bench::new("division-no", &[1, 1, 1]);
         assert_eq!(bench.picks(5), [1; 5]);
         bench.change(1, |member| member.is_accepting = false);

@@ -1,14 +1,14 @@
-//! HT-PS: server and path together by throughput (mechanisms.md S01; MALOB's algorithm 2). Of the widest paths to all members,
-//! the widest of all.
+//! HT-PS: server and path together by throughput (mechanisms.md S01; MALOB's algorithm 2). It takes
+//! the widest of the widest paths to all members.
 //!
-//! Ties: fewer hops, then the lower number. Readings of throughput: see `parts/path.rs`.
+//! Ties: fewer hops, then the lower number. Readings of throughput: see `common/path.rs`.
 //!
-//! Pitfall: with `htp=available` and counters that are refreshed rarely, all who come between two refreshes take the same
-//! path.
+//! Pitfall: with `htp=available` and rarely refreshed counters, all connections between two
+//! refreshes take the same path.
 //!
-//! - Helps: large answers over paths whose widths differ.
-//! - Hurts: where counters are refreshed rarely: with `htp=available` all who come in between take the same path;
-//!   busy processors are not seen.
+//! - Helps: with large responses over paths of different widths.
+//! - Hurts: where counters are refreshed rarely: with `htp=available` all connections in between
+//!   take the same path; busy processors are ignored.
 
 use std::cmp::Reverse;
 
@@ -17,12 +17,14 @@ use net::paths::Metric;
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::Params;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, Throughput};
-use crate::server::{Choice, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
+use crate::server::common::path::{DIRECTION, HTP, Throughput};
+use crate::server::{
+    Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
+};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ht-ps",
     title: "HT-PS",
@@ -31,7 +33,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "capacities and load of links",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[HTP, DIRECTION],
     example: "ht-ps",
     needs: NO_NEEDS,
@@ -57,35 +59,36 @@ impl ServerBalancer for HtPs {
         let edge = request.edge_in(view)?;
         let offered = |link| self.throughput.of(view, link);
         let widths = network::widths(view, edge, offered);
-        // How wide the way to each is, and the greatest of all; then the fewest hops over links as wide as that.
-        let mut ways: Vec<(Reverse<Bandwidth>, Way<'_>, MemberId)> = Vec::new();
+        // The width of the path to each member, and the maximum; then the fewest hops over links of
+        // at least that width.
+        let mut routes: Vec<(Reverse<Bandwidth>, MemberRoute<'_>, MemberId)> = Vec::new();
         for member in pool.candidates(edge, view) {
-            let Some(way) = Way::to(view, edge, member.place) else { continue };
-            let width = match way.tail {
-                None => widths.to(way.to),
-                Some(_) => way.widest(offered).map(|(_, width)| Reverse(width)),
+            let Some(route) = MemberRoute::to(view, edge, member.place) else { continue };
+            let width = match route.tail {
+                None => widths.to(route.to),
+                Some(_) => route.widest(offered).map(|(_, width)| Reverse(width)),
             };
-            ways.extend(width.map(|width| (width, way, member.id)));
+            routes.extend(width.map(|width| (width, route, member.id)));
         }
-        let widest = ways.iter().map(|(width, ..)| *width).min()?;
+        let widest = routes.iter().map(|(width, ..)| *width).min()?;
         let hops = network::hops(view, edge, |link| Reverse(offered(link)) <= widest);
-        let mut best: Option<(usize, Way<'_>, MemberId)> = None;
-        for (_, way, member) in ways.into_iter().filter(|(width, ..)| *width == widest) {
-            let hops = match way.tail {
-                None => hops.to(way.to),
-                Some(_) => way.widest(offered).map(|(path, _)| path.len()),
+        let mut best: Option<(usize, MemberRoute<'_>, MemberId)> = None;
+        for (_, route, member) in routes.into_iter().filter(|(width, ..)| *width == widest) {
+            let hops = match route.tail {
+                None => hops.to(route.to),
+                Some(_) => route.widest(offered).map(|(path, _)| path.len()),
             };
             if let Some(hops) = hops.filter(|hops| best.as_ref().is_none_or(|best| *hops < best.0)) {
-                best = Some((hops, way, member));
+                best = Some((hops, route, member));
             }
         }
-        let (_, way, member) = best?;
+        let (_, route, member) = best?;
         let is_wide = |link| Reverse(offered(link)) <= widest;
-        Some(Choice { member, path: way.shortest(Metric::Hops, is_wide).map(Path::from) })
+        Some(Choice { member, path: route.shortest(Metric::Hops, is_wide).map(Path::from) })
     }
 
     fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
-        let way = Way::to(view, request.edge_in(view)?, member.place)?;
-        way.widest(|link| self.throughput.of(view, link)).map(|(path, _)| path.into())
+        let route = MemberRoute::to(view, request.edge_in(view)?, member.place)?;
+        route.widest(|link| self.throughput.of(view, link)).map(|(path, _)| path.into())
     }
 }

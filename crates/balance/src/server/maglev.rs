@@ -1,25 +1,27 @@
-//! Maglev: consistent hashing by a table in which members take turns (mechanisms.md S06; Eisenbud et al., Maglev: A Fast and
-//! Reliable Software Network Load Balancer, NSDI 2016).
+//! Maglev: consistent hashing by a table in which members take turns (mechanisms.md S06; Eisenbud
+//! et al., Maglev: A Fast and Reliable Software Network Load Balancer, NSDI 2016).
 //!
-//! Every member has an order of preference over the slots of the table; in turns each takes the first free slot it prefers,
-//! until all are taken. A request goes to the member of slot `hash mod size`. Shares differ by a slot at most, and when a
-//! member goes little else moves. All instances of one pool have the same table, whatever their seeds.
+//! Every member has an order of preference over the slots of the table. In turns each takes the
+//! first free slot it prefers, until all are taken. A request goes to the member of slot `hash mod
+//! size`. Shares differ by a slot at most, and the removal of a member moves few other slots. All
+//! instances of one pool have the same table, regardless of their seeds.
 //!
-//! Readings: with weights, a member takes a turn in `weight / greatest weight` of the rounds. `size` is raised to the next
-//! prime. A slot whose member this client cannot reach is passed over to the next. That a connection stays with its member
-//! while the pool changes is the caller's affair: it keeps a table of connections.
+//! Readings: with weights, a member takes a turn in `weight / maximum weight` of the rounds. `size`
+//! is raised to the next prime. If this client cannot reach the member of a slot, the next slot is
+//! used. The caller keeps connections on their members while the pool changes: it has a table of
+//! connections.
 //!
-//! - Helps: where the same client and port must reach the same member without memory, and where rules stand
-//!   beforehand.
-//! - Hurts: with few or unequal requests: it knows nothing of load.
+//! - Helps: where the same client and port must reach the same member without state, and with
+//!   proactive rules.
+//! - Hurts: with few or unequal requests: it ignores load.
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash;
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::keys::{KEY, Key, Shares, position, shares};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::common::keys::{KEY, Key, Shares, position, shares};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const SIZE: Param = Param {
@@ -27,19 +29,19 @@ const SIZE: Param = Param {
     kind: ParamKind::Count { min: 2, max: 5_000_000 },
     default: "65537",
     unit: "",
-    doc: "Slots of the table, raised to the next prime; at least 100 for each member.",
+    doc: "Number of slots of the table, raised to the next prime; at least 100 for each member.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "maglev",
     title: "Maglev",
-    summary: "Hashes requests to members by a table in which all have near equal shares and little moves when one goes.",
+    summary: "Hashes requests to members by a table with nearly equal shares, in which few slots change when a member is removed.",
     source: "S06; Maglev, NSDI 2016",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "weights",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, SIZE, KEY],
     example: "maglev",
     needs: NO_NEEDS,
@@ -49,7 +51,7 @@ pub static ENTRY: Entry = Entry {
 struct Maglev {
     key: Key,
     size: u64,
-    /// What the table was made from.
+    /// The weights the table was made from.
     shares: Shares,
     /// For every slot a position in `shares`.
     table: Vec<u32>,
@@ -89,13 +91,13 @@ impl Picker for Maglev {
     }
 }
 
-/// Divides slots (a power of two, at least 2) among members: who has each.
+/// Assigns slots (a power of two, at least 2) to members, and returns the member of each.
 pub(super) fn divide(shares: &[(MemberId, u32)], slots: usize) -> Vec<MemberId> {
     table(shares, slots as u64).into_iter().map(|owner| shares[owner as usize].0).collect()
 }
 
-/// A member's order of preference: slots `step` apart, which are all slots since the size is prime, or a power of two and the step
-/// odd.
+/// A member's order of preference: slots `step` apart. These are all slots, since the size is
+/// prime, or a power of two with an odd step.
 struct Preference {
     slot: u64,
     step: u64,
@@ -111,7 +113,7 @@ impl Preference {
     }
 }
 
-/// The owner of every slot, as positions in `shares`; empty where there are none.
+/// Returns the owner of every slot, as positions in `shares`; empty without members.
 fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
     const FREE: u32 = u32::MAX;
     let greatest = shares.iter().map(|(_, weight)| u64::from(*weight)).max().filter(|greatest| *greatest > 0);
@@ -138,7 +140,7 @@ fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
     }
 }
 
-/// The least prime from `from` on.
+/// Returns the smallest prime from `from` on.
 fn next_prime(from: u64) -> u64 {
     let is_prime = |n: &u64| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     (from..).find(is_prime).unwrap_or(from)
@@ -180,13 +182,14 @@ mod tests {
                 let number = |owner: u32| owner + u32::from(owner >= gone);
                 let moved = |(old, new): (&u32, &u32)| *old != gone && *old != number(*new);
                 let extra = before.iter().zip(&after).filter(|pair| moved(*pair)).count();
-                // The paper has a few percent at a hundred times as many slots as members, and less with more.
+                // The paper has a few percent with a hundred times as many slots as members, and
+                // less with more.
                 assert!((extra as f64) < 0.05 * SIZE as f64, "{extra} slots of others moved");
             }
         }
     }
 
-    /// Where shares are a power of two of slots: as even as they can be, and most stay where they are.
+    /// Tables with a power of two of slots: as even as possible, and most slots stay.
     #[test]
     fn few_slots_are_divided_evenly_and_most_stay() {
         for slots in [2, 8, 64, 256, 4096] {
@@ -198,7 +201,8 @@ mod tests {
                 assert!((1..=count).all(|id| (least..=most).contains(&hits(id))), "{count} members, {slots} slots");
                 let after = divide(&shares[1..], slots);
                 let moved = before.iter().zip(&after).filter(|(old, new)| old.0 != 1 && old != new).count();
-                // A table so small moves more than a large one: at most a quarter of what had not to.
+                // Such a small table moves more than a large one: at most a quarter of the slots
+                // that could stay.
                 assert!(count == 1 || moved * 4 <= slots, "{moved} of {slots} slots moved, {count} members");
             }
         }
@@ -221,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_always_hashes_alike_and_most_stay_when_one_drains() {
+    fn connection_hash_is_stable_and_most_stay_when_one_drains() {
         let (mut one, mut other) = (Bench::new("maglev", &[1; 10]), Bench::new("maglev", &[1; 10]));
-        other.rng = net::Stream::new(99, "another");
+        other.rng = net::RandomStream::new(99, "another");
         let before = one.picks(5_000);
         assert_eq!(before, other.picks(5_000), "instances agree");
         other.change(4, |member| member.is_accepting = false);

@@ -1,25 +1,29 @@
-//! MALOB: the algorithm is chosen by the service, and the algorithm chooses server and path (mechanisms.md S01; Semedo,
-//! University of Lisbon, 2014).
+//! MALOB: the service determines the algorithm, and the algorithm picks server and path
+//! (mechanisms.md S01; Semedo, University of Lisbon, 2014).
 //!
-//! The table of services is a parameter, and can be read and replaced while it runs ([`ServerBalancer::services`],
-//! [`ServerBalancer::set_services`]); what is not in it has the explicit default. Services with the same specification
-//! share one instance, and keep it when the table changes. Every instance hears of every connection, so that one that
+//! The table of services is a parameter, and can be read and replaced at run time
+//! ([`ServerBalancer::services`], [`ServerBalancer::set_services`]); services not in it use the
+//! explicit default. Services with the same specification share one instance, and keep it when the
+//! table changes. Every instance receives the events of every connection, so that an algorithm that
 //! counts connections counts all of a member's.
 //!
-//! Readings: in F1's released code a service that is not in the table has the algorithm of whoever came before; the default
-//! is meant. The table is the one of the document: HTTP by SL-PS, FTP by HT-PS, the CPU-bound service by least CPU.
+//! Readings: in F1's released code a service that is not in the table uses the algorithm of the
+//! previous request; the default is meant. The table is the one of the document: HTTP by SL-PS, FTP
+//! by HT-PS, the CPU-bound service by least CPU.
 //!
-//! Pitfall: an algorithm that joins later starts with what was reported, and does not know earlier connections.
+//! Pitfall: an algorithm added later starts with the reported statistics, and does not know earlier
+//! connections.
 //!
-//! - Helps: with services of different kinds at the same servers: an algorithm for each port.
+//! - Helps: with services of different kinds on the same servers: an algorithm for each port.
 //! - Hurts: where one port carries requests of different kinds.
 
 use std::collections::BTreeMap;
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, Spec, World};
+use crate::registry::Spec;
 use crate::server::{
     Choice, Ended, Member, NoServices, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds, Services,
 };
@@ -33,16 +37,16 @@ const SERVICES: Param = Param {
           F1's numbers 1, 2, 3 stand for sl-ps, ht-ps, server-cpu.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "malob",
     title: "MALOB",
-    summary: "Picks server and path by the algorithm a table has for the service port; the table can be changed at run time.",
+    summary: "Picks server and path by the algorithm of a table by service port; the table can be changed at run time.",
     source: "S01 MALOB; F1",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
-    senses: "what the algorithms of its table sense",
-    worlds: &[World::Simulator, World::OpenFlow],
+    senses: "the signals of the algorithms in its table",
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[SERVICES],
     example: "malob",
     needs: NO_NEEDS,
@@ -54,7 +58,7 @@ struct Malob {
     services: Services,
     /// Instances by the label of their specification.
     algorithms: BTreeMap<String, Box<dyn ServerBalancer>>,
-    /// As last heard, for algorithms that join later.
+    /// The last known pool, for algorithms added later.
     pool: Pool,
 }
 
@@ -66,17 +70,17 @@ impl Malob {
         malob
     }
 
-    /// Makes what the table names and is not there, and drops what it no longer names.
+    /// Makes new algorithms of the table, and drops those no longer in it.
     fn instantiate(&mut self) {
         let Malob { env, services, algorithms, pool } = self;
-        let wanted: BTreeMap<String, &Spec> = services.specs().map(|spec| (spec.label(), spec)).collect();
-        algorithms.retain(|label, _| wanted.contains_key(label));
-        for (label, spec) in wanted {
+        let configured: BTreeMap<String, &Spec> = services.specs().map(|spec| (spec.label(), spec)).collect();
+        algorithms.retain(|label, _| configured.contains_key(label));
+        for (label, spec) in configured {
             let Build::Server(build) = spec.entry.build else { continue };
             algorithms.entry(label).or_insert_with(|| {
                 let mut algorithm = build(env, &spec.params);
-                algorithm.pool_changed(pool);
-                pool.members().iter().for_each(|member| algorithm.reported(member));
+                algorithm.on_pool_changed(pool);
+                pool.members().iter().for_each(|member| algorithm.on_report(member));
                 algorithm
             });
         }
@@ -99,7 +103,7 @@ impl ServerBalancer for Malob {
         let label = self.services.of(request.service_port()).label();
         let choice = self.algorithms.get_mut(&label)?.pick(cx, request, pool, view)?;
         let others = self.algorithms.iter_mut().filter(|(other, _)| **other != label);
-        others.for_each(|(_, other)| other.placed(request, &choice));
+        others.for_each(|(_, other)| other.on_placed(request, &choice));
         Some(choice)
     }
 
@@ -108,31 +112,31 @@ impl ServerBalancer for Malob {
         self.algorithms.get_mut(&label)?.path_to(request, member, view)
     }
 
-    fn placed(&mut self, request: &Request, choice: &Choice) {
-        self.algorithms.values_mut().for_each(|algorithm| algorithm.placed(request, choice));
+    fn on_placed(&mut self, request: &Request, choice: &Choice) {
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_placed(request, choice));
     }
 
-    fn ended(&mut self, request: &Request, ended: &Ended) {
-        self.algorithms.values_mut().for_each(|algorithm| algorithm.ended(request, ended));
+    fn on_ended(&mut self, request: &Request, ended: &Ended) {
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_ended(request, ended));
     }
 
-    fn reported(&mut self, member: &Member) {
+    fn on_report(&mut self, member: &Member) {
         if let Some(known) = self.pool.get_mut(member.id) {
-            known.facts = member.facts;
+            known.stats = member.stats;
         }
-        self.algorithms.values_mut().for_each(|algorithm| algorithm.reported(member));
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_report(member));
     }
 
-    fn counted(&mut self, member: &Member) {
+    fn on_counters(&mut self, member: &Member) {
         if let Some(known) = self.pool.get_mut(member.id) {
-            known.facts = member.facts;
+            known.stats = member.stats;
         }
-        self.algorithms.values_mut().for_each(|algorithm| algorithm.counted(member));
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_counters(member));
     }
 
-    fn pool_changed(&mut self, pool: &Pool) {
+    fn on_pool_changed(&mut self, pool: &Pool) {
         self.pool.clone_from(pool);
-        self.algorithms.values_mut().for_each(|algorithm| algorithm.pool_changed(pool));
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_pool_changed(pool));
     }
 
     fn services(&self) -> Option<&Services> {

@@ -1,18 +1,22 @@
-//! MESF, most efficient server first (mechanisms.md S05): servers are filled up one after the other, those first that need
-//! least energy per task, so that the others stay idle and could be switched off.
+//! MESF, most efficient server first (mechanisms.md S05): servers are filled one after the other,
+//! those with the lowest energy per task first, so that the others stay idle and could be switched
+//! off.
 //!
-//! Power is `idle_w + cores x core_w x u` watts where `u` of a server's slots are taken; a server has `slots` slots per core,
-//! its saturation point. Energy per task is compared at saturation, as power per slot: the more a server does in parallel,
-//! the less its idle power weighs. Servers that are equally efficient are ordered by how full they are, most
-//! loaded first, which is the rule for homogeneous pools.
+//! Power is `idle_w + cores x core_w x u` watts if the share `u` of a server's slots is taken; a
+//! server has `slots` slots per core, its saturation point. Energy per task is compared at
+//! saturation, as power per slot: the more tasks a server runs in parallel, the less its idle power
+//! weighs. Equally efficient servers are ordered by utilisation, most loaded first, which is the
+//! rule for homogeneous pools.
 //!
-//! Readings: a server whose expected completion is past `deadline` is passed over: the response time it reported, times
-//! what it would hold over what it held. Where no server has a free slot the least full one gets the request: refusing is
-//! not a balancer's business. Weights do not count, cores do. Switching off after a time is left to whoever runs the
-//! servers; this leaves them empty.
+//! Readings: a server whose expected completion is past `deadline` is skipped; the expectation is
+//! its reported response time, scaled by the new number of connections over the number at the
+//! report. If no server has a free slot, the least utilised one gets the request: a balancer does
+//! not reject requests. Cores count, weights do not. The operator of the servers switches them off
+//! after a time; this balancer leaves them empty.
 //!
-//! - Helps: saving energy at low load: servers are filled one after the other, the rest could sleep.
-//! - Hurts: response times: servers in use are run at their `slots`.
+//! - Helps: saving energy at low load: servers are filled one after the other, the rest could
+//!   sleep.
+//! - Hurts: response times: used servers run at their `slots`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,11 +24,11 @@ use std::collections::BTreeMap;
 use net::Time;
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::Connections;
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::common::connections::Connections;
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const IDLE_W: Param = Param {
@@ -32,7 +36,7 @@ const IDLE_W: Param = Param {
     kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
     default: "100",
     unit: "W",
-    doc: "Power of a server that is on and does nothing.",
+    doc: "Power of an idle server.",
 };
 
 const CORE_W: Param = Param {
@@ -40,7 +44,7 @@ const CORE_W: Param = Param {
     kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
     default: "25",
     unit: "W",
-    doc: "Power a core adds when it is fully used.",
+    doc: "Additional power of a fully used core.",
 };
 
 const SLOTS: Param = Param {
@@ -48,7 +52,7 @@ const SLOTS: Param = Param {
     kind: ParamKind::Count { min: 1, max: 1_000_000 },
     default: "8",
     unit: "",
-    doc: "Requests a core can serve at once before the server is saturated.",
+    doc: "Simultaneous requests per core at which the server is saturated.",
 };
 
 const DEADLINE: Param = Param {
@@ -56,10 +60,10 @@ const DEADLINE: Param = Param {
     kind: ParamKind::Duration,
     default: "0s",
     unit: "",
-    doc: "Servers expected to take longer are passed over; 0 for no deadline.",
+    doc: "Servers expected to take longer are skipped; 0 for no deadline.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "mesf",
     title: "MESF",
@@ -68,30 +72,31 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "connections it placed, corrected by reports; cores",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE],
     example: "mesf",
     needs: NO_NEEDS,
     build: Build::Server(|_, params| ServerFirst::boxed(Mesf::new(params), params)),
 };
 
-/// What a server draws.
+/// The power model of a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PowerModel {
-    /// With nothing to do, watts.
+    /// Power of an idle server, watts.
     pub idle_w: f64,
-    /// What a fully used core adds, watts.
+    /// Additional power of a fully used core, watts.
     pub core_w: f64,
 }
 
 impl PowerModel {
-    /// Power of a server of so many cores at utilisation `u`, 0 to 1, in watts: `P_idle + (P_max - P_idle) u`.
+    /// Returns the power of a server with `cores` cores at utilisation `u`, 0 to 1, in watts:
+    /// `P_idle + (P_max - P_idle) u`.
     pub fn power_w(&self, cores: f64, u: f64) -> f64 {
         self.idle_w + cores * self.core_w * u
     }
 }
 
-/// What a member last said of its response time, and how many connections it had then.
+/// Last reported response time of a member, and its number of connections at that time.
 #[derive(Clone, Copy)]
 struct Response {
     time: Time,
@@ -118,10 +123,10 @@ impl Mesf {
     }
 
     fn slots(&self, member: &Member) -> f64 {
-        self.slots_per_core * member.facts.core_count()
+        self.slots_per_core * member.stats.core_count()
     }
 
-    /// Share of its slots that are taken.
+    /// Returns the share of its slots that are taken.
     fn fill(&self, member: &Member) -> f64 {
         f64::from(self.connections.of(member.id)) / self.slots(member)
     }
@@ -133,10 +138,11 @@ impl Mesf {
         response.time.as_s_f64() * f64::max(1.0, would_hold / held) <= deadline.as_s_f64()
     }
 
-    /// Order of preference: power per slot when full, which is energy per task where tasks take equally long; then how full,
-    /// fullest first. In billionths, so that there is a total order.
+    /// Returns the order of preference: power per slot at saturation, which is energy per task if
+    /// tasks take equally long; then utilisation, highest first. The unit is billionths, for a
+    /// total order.
     fn rank(&self, member: &Member) -> (u64, Reverse<u64>) {
-        let per_slot = self.power.power_w(member.facts.core_count(), 1.0) / self.slots(member);
+        let per_slot = self.power.power_w(member.stats.core_count(), 1.0) / self.slots(member);
         ((per_slot * 1e9) as u64, Reverse((self.fill(member) * 1e9) as u64))
     }
 }
@@ -161,7 +167,7 @@ impl Picker for Mesf {
 
     fn reported(&mut self, member: &Member) {
         self.connections.reported(member);
-        match member.facts.response {
+        match member.stats.response {
             Some(time) => {
                 let connections = self.connections.of(member.id);
                 self.responses.insert(member.id, Response { time, connections });
@@ -187,7 +193,7 @@ mod tests {
     fn with_cores(spec: &str, cores: &[u32]) -> Bench {
         let mut bench = Bench::new(spec, &vec![1; cores.len()]);
         for (cores, id) in cores.iter().zip(1..) {
-            bench.report(id, |facts| facts.cores = Some(*cores));
+            bench.report(id, |stats| stats.cores = Some(*cores));
         }
         bench
     }
@@ -198,26 +204,27 @@ mod tests {
         let requests: Vec<_> = (0..5).map(|_| bench.request()).collect();
         let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
         assert_eq!(picked, [1, 1, 1, 2, 2]);
-        // Of 3, 2 and 0 connections 1, 2 and 0 are left.
+        // Of 3, 2 and 0 connections 1, 2 and 0 remain.
         bench.end(&requests[0], 1, 1);
         bench.end(&requests[1], 1, 1);
         assert_eq!(bench.picks(4), [2, 1, 1, 3], "the fullest below saturation first");
     }
 
     #[test]
-    fn the_server_with_more_cores_comes_first_and_a_full_pool_refuses_nobody() {
+    fn larger_server_comes_first_and_full_pool_still_accepts() {
         let mut bench = with_cores("mesf:slots=2", &[1, 4]);
         assert_eq!(bench.picks(10), [2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
-        // All are saturated: the least full share, 8 of 8 and 2 of 2, ties to the first; then 3 of 2 against 8 of 8.
+        // All are saturated: the lowest utilisation, 8 of 8 and 2 of 2, ties to the first; then 3
+        // of 2 against 8 of 8.
         assert_eq!(bench.picks(3), [1, 2, 2]);
     }
 
     #[test]
-    fn a_server_too_slow_for_the_deadline_is_passed_over() {
+    fn server_slower_than_deadline_is_skipped() {
         let mut bench = with_cores("mesf:slots=8,deadline=100ms", &[4, 1]);
-        bench.report(1, |facts| {
-            facts.connections = Some(2);
-            facts.response = Some(Time::from_ms(60));
+        bench.report(1, |stats| {
+            stats.connections = Some(2);
+            stats.response = Some(Time::from_ms(60));
         });
         // With a third 90 ms are expected, with a fourth 120 ms.
         assert_eq!(bench.picks(3), [1, 2, 2]);

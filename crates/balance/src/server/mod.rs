@@ -1,17 +1,18 @@
-//! Server balancers: which member of a pool a request gets, and by which path.
+//! Server balancers: they pick the member of a pool, and the path, for each request.
 //!
-//! A balancer is asked once per new connection ([`ServerBalancer::pick`]) and told what became of it. It answers a member
-//! and, if it minds the way, a path from the client's edge switch to the member's; rewriting of addresses, rules, ARP and
-//! health checks are the controller's. One instance serves one pool, so its state is that pool's. Random draws come from
-//! the stream passed in.
+//! [`ServerBalancer::pick`] is called once per new connection; later calls report the outcome of
+//! that connection. It returns a member and, if the policy considers paths, a path from the
+//! client's edge switch to the member's. The controller rewrites addresses, installs rules, answers
+//! ARP requests and checks health. One instance serves one pool, so its state is that pool's.
+//! Random draws come from the stream passed in.
 //!
-//! A member is a server, or an outgoing link of a site with several ([`Place::Uplink`]): the same policies then divide
-//! traffic among links, as in F4.
+//! A member is a server, or an outgoing link of a site with several ([`MemberLocation::Uplink`]):
+//! the same policies then distribute traffic over links, as in F4.
 
-mod facts;
+pub mod common;
 pub(crate) mod network;
-pub mod parts;
 mod pool;
+mod server_stats;
 mod services;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -36,76 +37,78 @@ pub mod server_two_choices;
 pub mod server_wrr;
 pub mod sl_ps;
 
-pub use facts::Facts;
-pub use network::{Way, available};
-pub use pool::{Member, MemberId, Place, Pool};
+pub use network::{MemberRoute, available};
+pub use pool::{Member, MemberId, MemberLocation, Pool};
+pub use server_stats::ServerStats;
 pub use services::{Services, ServicesError};
 
-use net::{FiveTuple, NodeIx, Stream, Time};
+use net::{FiveTuple, NodeIx, RandomStream, Time};
 
 use crate::central::{NetworkView, Path};
 
 /// A new connection (or datagram flow) to a virtual address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What the client put on the wire: its own address and port, and the virtual ones.
+    /// The five-tuple of the client's packets: its own address and port, and the virtual ones.
     pub tuple: FiveTuple,
-    /// The switch the client is behind.
+    /// The switch the client is connected to.
     pub edge: NodeIx,
-    /// Bytes that will be carried, both ways together, where somebody knows.
+    /// Bytes of both directions together; `None` if not known in advance.
     pub size: Option<u64>,
-    /// When its first packet came.
+    /// Arrival time of the first packet.
     pub at: Time,
 }
 
 impl Request {
-    /// The port of the service asked for.
+    /// Returns the port of the service.
     pub const fn service_port(&self) -> u16 {
         self.tuple.dst_port
     }
 
-    /// The switch the client is behind, if it is in the network.
+    /// Returns the switch the client is connected to, if `view` contains it.
     pub(crate) fn edge_in(&self, view: &NetworkView<'_>) -> Option<NodeIx> {
         (self.edge.ix() < view.topology.nodes().len()).then_some(self.edge)
     }
 }
 
-/// Who gets a request, and by which way.
+/// The member, and the path, of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// The member.
+    /// The member that receives the request.
     pub member: MemberId,
-    /// Links from the client's edge switch to the member's, without the links of hosts; for an uplink, up to and including
-    /// it. `None`: by the base, whichever way other traffic goes. The way back is the same in reverse.
+    /// Links from the client's edge switch to the member's, without links of hosts; for an uplink,
+    /// up to and including that link. `None` selects the default routes. The return direction uses
+    /// the reverse path.
     pub path: Option<Path>,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// Who served it.
+    /// The member that served it.
     pub member: MemberId,
-    /// Bytes it carried, both ways together.
+    /// Bytes of both directions together.
     pub bytes: u64,
-    /// When.
+    /// Time of the end.
     pub at: Time,
 }
 
-/// What a server balancer needs of the controller. What is not asked for may be missing in [`Facts`] and [`NetworkView`].
+/// The data a server balancer needs from the controller. Anything else may be missing in
+/// [`ServerStats`] and [`NetworkView`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerNeeds {
     /// Agents on members: CPU, connections, response time.
     pub reports: bool,
-    /// Counters of the rules of each member: [`Facts::bytes`].
+    /// Counters of the rules of each member: [`ServerStats::bytes`].
     pub bytes: bool,
     /// Counters of links: [`NetworkView::load`].
     pub link_load: bool,
-    /// Measured latencies of links, where they are not configured.
+    /// Measured latencies of links without a configured latency.
     pub latency: bool,
 }
 
 impl ServerNeeds {
-    /// What either needs.
+    /// Returns the union of both needs.
     pub const fn and(self, other: ServerNeeds) -> ServerNeeds {
         ServerNeeds {
             reports: self.reports || other.reports,
@@ -116,75 +119,81 @@ impl ServerNeeds {
     }
 }
 
-/// What a server balancer is made from.
+/// Constructor arguments of a server balancer.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerEnv {
     /// Seed of the run, or of the configuration file.
     pub seed: u64,
 }
 
-/// What a server balancer may use besides facts.
+/// The mutable context of a decision.
 #[derive(Debug)]
 pub struct ServerCx<'a> {
-    /// Its own random stream.
-    pub rng: &'a mut Stream,
+    /// The random stream of this balancer.
+    pub rng: &'a mut RandomStream,
 }
 
-/// The balancer has no table of services.
+/// Error of a balancer that has no table of services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("this balancer has no table of services; `malob` has")]
+#[error("this balancer has no table of services; use `malob`")]
 pub struct NoServices;
 
 /// A balancer of requests among the members of one pool.
 pub trait ServerBalancer: Send {
-    /// What it needs; may change with [`ServerBalancer::set_services`] only.
+    /// Returns the data it needs; changes only with [`ServerBalancer::set_services`].
     fn needs(&self) -> ServerNeeds;
 
-    /// Who gets this request. It counts as placed from here on.
+    /// Picks the member of a request. The request counts as placed from then on.
     ///
-    /// Only a member that accepts ([`Member::may_get`]) and can be reached from the client's edge over live links is
-    /// answered; `None` if there is none such, and for no other reason.
+    /// Returns only a member that accepts connections ([`Member::accepts_connections`]) and is
+    /// reachable from the client's edge over live links. Returns `None` only if no such member
+    /// exists.
     fn pick(&mut self, cx: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>)
     -> Option<Choice>;
 
-    /// The path on which a connection goes on with a member it has already: its old one is dead, begins or ends elsewhere, or is
-    /// not known any more. Nothing is placed by it. `None`: by the base.
+    /// Returns the path for a connection that keeps its member although its old path is dead, has
+    /// another start or end, or is unknown. The call places nothing. `None` selects the default
+    /// routes.
     fn path_to(&mut self, _request: &Request, _member: &Member, _view: &NetworkView<'_>) -> Option<Path> {
         None
     }
 
-    /// A connection of this pool was placed by somebody else: a client kept its member, or another algorithm of a table
-    /// picked.
-    fn placed(&mut self, _request: &Request, _choice: &Choice) {}
+    /// Records a connection of this pool that another component placed: a client kept its member,
+    /// or another algorithm of a table picked.
+    fn on_placed(&mut self, _request: &Request, _choice: &Choice) {}
 
-    /// A connection ended, whoever placed it.
-    fn ended(&mut self, _request: &Request, _ended: &Ended) {}
+    /// Records the end of a connection, regardless of the component that placed it.
+    fn on_ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// A member has reported; or its report has become too old, and its facts are `None`.
-    fn reported(&mut self, _member: &Member) {}
+    /// Handles a new report of a member, or the expiry of its last one; its reported statistics are
+    /// then `None`.
+    fn on_report(&mut self, _member: &Member) {}
 
-    /// Counters of its rules were read ([`Facts::bytes`]). What it reported itself is as before.
-    fn counted(&mut self, _member: &Member) {}
+    /// Handles new counters of a member's rules ([`ServerStats::bytes`]). Its reported statistics
+    /// are unchanged.
+    fn on_counters(&mut self, _member: &Member) {}
 
-    /// Members came, went, or changed in weight or in whether they accept. Called once before the first request.
-    fn pool_changed(&mut self, _pool: &Pool) {}
+    /// Handles added or removed members, and changes of weight or availability. Called once before
+    /// the first request.
+    fn on_pool_changed(&mut self, _pool: &Pool) {}
 
-    /// Divides slots (a power of two, at least 2) among these members by weights alone: who has each slot. The same members
-    /// and weights always get the same slots, and little moves when they change. Nobody has any where there are no members.
-    /// `None`: who gets a request depends on more than members and weights, or so does its path.
-    fn divide(&self, _shares: &[(MemberId, u32)], _slots: usize) -> Option<Vec<MemberId>> {
+    /// Assigns client slots (a power of two, at least 2) to these members by weights alone, and
+    /// returns the member of each slot. The same members and weights always get the same slots, and
+    /// few slots change with them. Without members every slot is unassigned. Returns `None` if the
+    /// member or the path of a request depends on more than members and weights.
+    fn assign_slots(&self, _shares: &[(MemberId, u32)], _slots: usize) -> Option<Vec<MemberId>> {
         None
     }
 
-    /// Its table of services, if it has one.
+    /// Returns its table of services, if it has one.
     fn services(&self) -> Option<&Services> {
         None
     }
 
-    /// Replaces its table of services. Connections that were placed stay where they are.
+    /// Replaces its table of services. Placed connections keep their members.
     ///
     /// # Errors
-    /// It has none.
+    /// Returns an error if the balancer has no such table.
     fn set_services(&mut self, _services: Services) -> Result<(), NoServices> {
         Err(NoServices)
     }

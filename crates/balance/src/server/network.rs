@@ -1,4 +1,4 @@
-//! The way from a client's switch to a member, over live links.
+//! Paths from a client's switch to a member, over live links.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,82 +6,86 @@ use std::collections::BinaryHeap;
 use net::paths::{self, Metric};
 use net::{Bandwidth, LinkIx, NodeIx, Time};
 
-use super::Place;
+use super::MemberLocation;
 use crate::central::NetworkView;
 
-/// Throughput a link has left: its capacity less its load, as far as load is known.
+/// Returns the remaining throughput of a link: its capacity less its load, if known.
 pub fn available(view: &NetworkView<'_>, link: LinkIx) -> Bandwidth {
     let load = view.load.get(link.ix()).and_then(|load| load.rate).unwrap_or_default();
     Bandwidth::from_bps(view.topology.link(link).rate.as_bps().saturating_sub(load.as_bps()))
 }
 
-/// From one switch to one member. Paths are searched up to the member's switch, or the near end of an uplink.
+/// The paths from one switch to one member. Searches end at the member's switch, or at the near end
+/// of an uplink.
 #[derive(Clone, Copy, Debug)]
-pub struct Way<'a> {
+pub struct MemberRoute<'a> {
     view: &'a NetworkView<'a>,
-    /// Where the client is.
+    /// The switch of the client.
     pub from: NodeIx,
-    /// Where searches end.
+    /// The node where searches end.
     pub to: NodeIx,
-    /// The uplink that ends every path, where the member is one.
+    /// The uplink that ends every path, if the member is one.
     pub tail: Option<LinkIx>,
 }
 
-impl<'a> Way<'a> {
-    /// `None` where the member's own link is dead, or what is named is not in the network.
-    pub fn to(view: &'a NetworkView<'a>, from: NodeIx, place: Place) -> Option<Way<'a>> {
+impl<'a> MemberRoute<'a> {
+    /// Makes the route; returns `None` if the member's link is dead, or a node is not in the
+    /// network.
+    pub fn to(view: &'a NetworkView<'a>, from: NodeIx, place: MemberLocation) -> Option<MemberRoute<'a>> {
         let topology = view.topology;
         let is_known = |node: NodeIx| node.ix() < topology.nodes().len();
         let is_alive = |link: LinkIx| view.alive.get(link.ix()).copied().unwrap_or(false);
         let (to, tail) = match place {
-            Place::Host { host, edge } => {
+            MemberLocation::Host { host, edge } => {
                 let host = *topology.hosts().get(host.ix())?;
                 let mut down = is_known(edge).then(|| topology.out_links(edge))?.iter();
                 down.find(|link| topology.link(**link).to == host && is_alive(**link))?;
                 (edge, None)
             }
-            Place::Uplink { link } => (is_alive(link).then(|| topology.link(link))?.from, Some(link)),
+            MemberLocation::Uplink { link } => (is_alive(link).then(|| topology.link(link))?.from, Some(link)),
         };
-        is_known(from).then_some(Way { view, from, to, tail })
+        is_known(from).then_some(MemberRoute { view, from, to, tail })
     }
 
-    /// Whether a path may take a link: it is alive, and does not touch the far end of the uplink, to which the path comes
-    /// last.
+    /// Returns whether a path may use a link: it is live, and does not touch the far end of the
+    /// uplink, which the path must reach last.
     pub fn may_take(&self, link: LinkIx) -> bool {
         let beyond = self.tail.map(|tail| self.view.topology.link(tail).to);
         let ends = self.view.topology.link(link);
         self.view.alive[link.ix()] && beyond.is_none_or(|beyond| ends.from != beyond && ends.to != beyond)
     }
 
-    /// Whether any path leads there.
-    pub fn is_open(&self) -> bool {
+    /// Returns whether any path exists.
+    pub fn is_reachable(&self) -> bool {
         if self.from == self.to {
             return true;
         }
-        // The routing tables know, unless a far end has to be kept clear of or no hosts are there.
+        // The routing tables are sufficient, unless a far end must be avoided or the switch has no
+        // hosts.
         match self.view.routes.class_at(self.to) {
             Some(class) if self.tail.is_none() => self.view.routes.path_count(self.from, class) > 0,
             _ => self.shortest(Metric::Hops, |_| true).is_some(),
         }
     }
 
-    /// The shortest path over links that are wanted: by hops, or by latency and then hops; then lowest ports.
+    /// Returns the shortest path over accepted links: by hops, or by latency and then hops; then
+    /// lowest ports.
     pub fn shortest(&self, metric: Metric, is_wanted: impl Fn(LinkIx) -> bool) -> Option<Vec<LinkIx>> {
         let may_take = |link| self.may_take(link) && is_wanted(link);
         let path = paths::shortest(self.view.topology, self.from, self.to, metric, may_take)?;
         Some(self.complete(path))
     }
 
-    /// The path whose narrowest link offers most, and what that is; then by hops and ports.
+    /// Returns the path with the widest narrowest link, and that width; ties by hops and ports.
     pub fn widest(&self, offered: impl Fn(LinkIx) -> Bandwidth) -> Option<(Vec<LinkIx>, Bandwidth)> {
         let capacity = |link| self.may_take(link).then(|| offered(link));
         let widest = paths::widest(self.view.topology, self.from, self.to, capacity)?;
         let width = self.tail.map_or(widest.bottleneck, |tail| widest.bottleneck.min(offered(tail)));
-        // Among paths equally wide the fewest hops count here, where `widest` minds latency.
+        // Among equally wide paths this takes the fewest hops, while `widest` compares latency.
         Some((self.shortest(Metric::Hops, |link| offered(link) >= width)?, width))
     }
 
-    /// The `k` shortest paths by latency.
+    /// Returns the `k` shortest paths by latency.
     pub fn k_shortest(&self, k: usize) -> Vec<Vec<LinkIx>> {
         let may_take = |link| self.may_take(link);
         let found = paths::k_shortest(self.view.topology, self.from, self.to, k, Metric::Delay, may_take);
@@ -94,12 +98,13 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What one search from a switch finds about all others, by node: for who compares many members. It keeps clear of no far
-/// ends, so it is not for uplinks.
+/// The costs from one switch to all other nodes in one search, for balancers that compare many
+/// members. Searches do not avoid far ends, so they are not valid for uplinks.
 pub(crate) struct Reach<C>(Vec<Option<C>>);
 
 impl<C: Copy + Ord> Reach<C> {
-    /// Dijkstra: the least cost to every node, where a cost that is extended by a link never gets less.
+    /// Runs Dijkstra's algorithm: the lowest cost to every node, for costs that never decrease
+    /// along a path.
     fn new(view: &NetworkView<'_>, from: NodeIx, start: C, extend: impl Fn(C, LinkIx) -> Option<C>) -> Reach<C> {
         let topology = view.topology;
         let mut best: Vec<Option<C>> = vec![None; topology.nodes().len()];
@@ -121,13 +126,13 @@ impl<C: Copy + Ord> Reach<C> {
         Reach(best)
     }
 
-    /// The cost to a node; `None` where no path leads.
+    /// Returns the cost to a node; `None` if there is no path.
     pub(crate) fn to(&self, node: NodeIx) -> Option<C> {
         self.0.get(node.ix()).copied().flatten()
     }
 }
 
-/// Least latency, then fewest hops.
+/// Computes the lowest latency, then the fewest hops.
 pub(crate) fn latencies(view: &NetworkView<'_>, from: NodeIx) -> Reach<(Time, usize)> {
     let extend = |(latency, hops): (Time, usize), link: LinkIx| {
         Some((latency.saturating_add(view.topology.link(link).delay), hops + 1))
@@ -135,7 +140,7 @@ pub(crate) fn latencies(view: &NetworkView<'_>, from: NodeIx) -> Reach<(Time, us
     Reach::new(view, from, (Time::ZERO, 0), extend)
 }
 
-/// Greatest throughput of the narrowest link.
+/// Computes the largest throughput of the narrowest link.
 pub(crate) fn widths(
     view: &NetworkView<'_>,
     from: NodeIx,
@@ -145,7 +150,7 @@ pub(crate) fn widths(
     Reach::new(view, from, unlimited, |width, link| Some(width.max(Reverse(offered(link)))))
 }
 
-/// Fewest hops over links that are wanted.
+/// Computes the fewest hops over accepted links.
 pub(crate) fn hops(view: &NetworkView<'_>, from: NodeIx, is_wanted: impl Fn(LinkIx) -> bool) -> Reach<usize> {
     Reach::new(view, from, 0, |hops, link| is_wanted(link).then_some(hops + 1))
 }

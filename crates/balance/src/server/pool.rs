@@ -1,49 +1,49 @@
-//! Members and the pool they are in.
+//! Members and their pool.
 
 use net::{HostIx, LinkIx, NodeIx};
 
-use super::{Facts, Way};
+use super::{MemberRoute, ServerStats};
 use crate::central::NetworkView;
 
-/// Number of a member: stable while it lives, unique within its pool, not used again soon.
+/// Number of a member: stable while the member exists, unique within its pool, not reused soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u32);
 
-/// Where a member is.
+/// The location of a member in the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemberLocation {
     /// A server behind a switch.
     Host {
-        /// The server.
+        /// The host of the server.
         host: HostIx,
-        /// Its switch.
+        /// The switch of the server.
         edge: NodeIx,
     },
-    /// A link that leads out of the site: whatever is beyond serves.
+    /// A link out of the site; the network beyond it serves requests.
     Uplink {
-        /// It, outwards.
+        /// The outgoing direction of the link.
         link: LinkIx,
     },
 }
 
-/// One who may serve requests.
+/// A member of a pool.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Member {
-    /// Its number.
+    /// Number, unique within the pool.
     pub id: MemberId,
-    /// Where it is.
-    pub place: Place,
-    /// Its share relative to the others'; 0 for no new connections.
+    /// Location in the network.
+    pub place: MemberLocation,
+    /// Share relative to the other members; 0 for no new connections.
     pub weight: u32,
-    /// Whether it may get new connections: it is up, wanted, and not draining.
+    /// Whether it may get new connections: it is up, configured, and not draining.
     pub is_accepting: bool,
-    /// What is known of it.
-    pub facts: Facts,
+    /// Statistics from agents and counters.
+    pub stats: ServerStats,
 }
 
 impl Member {
-    /// Whether it may get new connections, as far as that does not depend on the client.
-    pub const fn may_get(&self) -> bool {
+    /// Returns whether it may get new connections, apart from conditions on the client.
+    pub const fn accepts_connections(&self) -> bool {
         self.is_accepting && self.weight > 0
     }
 }
@@ -55,7 +55,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of these members. Of several with one number the first is kept.
+    /// Makes a pool of these members; of several with one number the first is kept.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Pool {
         let mut members: Vec<Member> = members.into_iter().collect();
         members.sort_by_key(|member| member.id);
@@ -63,27 +63,28 @@ impl Pool {
         Pool { members }
     }
 
-    /// All members in order of their numbers.
+    /// Returns all members in the order of their numbers.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// One member.
+    /// Returns the member with this number.
     pub fn get(&self, id: MemberId) -> Option<&Member> {
         Some(&self.members[self.position(id)?])
     }
 
-    /// One member, to note what has become known or was asked for. Its number must stay.
+    /// Returns a member, to update its state. Its number must not change.
     pub fn get_mut(&mut self, id: MemberId) -> Option<&mut Member> {
         let position = self.position(id)?;
         Some(&mut self.members[position])
     }
 
-    /// The members that may get a request from a client behind `edge`, in order of their numbers: they accept, and live
-    /// links lead there.
+    /// Returns the members that may get a request from a client behind `edge`, in the order of
+    /// their numbers: they accept connections and are reachable over live links.
     pub fn candidates<'a>(&'a self, edge: NodeIx, view: &NetworkView<'_>) -> Vec<&'a Member> {
-        let is_reached = |member: &&Member| Way::to(view, edge, member.place).is_some_and(|way| way.is_open());
-        self.members.iter().filter(|member| member.may_get()).filter(is_reached).collect()
+        let is_reached =
+            |member: &&Member| MemberRoute::to(view, edge, member.place).is_some_and(|route| route.is_reachable());
+        self.members.iter().filter(|member| member.accepts_connections()).filter(is_reached).collect()
     }
 
     fn position(&self, id: MemberId) -> Option<usize> {

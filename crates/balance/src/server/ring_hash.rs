@@ -1,21 +1,23 @@
-//! Ring hash: consistent hashing with virtual nodes (mechanisms.md S06; Karger et al., Consistent Hashing and Random Trees,
-//! STOC 1997). Every member has `points` places on a ring; a request goes to the next place from its hash on.
+//! Ring hash: consistent hashing with virtual nodes (mechanisms.md S06; Karger et al., Consistent
+//! Hashing and Random Trees, STOC 1997). Every member has `points` points on a ring; a request goes
+//! to the next point from its hash on.
 //!
-//! Readings: the heaviest member has `points`, others in proportion, at least one; the places of a member do not depend on
-//! the others', so when one goes only its requests move. A member this client cannot reach is passed over.
+//! Readings: the heaviest member has `points`, others in proportion, at least one. The points of a
+//! member do not depend on the others', so the removal of a member moves only its requests. A
+//! member this client cannot reach is skipped.
 //!
 //! Shares differ by about 1/sqrt(points): Maglev's are even.
 //!
-//! - Helps: where members come and go: only requests of the one that went move.
-//! - Hurts: with few points, where shares are uneven; it knows nothing of load.
+//! - Helps: where members are added and removed: only requests of a removed member move.
+//! - Hurts: with few points, where shares are uneven; it ignores load.
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::hash;
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::keys::{KEY, Key, Shares, position, shares};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::server::common::keys::{KEY, Key, Shares, position, shares};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const POINTS: Param = Param {
@@ -23,19 +25,19 @@ const POINTS: Param = Param {
     kind: ParamKind::Count { min: 1, max: 10_000 },
     default: "100",
     unit: "",
-    doc: "Places of the heaviest member on the ring.",
+    doc: "Number of points of the heaviest member on the ring.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ring-hash",
     title: "Ring hash",
-    summary: "Hashes requests to the next of many places of the members on a ring; when one goes only its requests move.",
+    summary: "Hashes requests to the next of many points of the members on a ring; a removed member moves only its requests.",
     source: "S06 ring; Karger et al., STOC 1997",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "weights",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, POINTS, KEY],
     example: "ring-hash",
     needs: NO_NEEDS,
@@ -45,9 +47,9 @@ pub static ENTRY: Entry = Entry {
 struct Ring {
     key: Key,
     points: u64,
-    /// What the ring was made from.
+    /// The weights the ring was made from.
     shares: Shares,
-    /// Places and who has them, in order.
+    /// Points and their members, in order.
     ring: Vec<(u64, MemberId)>,
 }
 
@@ -94,7 +96,7 @@ mod tests {
     use crate::server::testing::Bench;
 
     #[test]
-    fn only_requests_of_who_goes_move() {
+    fn only_requests_of_removed_member_move() {
         let before = Bench::new("ring-hash", &[1; 10]).picks(5_000);
         let mut bench = Bench::new("ring-hash", &[1; 10]);
         bench.change(4, |member| member.is_accepting = false);

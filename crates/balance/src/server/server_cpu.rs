@@ -1,24 +1,27 @@
 //! Least CPU: the member whose processors are least busy (mechanisms.md S01, CPU).
 //!
-//! A report sets a member's estimate and what one connection costs it: `impact = cpu / connections`. Whoever gets a request
-//! is estimated higher by its impact at once, so that a burst between two reports spreads.
+//! A report sets a member's estimate and the CPU of one connection: `impact = cpu / connections`.
+//! Each request immediately raises the estimate of its member by the impact, so that a burst
+//! between two reports spreads.
 //!
-//! Readings: CPU is a share of all cores, so a server with four cores has a quarter of the impact. Below 1 % busy, or
-//! without connections, the last impact stays; it begins with `impact`. Weights do not count: capacity shows in CPU.
+//! Readings: CPU is a share of all cores, so a server with four cores has a quarter of the impact.
+//! Below 1 % busy, or without connections, the last impact stays; it begins with `impact`. Weights
+//! do not count: CPU reflects capacity.
 //!
-//! Fallback: a member that has reported nothing, or not for too long, counts as the mean of those of whom something is
-//! known, and rises from there with what it gets. Where nobody reports, requests are dealt out evenly.
+//! Fallback: a member without a current report counts as the mean of the members with one, and
+//! rises from there with its requests. If no member reports, requests are distributed evenly.
 //!
-//! - Helps: with requests that cost processor time, and agents that report it.
-//! - Hurts: where the network is what is short; without agents requests are just dealt out evenly.
+//! - Helps: with requests that use processor time, and agents that report it.
+//! - Hurts: where the network is the bottleneck; without agents requests are only distributed
+//!   evenly.
 
 use std::collections::BTreeMap;
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst, least};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst, least};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const IMPACT: Param = Param {
@@ -26,22 +29,22 @@ const IMPACT: Param = Param {
     kind: ParamKind::Number { min: 0.0, max: 100.0 },
     default: "0.5",
     unit: "%",
-    doc: "CPU one request is taken to cost, in percent of the whole member, until reports tell.",
+    doc: "Assumed CPU of one request, in percent of the whole member, until the first report.",
 };
 
-/// Share of CPU below which F1 does not work out the cost of a connection.
+/// Share of CPU below which F1 does not compute the impact of a connection.
 const BUSY: f64 = 0.01;
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-cpu",
     title: "Least CPU",
-    summary: "Gives each request to the member with the least CPU in use, counting what was given since the last report.",
+    summary: "Gives each request to the member with the least CPU in use, counting requests since the last report.",
     source: "S01 CPU; F1 (MALOB algorithm 3)",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "reported CPU and connections",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, IMPACT],
     example: "server-cpu",
     needs: NO_NEEDS,
@@ -70,7 +73,7 @@ impl LeastCpu {
             let cpu = sum / f64::max(self.estimates.len() as f64, 1.0);
             self.estimates.insert(member, Estimate { cpu, impact: self.first_impact });
         }
-        self.estimates.get_mut(&member).expect("there is one by now")
+        self.estimates.get_mut(&member).expect("inserted above")
     }
 }
 
@@ -88,13 +91,13 @@ impl Picker for LeastCpu {
     }
 
     fn reported(&mut self, member: &Member) {
-        let Some(cpu) = member.facts.cpu else {
-            self.estimates.remove(&member.id); // Too old, or not told: it counts for nothing.
+        let Some(cpu) = member.stats.cpu else {
+            self.estimates.remove(&member.id); // The report has expired or is missing: the member has no estimate.
             return;
         };
         let estimate = self.estimate(member.id);
         estimate.cpu = cpu;
-        if let Some(connections) = member.facts.connections.filter(|count| *count > 0 && cpu > BUSY) {
+        if let Some(connections) = member.stats.connections.filter(|count| *count > 0 && cpu > BUSY) {
             estimate.impact = cpu / f64::from(connections);
         }
     }
@@ -110,17 +113,17 @@ impl Picker for LeastCpu {
 #[cfg(test)]
 mod tests {
     use crate::server::testing::Bench;
-    use crate::server::{Choice, Facts, MemberId, Pool};
+    use crate::server::{Choice, MemberId, Pool, ServerStats};
 
     fn report(bench: &mut Bench, id: u32, cpu: f64, connections: u32) {
-        bench.report(id, |facts| {
-            facts.cpu = Some(cpu);
-            facts.connections = Some(connections);
+        bench.report(id, |stats| {
+            stats.cpu = Some(cpu);
+            stats.connections = Some(connections);
         });
     }
 
     #[test]
-    fn the_estimate_rises_by_the_impact_at_once() {
+    fn estimate_rises_immediately_by_impact() {
         let mut bench = Bench::new("server-cpu", &[1, 1]);
         // 10 % with 2 connections: 5 points each. 20 % with 10: 2 points each.
         report(&mut bench, 1, 0.10, 2);
@@ -141,35 +144,36 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_has_become_too_old_is_forgotten_and_the_mean_of_the_others_counts() {
+    fn expired_report_is_replaced_by_mean_of_others() {
         let mut bench = Bench::new("server-cpu", &[1, 1, 1]);
         report(&mut bench, 1, 0.02, 1);
         report(&mut bench, 2, 0.50, 50);
         report(&mut bench, 3, 0.70, 50);
         assert_eq!(bench.pick(), 1);
-        bench.report(1, |facts| *facts = Facts::default());
-        // 60 % now: an agent that died does not bring its member everything, and an idle past does not either.
+        bench.report(1, |stats| *stats = ServerStats::default());
+        // 60 % now: the member of a failed agent gets neither all requests, nor does its idle past
+        // count.
         assert_eq!(bench.picks(3), [2, 2, 2]);
         for id in [2, 3] {
-            bench.report(id, |facts| *facts = Facts::default());
+            bench.report(id, |stats| *stats = ServerStats::default());
         }
         let mut picks = bench.picks(30);
         picks.sort_unstable();
         let of = |id: u32| picks.iter().filter(|picked| **picked == id).count();
-        assert!([2, 3].iter().all(|id| of(*id) >= 9), "evenly, where nobody reports: {picks:?}");
+        assert!([2, 3].iter().all(|id| of(*id) >= 9), "evenly, if no member reports: {picks:?}");
     }
 
     #[test]
     fn connections_placed_by_others_do_not_count_and_a_reported_newcomer_does() {
         let mut bench = Bench::new("server-cpu", &[1, 1]);
         let request = bench.request();
-        bench.balancer.placed(&request, &Choice { member: MemberId(1), path: None });
+        bench.balancer.on_placed(&request, &Choice { member: MemberId(1), path: None });
         assert_eq!(bench.pick(), 1);
         let mut newcomer = bench.pool.members()[0];
         newcomer.id = MemberId(9);
-        newcomer.facts.cpu = Some(0.99);
+        newcomer.stats.cpu = Some(0.99);
         bench.pool = Pool::new(bench.pool.members().iter().copied().chain([newcomer]));
-        bench.balancer.pool_changed(&bench.pool);
+        bench.balancer.on_pool_changed(&bench.pool);
         assert!(!bench.picks(20).contains(&9));
     }
 }

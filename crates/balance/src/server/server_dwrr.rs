@@ -1,19 +1,20 @@
-//! Dynamic weighted round robin: smooth weighted round robin whose weights are the inverse of each member's load, taken anew
-//! every period (mechanisms.md S04, DWRR).
+//! Dynamic weighted round robin: smooth weighted round robin whose weights are the inverse of each
+//! member's load, updated every period (mechanisms.md S04, DWRR).
 //!
-//! Readings: the given weight is divided by the load. A load below `floor` of the greatest counts as that much, so that an
-//! idle member is not sent everything for a period. A member of which nothing is known has the mean load of the others.
+//! Readings: the given weight is divided by the load. A load below `floor` of the maximum counts as
+//! that value, so that an idle member does not get everything for a period. A member without
+//! statistics has the mean load of the others.
 //!
 //! - Helps: with servers of unknown strength whose agents report load.
 //! - Hurts: where load changes faster than the period.
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
-use crate::server::parts::turns::Turns;
-use crate::server::{Facts, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::server::common::smooth_wrr::SmoothWrr;
+use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, ServerStats};
 use net::Time;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ const PERIOD: Param = Param {
     kind: ParamKind::Duration,
     default: "5s",
     unit: "",
-    doc: "How long weights are kept; F1's agents report every 5 s.",
+    doc: "Time between updates of the weights; F1's agents report every 5 s.",
 };
 
 const LOAD: Param = Param {
@@ -30,7 +31,7 @@ const LOAD: Param = Param {
     kind: ParamKind::Choice(&["cpu", "connections", "response"]),
     default: "cpu",
     unit: "",
-    doc: "What load is: share of CPU, connections per core, or response time.",
+    doc: "Measure of load: share of CPU, connections per core, or response time.",
 };
 
 const FLOOR: Param = Param {
@@ -38,19 +39,19 @@ const FLOOR: Param = Param {
     kind: ParamKind::Number { min: 0.001, max: 1.0 },
     default: "0.1",
     unit: "",
-    doc: "Least load counted, as a share of the greatest in the pool.",
+    doc: "Minimum load that counts, as a share of the maximum in the pool.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-dwrr",
     title: "Dynamic weighted round robin (servers)",
-    summary: "Weighted round robin whose weights fall with the load that members reported.",
+    summary: "Weighted round robin whose weights fall with the load that members report.",
     source: "S04 DWRR",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "reported CPU, connections or response times",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR],
     example: "server-dwrr",
     needs: NO_NEEDS,
@@ -70,7 +71,7 @@ struct Dynamic {
     period: Time,
     refreshed: Option<Time>,
     weights: BTreeMap<MemberId, f64>,
-    turns: Turns,
+    turns: SmoothWrr,
 }
 
 impl Dynamic {
@@ -81,25 +82,25 @@ impl Dynamic {
             _ => Load::Cpu,
         };
         let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
-        Dynamic { load, floor, period, refreshed: None, weights: BTreeMap::new(), turns: Turns::default() }
+        Dynamic { load, floor, period, refreshed: None, weights: BTreeMap::new(), turns: SmoothWrr::default() }
     }
 
-    fn load_of(&self, facts: &Facts) -> Option<f64> {
+    fn load_of(&self, stats: &ServerStats) -> Option<f64> {
         match self.load {
-            Load::Cpu => facts.cpu,
-            Load::Connections => facts.connections.map(|connections| f64::from(connections) / facts.core_count()),
-            Load::Response => facts.response.map(|response| response.as_s_f64()),
+            Load::Cpu => stats.cpu,
+            Load::Connections => stats.connections.map(|connections| f64::from(connections) / stats.core_count()),
+            Load::Response => stats.response.map(|response| response.as_s_f64()),
         }
     }
 
     fn refresh(&mut self, pool: &Pool) {
-        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| self.load_of(&member.facts)).collect();
+        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| self.load_of(&member.stats)).collect();
         let known = loads.iter().flatten();
         let (count, sum) = known.clone().fold((0.0, 0.0), |(count, sum), load| (count + 1.0, sum + load));
         let greatest = known.copied().fold(0.0, f64::max);
         let weight = |member: &Member, load: Option<f64>| {
             let load = load.unwrap_or(sum / f64::max(count, 1.0)).max(self.floor * greatest);
-            // Where all are idle, or nothing is known of any, all are alike.
+            // If all are idle or unknown, all count alike.
             let share = if greatest > 0.0 { load / greatest } else { 1.0 };
             (member.id, f64::from(member.weight) / share)
         };
@@ -140,9 +141,9 @@ mod tests {
     fn weights_are_the_inverse_of_load_and_hold_for_a_period() {
         let mut bench = Bench::new("server-dwrr", &[1, 1, 2]);
         assert_eq!(hits(&mut bench, 400), [100, 100, 200], "as given while nothing is known");
-        bench.report(1, |facts| facts.cpu = Some(0.2));
-        bench.report(2, |facts| facts.cpu = Some(0.8));
-        bench.report(3, |facts| facts.cpu = Some(0.4));
+        bench.report(1, |stats| stats.cpu = Some(0.2));
+        bench.report(2, |stats| stats.cpu = Some(0.8));
+        bench.report(3, |stats| stats.cpu = Some(0.4));
         assert_eq!(hits(&mut bench, 400), [100, 100, 200], "the period is not over");
         bench.wait(Time::from_s(5));
         // 1/0.2 : 1/0.8 : 2/0.4 = 4 : 1 : 4.
@@ -150,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_member_is_not_sent_everything_and_an_unknown_one_is_average() {
+    fn idle_member_is_bounded_and_unknown_member_counts_as_mean() {
         let mut bench = Bench::new("server-dwrr:load=connections", &[1, 1, 1]);
-        bench.report(1, |facts| facts.connections = Some(0));
-        bench.report(2, |facts| {
-            facts.connections = Some(40);
-            facts.cores = Some(4);
+        bench.report(1, |stats| stats.connections = Some(0));
+        bench.report(2, |stats| {
+            stats.connections = Some(40);
+            stats.cores = Some(4);
         });
         // Loads 0, 10, unknown: counted as 1, 10 and 5, so 10 : 1 : 2.
         assert_eq!(hits(&mut bench, 1300), [1000, 100, 200]);

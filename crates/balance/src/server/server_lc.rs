@@ -1,22 +1,23 @@
 //! Least connections: the member with the fewest connections (mechanisms.md S01 LC, S04).
 //!
-//! Readings: the controller counts one more at once when it places one, and one less when it ends; an agent's report
-//! replaces the count. With weights: fewest `(connections + 1) / weight`, which is the shortest expected delay; with equal
-//! weights that is plain LC. Ties: lowest number, as in F1.
+//! Readings: the controller increments the count when it places a connection, and decrements it at
+//! the end; an agent's report replaces the count. With weights: fewest `(connections + 1) /
+//! weight`, which is the shortest expected delay; with equal weights that is plain LC. Ties: lowest
+//! number, as in F1.
 //!
-//! Pitfall: connections differ in what they cost.
+//! Pitfall: connections cause different loads.
 //!
-//! - Helps: with connections that last, and differ in how long.
-//! - Hurts: where connections that look alike cost differently.
+//! - Helps: with long connections of different duration.
+//! - Hurts: where similar connections cause different loads.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::{ByConnections, Connections, Counting};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::least;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::connections::{ByConnections, Connections, Counting};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::least;
 use crate::server::{Member, ServerCx};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-lc",
     title: "Least connections",
@@ -25,7 +26,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "connections it placed, corrected by reports",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "server-lc",
     needs: NO_NEEDS,
@@ -46,30 +47,30 @@ mod tests {
     use crate::server::{MemberId, Pool};
 
     #[test]
-    fn the_count_rises_at_once_falls_at_the_end_and_is_replaced_by_reports() {
+    fn count_rises_on_placement_falls_on_end_and_reports_replace_it() {
         let mut bench = Bench::new("server-lc", &[1, 1, 1]);
         let requests: Vec<_> = (0..3).map(|_| bench.request()).collect();
         let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
         assert_eq!(picked, [1, 2, 3], "a burst spreads, ties to the lowest");
         bench.end(&requests[1], 2, 100);
         assert_eq!(bench.picks(2), [2, 1]);
-        // Now 2, 1, 1. The agents know of other connections.
-        bench.report(1, |facts| facts.connections = Some(0));
-        bench.report(3, |facts| facts.connections = Some(7));
+        // Now 2, 1, 1. The agents report other connections.
+        bench.report(1, |stats| stats.connections = Some(0));
+        bench.report(3, |stats| stats.connections = Some(7));
         assert_eq!(bench.picks(4), [1, 1, 2, 1]);
-        bench.report(2, |facts| facts.connections = None);
+        bench.report(2, |stats| stats.connections = None);
         assert_eq!(bench.picks(1), [2], "a report without a count leaves it");
     }
 
     #[test]
-    fn weights_divide_and_a_newcomer_starts_with_what_it_reported() {
+    fn weights_divide_and_new_member_starts_with_reported_count() {
         let mut bench = Bench::new("server-lc", &[1, 3]);
         assert_eq!(bench.picks(8), [2, 2, 1, 2, 2, 2, 1, 2]);
         let mut newcomer = bench.pool.members()[0];
         newcomer.id = MemberId(9);
-        newcomer.facts.connections = Some(5);
+        newcomer.stats.connections = Some(5);
         bench.pool = Pool::new(bench.pool.members().iter().copied().chain([newcomer]));
-        bench.balancer.pool_changed(&bench.pool);
+        bench.balancer.on_pool_changed(&bench.pool);
         assert!(!bench.picks(8).contains(&9), "it has most");
     }
 }

@@ -1,20 +1,21 @@
-//! Least loaded: the member with the fewest connections per core, or the shortest time a new one would take (mechanisms.md
-//! S04, least loaded).
+//! Least loaded: the member with the fewest connections per core, or the shortest expected time of
+//! a new one (mechanisms.md S04, least loaded).
 //!
-//! Readings: the reference does not say what load is. `by=cores`: `(connections + 1) / (cores x weight)`, so a server with
-//! four cores takes four times the work of one with one. `by=time`: that many times the reported response time of one
-//! request, as nginx's least_time has it: `response x (connections + 1) / weight`; a member that reported none counts as
-//! the fastest that did, so that it is tried.
+//! Readings: the reference does not define load. `by=cores`: `(connections + 1) / (cores x
+//! weight)`, so a server with four cores gets four times the work of one with one. `by=time`: the
+//! reported response time of one request, times the connections, as nginx's least_time: `response x
+//! (connections + 1) / weight`; a member without a report counts as the fastest reporting one, so
+//! that it is tried.
 //!
 //! - Helps: with servers of unequal size whose cores (or response times) are known.
-//! - Hurts: where cores say little of what a request takes, as with large files.
+//! - Hurts: where cores do not predict the duration of a request, as with large files.
 
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::{ByConnections, Connections, Counting};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::least;
+use crate::server::common::connections::{ByConnections, Connections, Counting};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::least;
 use crate::server::{Member, ServerCx};
 
 const BY: Param = Param {
@@ -22,10 +23,10 @@ const BY: Param = Param {
     kind: ParamKind::Choice(&["cores", "time"]),
     default: "cores",
     unit: "",
-    doc: "What load is: connections per core, or connections times response time.",
+    doc: "Measure of load: connections per core, or connections times response time.",
 };
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-least-loaded",
     title: "Least loaded",
@@ -34,7 +35,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "connections, cores or response times",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION, BY],
     example: "server-least-loaded",
     needs: NO_NEEDS,
@@ -54,12 +55,12 @@ impl LeastLoaded {
 impl ByConnections for LeastLoaded {
     fn choose(&self, _: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize {
         if !self.is_by_time {
-            return least(candidates, |member| connections.per_weight(member) / member.facts.core_count());
+            return least(candidates, |member| connections.per_weight(member) / member.stats.core_count());
         }
-        let known = candidates.iter().filter_map(|member| member.facts.response);
+        let known = candidates.iter().filter_map(|member| member.stats.response);
         let fastest = known.min().map_or(1.0, |response| response.as_s_f64());
         least(candidates, |member| {
-            let response = member.facts.response.map_or(fastest, |response| response.as_s_f64());
+            let response = member.stats.response.map_or(fastest, |response| response.as_s_f64());
             response * connections.per_weight(member)
         })
     }
@@ -74,16 +75,16 @@ mod tests {
     #[test]
     fn four_cores_take_four_times_as_much() {
         let mut bench = Bench::new("server-least-loaded", &[1, 1]);
-        bench.report(2, |facts| facts.cores = Some(4));
+        bench.report(2, |stats| stats.cores = Some(4));
         let picks = bench.picks(500);
         assert_eq!(picks.iter().filter(|member| **member == 2).count(), 400);
     }
 
     #[test]
-    fn a_fast_member_takes_more_and_an_unknown_one_is_tried() {
+    fn fast_member_takes_more_and_unknown_member_is_tried() {
         let mut bench = Bench::new("server-least-loaded:by=time", &[1, 1, 1]);
-        bench.report(1, |facts| facts.response = Some(Time::from_ms(30)));
-        bench.report(2, |facts| facts.response = Some(Time::from_ms(10)));
+        bench.report(1, |stats| stats.response = Some(Time::from_ms(30)));
+        bench.report(2, |stats| stats.response = Some(Time::from_ms(10)));
         let picks = bench.picks(700);
         let hits = |id| picks.iter().filter(|member| **member == id).count();
         assert_eq!((hits(1), hits(2), hits(3)), (100, 300, 300));

@@ -1,16 +1,16 @@
-//! Random: every request goes to a member drawn anew, in proportion to weights (mechanisms.md S04). It is what Floodlight
-//! calls WRR.
+//! Random: every request goes to an independently drawn member, in proportion to weights
+//! (mechanisms.md S04). Floodlight calls this WRR.
 //!
-//! - Helps: with many requests; needs no memory, so several controllers need not agree.
-//! - Hurts: with few requests: draws leave some servers with more than others for a while.
+//! - Helps: with many requests; it is stateless, so several controllers need no coordination.
+//! - Hurts: with few requests: random draws give some servers more than others for a while.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, maglev};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-random",
     title: "Random (servers)",
@@ -19,7 +19,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "weights",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "server-random",
     needs: NO_NEEDS,
@@ -33,7 +33,7 @@ impl Picker for Random {
 
     fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
         let total: u64 = candidates.iter().map(|member| u64::from(member.weight)).sum();
-        let mut left = cx.rng.below(total);
+        let mut left = cx.rng.next_below(total);
         for (position, member) in candidates.iter().enumerate() {
             let weight = u64::from(member.weight);
             if left < weight {

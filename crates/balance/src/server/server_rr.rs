@@ -1,21 +1,22 @@
 //! Round robin: requests go to the members in turn (mechanisms.md S04; F1's RR, F4's Round robin).
 //!
-//! Readings: F4 prints `list[INDEX / SERV-LEN]`, always 0: a misprint; `list[i]; i = (i + 1) mod n` is meant. Here the turn
-//! goes to the next number after the last one served, which is the same while the members stay, and skips nobody when
-//! some come or go. Weights count only in that 0 gets nothing; with weights it is `server-wrr`.
+//! Readings: F4 prints `list[INDEX / SERV-LEN]`, always 0: a misprint; `list[i]; i = (i + 1) mod n`
+//! is meant. Here the next number after the last served one is used, which is the same for constant
+//! members, and skips no member when others are added or removed. Weights count only in that a
+//! member with 0 gets nothing; `server-wrr` uses weights.
 //!
-//! Pitfall: it counts connections, not what they cost.
+//! Pitfall: it counts connections, not their load.
 //!
-//! - Helps: with equal servers and requests of equal cost.
-//! - Hurts: with unequal servers or requests: it counts connections, not what they cost.
+//! - Helps: with equal servers and requests of equal load.
+//! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-rr",
     title: "Round robin (servers)",
@@ -24,7 +25,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "nothing",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "server-rr",
     needs: NO_NEEDS,
@@ -50,7 +51,7 @@ mod tests {
     use crate::server::testing::Bench;
 
     #[test]
-    fn members_take_turns_and_who_may_get_nothing_is_passed_over() {
+    fn members_take_turns_and_unavailable_ones_are_skipped() {
         let mut bench = Bench::new("server-rr", &[1, 5, 1, 1]);
         assert_eq!(bench.picks(9), [1, 2, 3, 4, 1, 2, 3, 4, 1], "weights do not count");
         bench.change(2, |member| member.is_accepting = false);

@@ -1,19 +1,19 @@
-//! Two choices: of two members drawn at random, the one with fewer connections (mechanisms.md S04; Mitzenmacher, The Power
-//! of Two Choices in Randomized Load Balancing, IEEE TPDS 2001).
+//! Two choices: of two members drawn at random, the one with fewer connections (mechanisms.md S04;
+//! Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 2001).
 //!
-//! The two are drawn alike whatever their weights; then fewest `(connections + 1) / weight` wins, and the first drawn of
-//! equals.
+//! The two are drawn uniformly, regardless of weights. The fewest `(connections + 1) / weight`
+//! wins; among equals, the first drawn.
 //!
-//! - Helps: nearly as even as least connections, looking at two members only.
-//! - Hurts: where connections differ much in cost.
+//! - Helps: nearly as even as least connections, with only two members compared.
+//! - Hurts: where connections cause different loads.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::connections::{ByConnections, Connections, Counting};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::connections::{ByConnections, Connections, Counting};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
 use crate::server::{Member, ServerCx};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-two-choices",
     title: "Two choices (servers)",
@@ -22,7 +22,7 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "connections it placed, corrected by reports",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "server-two-choices",
     needs: NO_NEEDS,
@@ -37,9 +37,9 @@ impl ByConnections for TwoChoices {
         if count == 1 {
             return 0;
         }
-        let first = cx.rng.below(count) as usize;
-        // Another one: what is drawn from the first on is one further.
-        let other = cx.rng.below(count - 1) as usize;
+        let first = cx.rng.next_below(count) as usize;
+        // A different one: draws from the first one's position on are shifted by one.
+        let other = cx.rng.next_below(count - 1) as usize;
         let second = other + usize::from(other >= first);
         let load = |position: usize| connections.per_weight(candidates[position]);
         if load(second) < load(first) { second } else { first }
@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn the_worst_of_many_is_far_better_than_random() {
-        // n connections on n members: two choices leave ln ln n / ln 2 + O(1) at most, random about ln n / ln ln n.
+        // n connections on n members: the maximum is ln ln n / ln 2 + O(1) with two choices, and
+        // about ln n / ln ln n at random.
         let most = |spec: &str| {
             let picks = Bench::new(spec, &[1; 400]).picks(400);
             (1..=400).map(|id| picks.iter().filter(|member| **member == id).count()).max().unwrap()
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn two_members_are_always_compared() {
         let mut bench = Bench::new("server-two-choices", &[1, 1]);
-        bench.report(1, |facts| facts.connections = Some(100));
+        bench.report(1, |stats| stats.connections = Some(100));
         assert_eq!(bench.picks(100), [2; 100]);
         let mut alone = Bench::new("server-two-choices", &[1]);
         assert_eq!(alone.picks(3), [1; 3]);

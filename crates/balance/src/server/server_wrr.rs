@@ -1,5 +1,5 @@
-//! Weighted round robin: requests go to the members in turn, in proportion to their weights, spread out as nginx does it
-//! (mechanisms.md S04, WRR (smooth)).
+//! Weighted round robin: requests go to the members in turn, in proportion to their weights,
+//! interleaved like nginx does (mechanisms.md S04, WRR (smooth)).
 //!
 //! Floodlight's method of this name is a weighted random draw; that is `server-random`.
 //!
@@ -7,13 +7,13 @@
 //! - Hurts: where strengths are unknown or change, or requests differ in cost.
 
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::parts::path::{DIRECTION, HTP, PATH};
-use crate::server::parts::server_first::{Picker, ServerFirst};
-use crate::server::parts::turns::Turns;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::server::common::smooth_wrr::SmoothWrr;
 use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "server-wrr",
     title: "Weighted round robin (servers)",
@@ -22,14 +22,14 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "weights",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[PATH, HTP, DIRECTION],
     example: "server-wrr",
     needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Weighted(Turns::default()), params)),
+    build: Build::Server(|_, params| ServerFirst::boxed(Weighted(SmoothWrr::default()), params)),
 };
 
-struct Weighted(Turns);
+struct Weighted(SmoothWrr);
 
 impl Picker for Weighted {
     const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
@@ -48,14 +48,14 @@ mod tests {
     use crate::server::testing::Bench;
 
     #[test]
-    fn the_order_is_nginxs() {
+    fn order_matches_nginx() {
         // mechanisms.md §10 oracle 13: weights 5, 1, 1 give a a b a c a a.
         let mut bench = Bench::new("server-wrr", &[5, 1, 1]);
         assert_eq!(bench.picks(14), [1, 1, 2, 1, 3, 1, 1, 1, 1, 2, 1, 3, 1, 1]);
     }
 
     #[test]
-    fn a_member_that_drains_gets_nothing_and_returns_without_arrears() {
+    fn draining_member_gets_nothing_and_returns_without_credit() {
         let mut bench = Bench::new("server-wrr", &[1, 1, 1]);
         bench.picks(1);
         bench.change(1, |member| member.is_accepting = false);

@@ -1,99 +1,102 @@
-//! The table of services of MALOB: which algorithm a port has.
+//! The table of services of MALOB: the algorithm of each port.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::registry::{Build, SERVER, Spec, SpecError};
+use crate::entry::Build;
+use crate::registry::{SERVER, Spec, SpecError};
 
-/// The name of what has a table, and cannot be in one.
+/// The name of the balancer with a table, which cannot be in a table.
 const TABLE: &str = "malob";
 
-/// The numbers F1 has for its algorithms.
+/// The numbers of algorithms in F1.
 const NUMBERS: [(&str, &str); 3] = [("1", "sl-ps"), ("2", "ht-ps"), ("3", "server-cpu")];
 
-/// Which algorithm the requests for a port have, and those for any other. Written `80=sl-ps;21=ht-ps;default=sl-ps`, with `+`
-/// between the parameters of an algorithm: `80=server-rr:path=htp+htp=capacity`.
+/// The algorithm of each listed port, and of all others. The format is
+/// `80=sl-ps;21=ht-ps;default=sl-ps`, with `+` between the parameters of an algorithm:
+/// `80=server-rr:path=htp+htp=capacity`.
 #[derive(Clone, Debug)]
 pub struct Services {
     by_port: BTreeMap<u16, Spec>,
     default: Spec,
 }
 
-/// What is wrong with a table of services.
+/// Error of a table of services.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServicesError {
-    /// A piece without `=`.
+    /// A piece has no `=`.
     #[error("`{0}` is not of the form port=algorithm, such as 80=sl-ps")]
     Form(String),
-    /// No port number.
-    #[error("`{0}` is no port: it is a whole number from 0 to 65535, or `default`")]
+    /// The port is not a valid number.
+    #[error("`{0}` is not a valid port: it must be a whole number from 0 to 65535, or `default`")]
     Port(String),
-    /// The same port again.
-    #[error("`{0}` is there twice")]
+    /// A port occurs twice.
+    #[error("`{0}` occurs twice")]
     Twice(String),
-    /// Nothing for other ports.
-    #[error("it does not say what other ports have; add default=ALGORITHM, such as default=sl-ps")]
+    /// The table has no default.
+    #[error("the table has no default; add default=ALGORITHM, such as default=sl-ps")]
     NoDefault,
-    /// No such algorithm, or a parameter it does not have.
+    /// The algorithm or one of its parameters is unknown.
     #[error(transparent)]
     Algorithm(#[from] SpecError),
-    /// A balancer that picks no servers, or a table within a table.
+    /// The balancer does not pick servers, or has a table itself.
     #[error("`{name}` does not pick servers for a service; {hint}")]
     NotServer {
-        /// The balancer.
+        /// The name of the balancer.
         name: &'static str,
-        /// What does.
+        /// The names of accepted balancers.
         hint: String,
     },
 }
 
 impl Services {
-    /// A table in which every port has the same algorithm.
+    /// Makes a table with one algorithm for every port.
     ///
     /// # Errors
-    /// It picks no servers, or has a table itself.
+    /// Returns an error if the balancer does not pick servers, or has a table itself.
     pub fn new(default: Spec) -> Result<Services, ServicesError> {
         Ok(Services { by_port: BTreeMap::new(), default: checked(default)? })
     }
 
-    /// The algorithm of a port.
+    /// Returns the algorithm of a port.
     pub fn of(&self, port: u16) -> &Spec {
         self.by_port.get(&port).unwrap_or(&self.default)
     }
 
-    /// The ports that have one of their own, in order.
+    /// Returns the ports with an explicit algorithm, in order.
     pub fn ports(&self) -> impl Iterator<Item = (u16, &Spec)> {
         self.by_port.iter().map(|(port, spec)| (*port, spec))
     }
 
-    /// What all other ports have.
+    /// Returns the algorithm of all other ports.
     pub fn default(&self) -> &Spec {
         &self.default
     }
 
-    /// Gives a port an algorithm of its own; answers the one it had.
+    /// Sets the algorithm of a port; returns the previous one.
     ///
     /// # Errors
-    /// It picks no servers, or has a table itself. Nothing has changed then.
+    /// Returns an error, without a change, if the balancer does not pick servers, or has a table
+    /// itself.
     pub fn set(&mut self, port: u16, spec: Spec) -> Result<Option<Spec>, ServicesError> {
         Ok(self.by_port.insert(port, checked(spec)?))
     }
 
-    /// Leaves a port to the default; answers the algorithm it had.
+    /// Resets a port to the default; returns its algorithm.
     pub fn remove(&mut self, port: u16) -> Option<Spec> {
         self.by_port.remove(&port)
     }
 
-    /// Every algorithm there is in it.
+    /// Returns every algorithm in the table.
     pub(crate) fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.by_port.values().chain([&self.default])
     }
 
-    /// An algorithm as users write it in a table.
+    /// Parses an algorithm in the format of a table.
     ///
     /// # Errors
-    /// There is none such, or it picks no servers.
+    /// Returns an error if it is unknown, or does not pick servers.
     pub fn algorithm(text: &str) -> Result<Spec, ServicesError> {
         let text = text.trim();
         let name = NUMBERS.iter().find(|(number, _)| *number == text).map_or(text, |(_, name)| name);

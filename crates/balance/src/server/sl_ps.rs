@@ -1,29 +1,31 @@
-//! SL-PS: server and path together by least latency (mechanisms.md S01; MALOB's algorithm 1). Of the least-latency paths to
-//! all members, the one with the least latency of all.
+//! SL-PS: server and path together by latency (mechanisms.md S01; MALOB's algorithm 1). Of the
+//! paths of lowest latency to all members, it takes the lowest.
 //!
 //! Ties: fewer hops, then the lower number. On F1's main topology it picks what HT-PS picks.
 //!
-//! - Helps: short answers over paths whose latencies differ.
-//! - Hurts: where the nearest server is busy: it looks at paths alone.
+//! - Helps: with short responses over paths of different latency.
+//! - Hurts: where the nearest server is busy: it considers paths alone.
 
 use net::Time;
 use net::paths::{self, Metric};
 
 use crate::central::{NetworkView, Path};
 use crate::dataplane::NO_NEEDS;
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
-use crate::server::{Choice, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, Way, network};
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::server::{
+    Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
+};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "sl-ps",
     title: "SL-PS",
-    summary: "Picks server and path together: the member with the least latency over its least-latency path.",
+    summary: "Picks server and path together: the member with the lowest latency over its lowest-latency path.",
     source: "S01 SL-PS; F1 (MALOB algorithm 1)",
     granularity: Granularity::Flow,
     reorders: Reorders::Never,
     senses: "latencies of links",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[],
     example: "sl-ps",
     needs: NO_NEEDS,
@@ -39,25 +41,25 @@ impl ServerBalancer for SlPs {
 
     fn pick(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>) -> Option<Choice> {
         let reach = network::latencies(view, request.edge_in(view)?);
-        let mut best: Option<((Time, usize), Way<'_>, MemberId)> = None;
+        let mut best: Option<((Time, usize), MemberRoute<'_>, MemberId)> = None;
         for member in pool.candidates(request.edge, view) {
-            let Some(way) = Way::to(view, request.edge, member.place) else { continue };
-            let cost = if way.tail.is_none() { reach.to(way.to) } else { alone(view, &way) };
+            let Some(route) = MemberRoute::to(view, request.edge, member.place) else { continue };
+            let cost = if route.tail.is_none() { reach.to(route.to) } else { alone(view, &route) };
             if let Some(cost) = cost.filter(|cost| best.as_ref().is_none_or(|best| *cost < best.0)) {
-                best = Some((cost, way, member.id));
+                best = Some((cost, route, member.id));
             }
         }
-        let (_, way, member) = best?;
-        Some(Choice { member, path: way.shortest(Metric::Delay, |_| true).map(Path::from) })
+        let (_, route, member) = best?;
+        Some(Choice { member, path: route.shortest(Metric::Delay, |_| true).map(Path::from) })
     }
 
     fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
-        Way::to(view, request.edge_in(view)?, member.place)?.shortest(Metric::Delay, |_| true).map(Path::from)
+        MemberRoute::to(view, request.edge_in(view)?, member.place)?.shortest(Metric::Delay, |_| true).map(Path::from)
     }
 }
 
-/// The cost of an uplink, whose path must keep clear of its far end.
-fn alone(view: &NetworkView<'_>, way: &Way<'_>) -> Option<(Time, usize)> {
-    let path = way.shortest(Metric::Delay, |_| true)?;
+/// Returns the cost of an uplink, whose path must avoid its far end.
+fn alone(view: &NetworkView<'_>, route: &MemberRoute<'_>) -> Option<(Time, usize)> {
+    let path = route.shortest(Metric::Delay, |_| true)?;
     Some((paths::delay(view.topology, &path), path.len()))
 }

@@ -1,4 +1,4 @@
-//! `anabranch testbed agree`: two worlds side by side.
+//! `anabranch testbed agree`: validation of the simulator against the testbed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,34 +6,37 @@ use std::path::{Path, PathBuf};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::Experiment;
-use experiment::agreement::{Agreement, ClaimRow, Closeness, Row, Terms};
 use experiment::claims::Window;
 use experiment::summary::{ClaimOutcome, Summary};
+use experiment::validation::{ClaimRow, FigureVerdict, Row, Validation, ValidationCriteria};
 
 use crate::commands::agent::share;
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// Put the results of two worlds side by side, and say whether they agree
+/// Compare the results of two platforms, and report whether they agree
 ///
-/// Compares runs with the same flows: those of the same variant, load, balancer and seed. What is compared, from when on and how close it
-/// has to be is said in the `[agree]` section of the experiment file that is in the first folder. Ends with exit code 1 where a figure
-/// differs by more than the tolerance and more than draws alone explain, or where a claim of the file does not hold in one of the worlds.
+/// Compares runs with the same flows: those of the same variant, load, balancer and seed. The
+/// `[agree]` section of the experiment file in the first folder sets the compared figures, the
+/// start of the comparison and the tolerance. Exits with 1 if a figure differs by more than the
+/// tolerance and more than random draws explain, or if a claim of the file does not hold on one of
+/// the platforms.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  anabranch run FILE.toml --out results/sim\n  anabranch testbed run FILE.toml --out results/real\n  \
                         anabranch testbed agree results/sim results/real"
 )]
 pub struct Args {
-    /// Results folder of the first world, such as the simulator's
+    /// Results folder of the first platform, such as the simulator
     #[arg(value_name = "DIR")]
     first: PathBuf,
-    /// Results folder of the second
+    /// Results folder of the second platform
     #[arg(value_name = "OTHER_DIR")]
     second: PathBuf,
-    /// Greatest difference, as a share of the first world's value, instead of what the file says
+    /// Largest difference, as a share of the first platform's value, instead of the file's
+    /// tolerance
     #[arg(long, value_name = "SHARE", value_parser = share)]
     tolerance: Option<f64>,
-    /// Differences that more seeds might explain count too
+    /// Also count differences that more seeds might explain
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -42,15 +45,16 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let (first, second) = (load(&args.first)?, load(&args.second)?);
     let experiment = Experiment::load(&args.first.join("experiment.toml"), &[])?;
-    let terms = Terms { tolerance: args.tolerance.unwrap_or(experiment.agree.tolerance), ..experiment.agree };
-    let agreement = Agreement::of(&first, &second, &terms, &experiment.claims);
+    let terms =
+        ValidationCriteria { tolerance: args.tolerance.unwrap_or(experiment.agree.tolerance), ..experiment.agree };
+    let agreement = Validation::of(&first, &second, &terms, &experiment.claims);
     let mut stdout = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&agreement)
-            .map_err(|cause| Failure::new("cannot write the comparison as JSON").caused_by(cause))?;
+            .map_err(|cause| CliError::new("cannot write the comparison as JSON").caused_by(cause))?;
         writeln!(stdout, "{text}")?;
     } else {
         stdout.write_all(text(&agreement, terms.window).as_bytes())?;
@@ -59,24 +63,25 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     judge(&agreement, args.strict)
 }
 
-fn load(folder: &Path) -> Result<Summary, Failure> {
+fn load(folder: &Path) -> Result<Summary, CliError> {
     if !folder.join("summary.json").is_file() {
-        let failure = Failure::new(format!("{} holds no finished results", folder.display()));
+        let failure = CliError::new(format!("{} holds no finished results", folder.display()));
         return Err(failure
             .caused_by("there is no summary.json")
-            .with_hint("name a folder that `anabranch run` or `anabranch testbed run` has finished"));
+            .with_hint("name a results folder of `anabranch run` or `anabranch testbed run`"));
     }
     Ok(experiment::load(folder)?.0)
 }
 
-/// A failure where the worlds do not agree.
-fn judge(agreement: &Agreement, is_strict: bool) -> Result<(), Failure> {
+/// Returns an error if the platforms disagree.
+fn judge(agreement: &Validation, is_strict: bool) -> Result<(), CliError> {
     if agreement.rows.is_empty() {
-        let failure = Failure::new("the two folders have nothing in common that could be compared");
+        let failure = CliError::new("the two folders have no comparable runs in common");
         return Err(failure
             .with_hint("they must come from the same experiment file, with at least one balancer and seed in common"));
     }
-    let off = agreement.count(Closeness::Differs) + if is_strict { agreement.count(Closeness::WithinNoise) } else { 0 };
+    let off = agreement.count(FigureVerdict::Differs)
+        + if is_strict { agreement.count(FigureVerdict::WithinNoise) } else { 0 };
     let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.id.as_str()).collect();
     if off == 0 && broken.is_empty() {
         return Ok(());
@@ -88,10 +93,10 @@ fn judge(agreement: &Agreement, is_strict: bool) -> Result<(), Failure> {
     if !broken.is_empty() {
         words.push(format!("claims do not hold: {}", broken.join(", ")));
     }
-    Err(Failure::new(format!("the worlds do not agree: {}", words.join("; "))).found_by_check())
+    Err(CliError::new(format!("the platforms do not agree: {}", words.join("; "))).found_by_check())
 }
 
-fn text(agreement: &Agreement, window: Option<Window>) -> String {
+fn text(agreement: &Validation, window: Option<Window>) -> String {
     let [first, second] = &agreement.worlds;
     let when = match window {
         None => "over all the time".to_owned(),
@@ -104,13 +109,14 @@ fn text(agreement: &Agreement, window: Option<Window>) -> String {
     agreement.claims.iter().for_each(|row| out += &claim(row, [first, second]));
     agreement.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
     let count = |closeness| agreement.count(closeness);
-    let (agrees, noise, differs) = (count(Closeness::Agrees), count(Closeness::WithinNoise), count(Closeness::Differs));
+    let (agrees, noise, differs) =
+        (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
     let verdict =
         format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", agreement.rows.len());
     out + &verdict + "what the figures are: anabranch list keys expect.metric\n"
 }
 
-fn table(agreement: &Agreement) -> Table {
+fn table(agreement: &Validation) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     let [first, second] = &agreement.worlds;
@@ -128,14 +134,14 @@ fn name(row: &Row) -> (&str, Option<f64>, &str) {
     (&row.variant, row.load, &row.balancer)
 }
 
-/// One figure; what it has in common with the row above is left out.
+/// Returns the cells of a figure, without those that repeat the row above.
 fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
     let place =
         [Some(row.variant.clone()).filter(|text| !text.is_empty()), row.load.map(|load| format!("load {load}"))];
     let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let own = |text: String| if is_same { String::new() } else { text };
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let verdict = Cell::new(row.closeness.words());
+    let verdict = Cell::new(row.closeness.as_str());
     vec![
         Cell::new(own(place)),
         Cell::new(own(row.balancer.clone())),
@@ -146,14 +152,14 @@ fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
         number(format!("{:+.1} %", row.difference * 100.0)),
         number(if row.noise > 0.0 { format!("± {:.1} %", row.noise * 100.0) } else { "–".to_owned() }),
         match row.closeness {
-            Closeness::Agrees => verdict,
-            Closeness::WithinNoise => verdict.fg(Color::Yellow),
-            Closeness::Differs => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+            FigureVerdict::Agrees => verdict,
+            FigureVerdict::WithinNoise => verdict.fg(Color::Yellow),
+            FigureVerdict::Differs => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
         },
     ]
 }
 
-/// Four significant digits: differences of a few percent are to be seen.
+/// Formats four significant digits: differences of a few percent must be visible.
 fn digits(value: f64) -> String {
     match value.abs() {
         x if x >= 1000.0 => format!("{value:.0}"),
@@ -164,13 +170,13 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// A claim on a line.
+/// Formats a claim on one line.
 fn claim(row: &ClaimRow, [first, second]: [&String; 2]) -> String {
-    let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::words);
+    let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::as_str);
     let (of_first, of_second) = (words(row.first), words(row.second));
     let shared = row
         .otherwise()
-        .map_or(String::new(), |outcome| format!(" (over the seeds of {second} alone: {})", outcome.words()));
+        .map_or(String::new(), |outcome| format!(" (over the seeds of {second} alone: {})", outcome.as_str()));
     format!("{}: {} — {first}: {of_first}{shared}; {second}: {of_second}; {}\n", row.id, row.claim, row.sentence)
 }
 

@@ -1,4 +1,5 @@
-//! `anabranch bench`: how fast the simulator is, beside a peer in the same run; controllers in `bench_controller.rs`.
+//! `anabranch bench`: speed of the simulator, compared with a reference program in the same run;
+//! for controllers see `bench_controller`.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,10 +9,10 @@ use std::process::Command;
 use clap::{Args as ClapArgs, Subcommand};
 use comfy_table::Table;
 use serde_json::{Value, json};
-use sim::peers::{self, PeerScenario};
+use sim::benchmark_scenarios::{self, BenchmarkScenario};
 
 use crate::commands::bench_controller;
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// Measure the speed of the simulator on fixed scenarios, and of controllers
 #[derive(Debug, ClapArgs)]
@@ -34,13 +35,14 @@ struct SimArgs {
     /// Scenarios, in order; those ending in L are the long versions
     #[arg(long, value_name = "IDS", default_value = "S1,S2,S3,S4", value_delimiter = ',')]
     scenarios: Vec<String>,
-    /// Runs of each scenario; the median is shown
+    /// Runs of each scenario; the table shows the median
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Program of `benches/peers/ns3` to run beside ours, once per scenario
+    /// Program of `benches/peers/ns3` to run next to the simulator, once per scenario
     #[arg(long, value_name = "PROGRAM")]
     peer: Option<PathBuf>,
-    /// Balancers instead of those of the scenarios, each beside the first one; they take turns, run by run
+    /// Balancers instead of those of the scenarios, each compared with the first one; they take
+    /// turns, run by run
     #[arg(long, value_name = "SPECS", conflicts_with = "peer")]
     balancers: Option<String>,
     /// Print JSON instead of a table
@@ -66,7 +68,7 @@ impl Figures {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let args = match &args.what {
         What::Sim(args) => args,
         What::Controller(args) => return bench_controller::execute(args),
@@ -78,33 +80,36 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn scenario(id: &str) -> Result<PeerScenario, Failure> {
-    peers::scenario(id).map_err(|error| Failure::of(&error))?.ok_or_else(|| {
-        Failure::new(format!("there is no scenario `{id}`")).with_hint(format!("they are {}", peers::IDS.join(", ")))
+fn scenario(id: &str) -> Result<BenchmarkScenario, CliError> {
+    benchmark_scenarios::scenario(id).map_err(|error| CliError::of(&error))?.ok_or_else(|| {
+        CliError::new(format!("there is no scenario `{id}`"))
+            .with_hint(format!("they are {}", benchmark_scenarios::IDS.join(", ")))
     })
 }
 
-/// Runs a scenario here. Its own process, so that CPU time and memory are its own.
-fn run_one(id: &str, balancer: Option<&str>) -> Result<(), Failure> {
+/// Runs a scenario in this process, which has no other work, so that its CPU time and memory are
+/// those of the scenario.
+fn run_one(id: &str, balancer: Option<&str>) -> Result<(), CliError> {
     let mut s = scenario(id)?;
     if let Some(text) = balancer {
-        s.balancer = balance::Spec::parse(text).map_err(|error| Failure::of(&error))?;
+        s.balancer = balance::Spec::parse(text).map_err(|error| CliError::of(&error))?;
     }
     let scenario =
         sim::Scenario { topology: &s.topology, flows: &s.flows, balancer: &s.balancer, seed: 1, config: &s.config };
-    let (outcome, _) = experiment::controller::run(&scenario, &mut |_| true).map_err(|error| Failure::of(&error))?;
+    let (outcome, _) =
+        experiment::run::controller::run(&scenario, &mut |_| true).map_err(|error| CliError::of(&error))?;
     let figures = json!({
         "packet_hops": outcome.engine.packet_hops,
         "events": outcome.engine.events,
-        "flows_completed": outcome.books.flows_completed,
-        "flows_started": outcome.books.flows_started,
+        "flows_completed": outcome.accounting.flows_completed,
+        "flows_started": outcome.accounting.flows_started,
         "cpu_s": cpu_seconds()?,
         "peak_rss_bytes": experiment::peak_rss_bytes(),
     });
     Ok(writeln!(std::io::stdout(), "{figures}")?)
 }
 
-fn run_all(args: &SimArgs) -> Result<(), Failure> {
+fn run_all(args: &SimArgs) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for id in &args.scenarios {
         let id = id.trim();
@@ -147,12 +152,15 @@ fn run_all(args: &SimArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same scenarios with several balancers: hops per CPU second of each as a share of the first one's.
-fn run_balancers(args: &SimArgs) -> Result<(), Failure> {
+/// Runs the same scenarios with several balancers: hops per CPU second of each as a share of the
+/// first one's.
+fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
     let text = args.balancers.as_deref().unwrap_or_default();
-    let specs = balance::Spec::parse_list(text).map_err(|error| Failure::of(&error))?;
+    let specs = balance::Spec::parse_list(text).map_err(|error| CliError::of(&error))?;
     if specs.is_empty() {
-        return Err(Failure::new("--balancers names none").with_hint("write it as --balancers ecmp,conga"));
+        return Err(
+            CliError::new("--balancers names none").with_hint("list at least one, such as --balancers ecmp,conga")
+        );
     }
     let mut entries = Vec::new();
     for id in args.scenarios.iter().map(|id| id.trim()) {
@@ -202,13 +210,13 @@ fn as_json(figures: &Figures) -> Value {
            "peak_rss_bytes": figures.peak_rss_bytes})
 }
 
-fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, Failure> {
+fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(["bench", "sim", "--one", id]);
     command.args(balancer.into_iter().flat_map(|spec| ["--balancers", spec]));
     let text = output(&mut command)?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| Failure::of(&error))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| CliError::of(&error))?;
     let number = |key: &str| value[key].as_f64().unwrap_or(0.0);
     Ok(Figures {
         packet_hops: number("packet_hops") as u64,
@@ -217,8 +225,8 @@ fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, Failure> {
     })
 }
 
-/// Runs the peer program; `None` where it does not know the scenario.
-fn peer(program: &Path, id: &str) -> Result<Option<Figures>, Failure> {
+/// Runs the reference program; `None` if it does not know the scenario.
+fn peer(program: &Path, id: &str) -> Result<Option<Figures>, CliError> {
     let (base, long) = match id {
         "S1" | "S3" | "S4" => (id, None),
         "S1L" => ("S1", Some(["--packets", "100000"])),
@@ -227,13 +235,14 @@ fn peer(program: &Path, id: &str) -> Result<Option<Figures>, Failure> {
         _ => return Ok(None),
     };
     let mut command = Command::new(program);
-    // Closing sockets is what keeps ns-3 from searching through finished connections: its fastest way.
+    // Closed sockets keep ns-3 from searching through finished connections, which is its fastest
+    // mode.
     command.args(["--scenario", base, "--count", "1", "--close", "1"]).args(long.iter().flatten());
     let text = output(&mut command)?;
     let field = |name: &str| {
         let at = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         at.and_then(|number| number.parse::<f64>().ok())
-            .ok_or_else(|| Failure::new(format!("the peer printed no `{name}=`")).caused_by(&text))
+            .ok_or_else(|| CliError::new(format!("the peer printed no `{name}=`")).caused_by(&text))
     };
     Ok(Some(Figures {
         packet_hops: field("packet_hops")? as u64,
@@ -242,21 +251,22 @@ fn peer(program: &Path, id: &str) -> Result<Option<Figures>, Failure> {
     }))
 }
 
-fn output(command: &mut Command) -> Result<String, Failure> {
+fn output(command: &mut Command) -> Result<String, CliError> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| Failure::new(format!("cannot run `{name}`")).caused_by(error))?;
+    let output = command.output().map_err(|error| CliError::new(format!("cannot run `{name}`")).caused_by(error))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Failure::new(format!("`{name}` ended with {}", output.status)).caused_by(words.trim()));
+        return Err(CliError::new(format!("`{name}` ended with {}", output.status)).caused_by(words.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// User and system time of this process so far, seconds.
-fn cpu_seconds() -> Result<f64, Failure> {
+/// Returns the user and system time of this process, seconds.
+fn cpu_seconds() -> Result<f64, CliError> {
     let stat = fs::read_to_string("/proc/self/stat")
-        .map_err(|error| Failure::new("CPU time needs /proc, which this system lacks").caused_by(error))?;
-    // After the command in parentheses: field 3 onward; user and system time are fields 14 and 15, in ticks of 1/100 s.
+        .map_err(|error| CliError::new("CPU time needs /proc, which this system lacks").caused_by(error))?;
+    // Field 3 follows the command in parentheses; user and system time are fields 14 and 15, in
+    // ticks of 1/100 s.
     let rest = stat.rsplit(')').next().unwrap_or("");
     let ticks = rest.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
     Ok(ticks.sum::<u64>() as f64 / 100.0)

@@ -1,14 +1,15 @@
-//! `anabranch bound`: what a network can carry at best when a fixed list of pairs sends without end.
+//! `anabranch bound`: upper bounds of the throughput of a network for a fixed list of pairs that
+//! send without end.
 
 use std::io::Write;
 
-use net::{HostIx, Stream, Topology};
+use net::{HostIx, RandomStream, Topology};
 use serde_json::json;
 use sim::bounds::cuts::{self, Capacity};
 use sim::bounds::mcf::{self, Concurrent, Demand};
 use traffic::{Pattern, PatternKind};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// Bound the throughput of a pattern on a network
 ///
@@ -20,24 +21,25 @@ pub struct Args {
     /// Network: a family with parameters (see `list topologies`), or a file
     #[arg(long, value_name = "SPEC|FILE", default_value = "fat-tree:k=4")]
     topology: String,
-    /// Who sends to whom, out of the patterns with a fixed list: stride, random-bijection, all-to-all, one-to-n
+    /// Pattern with a fixed list of pairs: stride, random-bijection, all-to-all, one-to-n
     #[arg(long, value_name = "SPEC", default_value = "stride")]
     pattern: String,
-    /// Seed of patterns that are drawn
+    /// Seed of random patterns
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How far the multicommodity bound may be from what it shows to be possible
+    /// Largest relative gap between the multicommodity bound and the throughput that it proves
+    /// possible
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, allow_hyphen_values = true)]
     eps: f64,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     if !(0.001..=1.0).contains(&args.eps) {
-        let failure = Failure::new(format!("--eps {}: it is not from 0.001 to 1", args.eps));
+        let failure = CliError::new(format!("--eps {}: must be from 0.001 to 1", args.eps));
         return Err(failure.with_hint("0.05 is enough for most comparisons; smaller takes longer, as its square"));
     }
     let topology = super::topology::read(&args.topology)?;
@@ -46,20 +48,20 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-fn pairs(args: &Args, topology: &Topology) -> Result<Vec<(HostIx, HostIx)>, Failure> {
-    let impossible = || Failure::new(format!("--pattern {}: not possible here", args.pattern));
+fn pairs(args: &Args, topology: &Topology) -> Result<Vec<(HostIx, HostIx)>, CliError> {
+    let impossible = || CliError::new(format!("--pattern {}: not possible here", args.pattern));
     let fixed = || {
         let kinds = [PatternKind::Matrix, PatternKind::Triggered];
         let fixed = traffic::PATTERNS.iter().filter(|pattern| kinds.contains(&pattern.kind));
         format!("patterns with a fixed list of pairs: {}", fixed.map(|p| p.name).collect::<Vec<_>>().join(", "))
     };
     let pattern = Pattern::parse(&args.pattern).map_err(|error| impossible().caused_by(error).with_hint(fixed()))?;
-    let mut stream = Stream::new(args.seed, "pattern");
+    let mut stream = RandomStream::new(args.seed, "pattern");
     let pairs = pattern.pairs(topology, &mut stream).map_err(|error| impossible().caused_by(error))?;
-    pairs.ok_or_else(|| impossible().caused_by("every flow of it draws a pair of its own").with_hint(fixed()))
+    pairs.ok_or_else(|| impossible().caused_by("each of its flows draws a new pair").with_hint(fixed()))
 }
 
-/// Shares of the senders' links: all of them together, and the least of any pair.
+/// Shares of the senders' links: of all pairs together, and the smallest of any pair.
 #[derive(Clone, Copy)]
 struct Share {
     throughput: f64,
@@ -71,7 +73,7 @@ struct Bounds {
     hose: Share,
     cut: Share,
     mcf: Concurrent,
-    /// Of all senders, if every pair has the certified share: found, and at most.
+    /// Of all senders, if every pair has the certified share: lower and upper bound.
     mcf_throughput: [f64; 2],
 }
 

@@ -1,4 +1,5 @@
-//! `anabranch check`: reads an experiment file, or the index of a reproduction, with everything it refers to, and runs nothing.
+//! `anabranch check`: reads an experiment file, or the index of a reproduction, with everything it
+//! refers to, and runs nothing.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use experiment::Experiment;
 use experiment::reproduction::{self, Index};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::results;
 
 /// Check experiment files without running them
@@ -19,13 +20,13 @@ pub struct Args {
     /// Set a key of the file, such as traffic.load=0.3
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print the effective file, with every --set in it
+    /// Print the effective file, including every --set
     #[arg(long)]
     print_config: bool,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let overrides = super::run::overrides(&args.set)?;
     let mut out = std::io::stdout().lock();
     for file in &args.files {

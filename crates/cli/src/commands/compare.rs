@@ -1,16 +1,16 @@
-//! `anabranch compare`: an experiment from options alone.
+//! `anabranch compare`: an experiment defined by options alone.
 
 use std::path::Path;
 
 use experiment::{Experiment, Override};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
 /// Compare balancers on one network under one kind of traffic
 ///
-/// Everything has a default, so `anabranch compare` alone is a first experiment. The results folder holds
-/// `experiment.toml`, the same experiment as a file to go on from.
+/// Every option has a default, so `anabranch compare` alone is a first experiment. The results
+/// folder holds `experiment.toml`, the same experiment as a file to start from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  anabranch compare --topology fat-tree:k=8 --workload web-search --load 0.3,0.6 \
                         --balancers ecmp,spray,hermes-rtt")]
@@ -30,18 +30,18 @@ pub struct Args {
     /// Flows of each run
     #[arg(long, value_name = "N", default_value = "4000", allow_hyphen_values = true)]
     flows: String,
-    /// Seeds of each point; every balancer sees the same ones
+    /// Seeds of each point; every balancer runs the same seeds
     #[arg(long, value_name = "N", default_value = "3", allow_hyphen_values = true)]
     seeds: String,
-    /// Who sends to whom; see `list patterns`
+    /// Traffic pattern; see `list patterns`
     #[arg(long, value_name = "SPEC", default_value = "random-pairs")]
     pattern: String,
-    /// How hosts send; see `list transports`
+    /// Transport of the hosts; see `list transports`
     #[arg(long, value_name = "NAME", default_value = "dctcp")]
     transport: String,
-    /// What goes wrong, such as link-down:leaf0->spine1, link-rate:20%,fraction=0.2, random-drop:any,probability=0.02,
-    /// blackhole:spine0,fraction=0.5 or switch-down:any, each with at=, until=, detection= or pick= (several times; see
-    /// failure in `list keys`)
+    /// Fault, such as link-down:leaf0->spine1, link-rate:20%,fraction=0.2,
+    /// random-drop:any,probability=0.02, blackhole:spine0,fraction=0.5 or switch-down:any, each
+    /// with at=, until=, detection= or pick= (may be repeated; see failure in `list keys`)
     #[arg(long = "failure", value_name = "SPEC")]
     failures: Vec<String>,
     /// Set any key of an experiment file
@@ -52,14 +52,14 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     results::run(&experiment(args)?, &args.run)
 }
 
-fn experiment(args: &Args) -> Result<Experiment, Failure> {
+fn experiment(args: &Args) -> Result<Experiment, CliError> {
     let text = |key: &str, option: &str, value: &str| Override::text(key, value, format!("--{option} {value}"));
     let topology = if super::topology::is_file(&args.topology) { "topology.file" } else { "topology.spec" };
-    // A file is called by its name: the folders it lies in say nothing to readers of the report.
+    // A file is shown by its name: its folders mean nothing to readers of the report.
     let network = match super::topology::is_file(&args.topology) {
         true => Path::new(&args.topology).file_name().and_then(|name| name.to_str()).unwrap_or(&args.topology),
         false => &args.topology,
@@ -73,7 +73,7 @@ fn experiment(args: &Args) -> Result<Experiment, Failure> {
         text("transport.kind", "transport", &args.transport),
         text("balancers", "balancers", &args.balancers),
     ];
-    // Numbers are checked where all values of files are.
+    // Numbers are checked together with all values of files.
     let numbers = [
         ("traffic.load", "load", &args.load, format!("[{}]", args.load)),
         ("traffic.flows", "flows", &args.flows, args.flows.clone()),

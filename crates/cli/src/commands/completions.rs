@@ -1,21 +1,21 @@
-//! `anabranch completions`: what a shell needs to complete our options.
+//! `anabranch completions`: completion scripts for shells.
 
 use std::io::Write;
 
 use clap::CommandFactory;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which shell
+    /// Name of the shell
     shell: clap_complete::Shell,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    // Written at once, as the generator panics where a pipe is closed.
+pub fn execute(args: &Args) -> Result<(), CliError> {
+    // The text is written in one call, because the generator panics on a closed pipe.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "anabranch", &mut text);
     Ok(std::io::stdout().write_all(&text)?)

@@ -1,13 +1,13 @@
-//! `anabranch list`: what there is to choose from, out of the registries.
+//! `anabranch list`: the registries of balancers, topologies and other choices.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use net::keys::Key;
+use config::keys::Key;
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// List balancers, topologies, workloads, …
 #[derive(Debug, clap::Args)]
@@ -17,12 +17,12 @@ use crate::failure::Failure;
                         anabranch list keys traffic.load"
 )]
 pub struct Args {
-    /// What to list
+    /// Kind of items to list
     what: What,
-    /// These alone; all of them if none is named
+    /// List these items only
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// Folder of experiment files, for `list experiments`
@@ -46,7 +46,7 @@ enum What {
     Settings,
 }
 
-/// One thing in a list.
+/// One item of a list.
 struct Item {
     name: String,
     /// Of balancers: where they decide.
@@ -54,7 +54,7 @@ struct Item {
     summary: String,
     source: String,
     parameters: Vec<Parameter>,
-    /// What else programs can read of it, by name.
+    /// Further JSON fields.
     more: Vec<(&'static str, Value)>,
 }
 
@@ -62,12 +62,12 @@ struct Parameter {
     name: String,
     default: String,
     doc: String,
-    /// Which values it takes, where that is known in words.
+    /// Accepted values as text, if known.
     takes: Option<String>,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let items = match args.what {
         What::Balancers => balancers(),
         What::Topologies => topologies(),
@@ -85,19 +85,19 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// The items of these names; all if there are none.
-fn named(mut items: Vec<Item>, names: &[String]) -> Result<Vec<Item>, Failure> {
+/// Returns the items with these names; all items if there are no names.
+fn named(mut items: Vec<Item>, names: &[String]) -> Result<Vec<Item>, CliError> {
     for name in names {
         if !items.iter().any(|item| item.name == *name) {
-            let hint = net::words::hint(name, items.iter().map(|item| item.name.as_str()));
-            return Err(Failure::new(format!("`{name}` is not in the list")).with_hint(hint));
+            let hint = net::did_you_mean::suggestion(name, items.iter().map(|item| item.name.as_str()));
+            return Err(CliError::new(format!("`{name}` is not in the list")).with_hint(hint));
         }
     }
     items.retain(|item| names.is_empty() || names.contains(&item.name));
     Ok(items)
 }
 
-/// What the marks in a list mean that does not explain itself.
+/// Explains the marks of a list; empty if they are self-explanatory.
 fn explanation(what: What) -> &'static str {
     match what {
         What::Balancers => {
@@ -188,12 +188,12 @@ fn balancers() -> Vec<Item> {
             ..parameter(p.name, p.default, p.unit, p.doc)
         };
         let parameters = entry.params.iter().map(of).collect();
-        let worlds: Vec<&str> = entry.worlds.iter().map(|world| world.words()).collect();
+        let worlds: Vec<&str> = entry.platforms.iter().map(|platform| platform.describe()).collect();
         let more = vec![
             ("title", json!(entry.title)),
             ("decides", json!(entry.decides())),
-            ("unit", json!(entry.granularity.words())),
-            ("reorders", json!(entry.reorders.words())),
+            ("unit", json!(entry.granularity.describe())),
+            ("reorders", json!(entry.reorders.describe())),
             ("senses", json!(entry.senses)),
             ("worlds", json!(worlds)),
             ("example", json!(entry.example)),
@@ -238,7 +238,8 @@ fn collectives() -> Vec<Item> {
 
 fn transports() -> Vec<Item> {
     let keys = |names: &[&str]| {
-        let known = experiment::file::KEYS.iter().filter(|key| key.section == "transport" && names.contains(&key.name));
+        let known =
+            experiment::input::KEYS.iter().filter(|key| key.section == "transport" && names.contains(&key.name));
         known.map(|key| parameter(key.name, key.default, "", key.doc)).collect()
     };
     let tcp = ["initial_window", "min_rto", "sack", "dup_ack_threshold", "ack_every", "handshake"];
@@ -276,14 +277,14 @@ fn transports() -> Vec<Item> {
 }
 
 fn keys() -> Vec<Item> {
-    key_items(experiment::file::KEYS, experiment::file::REPEATED)
+    key_items(experiment::input::KEYS, experiment::input::REPEATED)
 }
 
 fn settings() -> Vec<Item> {
     key_items(daemon::config::KEYS, daemon::config::REPEATED)
 }
 
-/// Keys of a file, with its sections that may come several times.
+/// Returns the keys of a file, including those of sections that may be repeated.
 fn key_items(keys: &[Key], repeated: &[&str]) -> Vec<Item> {
     let of = |key: &Key| {
         let dot = if key.section.is_empty() { "" } else { "." };
@@ -299,29 +300,29 @@ fn key_items(keys: &[Key], repeated: &[&str]) -> Vec<Item> {
     keys.iter().map(of).collect()
 }
 
-fn experiments(folder: &Path) -> Result<Vec<Item>, Failure> {
+fn experiments(folder: &Path) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     for file in experiment_files(folder).map_err(|failure| {
         failure.with_hint(
             "give the command in the folder of the repository, or name a folder of experiment files with --folder",
         )
     })? {
-        let headline = experiment::file::Headline::read(&file)?;
-        items.push(item(&file.display().to_string(), &headline.words, &headline.source, Vec::new()));
+        let headline = experiment::input::Headline::read(&file)?;
+        items.push(item(&file.display().to_string(), &headline.text, &headline.source, Vec::new()));
     }
     Ok(items)
 }
 
-/// The experiment files below a folder, in the order of their names.
-pub fn experiment_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Returns the experiment files below a folder, ordered by name.
+pub fn experiment_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     collect(folder, &mut files)
-        .map_err(|cause| Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause))?;
+        .map_err(|cause| CliError::new(format!("cannot read the folder {}", folder.display())).caused_by(cause))?;
     files.sort();
     Ok(files)
 }
 
-/// All `.toml` files below a folder, but for the indexes of reproductions.
+/// Collects all `.toml` files below a folder except indexes of reproductions.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -6,30 +6,31 @@ use std::path::{Path, PathBuf};
 use experiment::matrix::{Matrix, Part};
 use experiment::{Experiment, Override};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
 /// Compare balancers over a folder of experiments
 ///
-/// Every experiment is reduced to what its `[table]` section says represents it. Each has its results in a folder of its
-/// own; beside them matrix.json, matrix.csv, matrix.md and report.html hold balancers × scenarios. Runs that are there
-/// already are not done again, so an interrupted matrix goes on where it was.
+/// The `[table]` section of each experiment file selects a representative part. Each experiment has
+/// a separate results folder; next to these folders, matrix.json, matrix.csv, matrix.md and
+/// report.html hold balancers × scenarios. Existing runs are not repeated, so an interrupted matrix
+/// resumes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  anabranch matrix experiments/canon --balancers ecmp,spray,hermes-rtt --seeds 2")]
 pub struct Args {
     /// Folders of experiment files, or files
     #[arg(value_name = "FOLDER|FILE.toml", default_value = "experiments/canon")]
     paths: Vec<PathBuf>,
-    /// Number of seeds, instead of what the files say
+    /// Number of seeds, instead of the files' values
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
-    /// Balancers, instead of what the files say
+    /// Balancers, instead of those of the files
     #[arg(long, value_name = "SPECS")]
     balancers: Option<String>,
     /// Set a key of every file, such as traffic.flows=500
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run the experiments in full, whatever their `[table]` sections say
+    /// Run the experiments in full and ignore their `[table]` sections
     #[arg(long)]
     whole: bool,
     /// Folder for the results [default: results/NAME of the folder]
@@ -41,16 +42,17 @@ pub struct Args {
     /// Print the table only
     #[arg(long, short)]
     quiet: bool,
-    /// Write a row per flow too (flows.parquet, flows.csv); adding balancers or seeds then repeats all runs
+    /// Also write a row per flow (flows.parquet, flows.csv); adding balancers or seeds then repeats
+    /// all runs
     #[arg(long)]
     flows: bool,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let overrides = overrides(args)?;
     let load = if args.whole { Experiment::load } else { Experiment::load_for_matrix };
-    // All files are checked before the first one runs for minutes.
+    // Every file is checked first: the first experiment may run for minutes.
     let files = files(&args.paths)?;
     let experiments: Vec<Experiment> = files.iter().map(|file| load(file, &overrides)).collect::<Result<_, _>>()?;
     refuse_same_names(&files, &experiments)?;
@@ -76,7 +78,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Ok(stdout.flush()?)
 }
 
-fn overrides(args: &Args) -> Result<Vec<Override>, Failure> {
+fn overrides(args: &Args) -> Result<Vec<Override>, CliError> {
     let mut overrides = super::run::overrides(&args.set)?;
     overrides.extend(args.seeds.as_ref().map(|seeds| super::run::seeds(seeds)));
     overrides.extend(
@@ -85,8 +87,8 @@ fn overrides(args: &Args) -> Result<Vec<Override>, Failure> {
     Ok(overrides)
 }
 
-/// The experiment files of folders, in the order of their names, and files as they are given.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+/// Returns the experiment files of folders, ordered by name, and single files as given.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_file() {
@@ -94,12 +96,12 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             continue;
         }
         if !path.is_dir() {
-            let failure = Failure::new(format!("there is no file or folder {}", path.display()));
+            let failure = CliError::new(format!("no such file or folder: {}", path.display()));
             return Err(failure.with_hint("name a folder of experiment files, or the files"));
         }
         let mut inside = super::list::experiment_files(path)?;
         if inside.is_empty() {
-            let failure = Failure::new(format!("there is no experiment file in {}", path.display()));
+            let failure = CliError::new(format!("there is no experiment file in {}", path.display()));
             return Err(failure.with_hint("name a folder with .toml files, or the files"));
         }
         files.append(&mut inside);
@@ -107,7 +109,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The name of the one folder; `matrix` for anything else.
+/// Returns the name of the one folder; `matrix` for several paths.
 fn name(paths: &[PathBuf]) -> String {
     let folder = match paths {
         [only] if only.is_dir() => only.canonicalize().ok(),
@@ -117,12 +119,12 @@ fn name(paths: &[PathBuf]) -> String {
     name.unwrap_or("matrix").to_owned()
 }
 
-/// Each experiment has a folder of its name.
-fn refuse_same_names(files: &[PathBuf], experiments: &[Experiment]) -> Result<(), Failure> {
+/// Each experiment has a results folder with its name.
+fn refuse_same_names(files: &[PathBuf], experiments: &[Experiment]) -> Result<(), CliError> {
     for (ix, experiment) in experiments.iter().enumerate() {
         if let Some(other) = experiments[..ix].iter().position(|other| other.name == experiment.name) {
             let (one, two) = (files[other].display(), files[ix].display());
-            let failure = Failure::new(format!("{one} and {two} are both named `{}`", experiment.name));
+            let failure = CliError::new(format!("{one} and {two} are both named `{}`", experiment.name));
             return Err(failure.with_hint("give one of them another `name`: it is the folder of its results"));
         }
     }

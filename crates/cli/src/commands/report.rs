@@ -1,11 +1,11 @@
-//! `anabranch report`: the report of a results folder anew.
+//! `anabranch report`: regenerates the report of a results folder.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// Write the report of a results folder anew
+/// Regenerate the report of a results folder
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
@@ -15,13 +15,13 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     if args.folder.join("matrix.json").is_file() {
         let path = experiment::matrix::Matrix::load(&args.folder)?.write(&args.folder)?;
         return Ok(writeln!(std::io::stdout(), "report: {}", path.display())?);
     }
     if !args.folder.join("summary.json").is_file() {
-        let failure = Failure::new(format!("{} holds no finished results", args.folder.display()))
+        let failure = CliError::new(format!("{} holds no finished results", args.folder.display()))
             .caused_by("there is no summary.json");
         return Err(failure.with_hint("name a folder that `anabranch run` or `compare` has finished"));
     }

@@ -1,4 +1,5 @@
-//! `anabranch reproduce`: what the founding documents printed, beside what comes out here.
+//! `anabranch reproduce`: the published numbers of the founding documents, compared with new
+//! results.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,19 +11,21 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
 use experiment::Experiment;
 use experiment::reproduction::{
-    self, EntryResult, Index, Reproduction, Verdict, WorldsResult, WorldsRow, WorldsVerdict,
+    self, EntryResult, Index, Reproduction, ValidationResult, ValidationRow, ValidationVerdict, Verdict,
 };
+use experiment::runner::{Runner, Simulator};
 use experiment::summary::Summary;
-use experiment::world::{Simulator, World};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
-/// Repeat what the founding documents did, and say which of their numbers come out
+/// Repeat the experiments of the founding documents, and report which of their numbers are
+/// reproduced
 ///
-/// Every experiment of a document is answered by experiment files; which figure stands beside which printed number, and in which band it
-/// must lie, is said by the index in the document's folder (reproduce.toml). Every verdict is backed by a results folder. Runs that
-/// are there already are not done again, so an interrupted reproduction goes on where it was.
+/// Experiment files represent the experiments of each document. The index in the document's folder
+/// (reproduce.toml) assigns a figure and a tolerance band to each printed number. Every verdict
+/// refers to a results folder. Existing runs are not repeated, so an interrupted reproduction
+/// resumes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  anabranch reproduce e3.1\n  anabranch reproduce f4\n  anabranch reproduce all --out results/reproduce"
@@ -31,16 +34,16 @@ pub struct Args {
     /// An experiment (e2.1), a document (f2), or all
     #[arg(value_name = "ID|DOCUMENT|all", default_value = "all")]
     what: String,
-    /// Where to run; on the testbed, what real switches give is compared with the simulator
+    /// Platform; on the testbed, results of real switches are compared with the simulator
     #[arg(long, value_enum, default_value = "sim")]
     world: Where,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results/reproduce")]
     out: PathBuf,
-    /// List the experiments, their numbers and what is run for them, and run nothing
+    /// List the experiments, their numbers and their runs, and run nothing
     #[arg(long)]
     list: bool,
-    /// Folder with the folders of the documents
+    /// Folder with the documents' folders
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     folder: PathBuf,
     /// Runs at a time [default: one per core]
@@ -59,14 +62,14 @@ enum Where {
     Testbed,
 }
 
-/// A document with those of its experiments that are asked for.
+/// A document with the selected experiments.
 struct Asked {
     index: Index,
     ids: Vec<String>,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let asked = asked(args)?;
     match (args.list, args.world) {
         (true, _) => list(&asked),
@@ -75,8 +78,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// All indexes are read and checked before anything runs.
-fn asked(args: &Args) -> Result<Vec<Asked>, Failure> {
+/// Reads and checks all indexes before anything runs.
+fn asked(args: &Args) -> Result<Vec<Asked>, CliError> {
     let files = index_files(&args.folder)?;
     let indexes: Vec<Index> = files.iter().map(|file| Index::load(file)).collect::<Result<_, _>>()?;
     let known: Vec<String> = indexes
@@ -90,8 +93,8 @@ fn asked(args: &Args) -> Result<Vec<Asked>, Failure> {
     let of = |index: Index| Asked { ids: index.ids_of(&args.what), index };
     let asked: Vec<Asked> = indexes.into_iter().map(of).filter(|asked| !asked.ids.is_empty()).collect();
     if asked.is_empty() {
-        let failure = Failure::new(format!("there is no document or experiment `{}`", args.what));
-        let hint = net::words::hint(&args.what.to_lowercase(), known.iter().map(String::as_str));
+        let failure = CliError::new(format!("there is no document or experiment `{}`", args.what));
+        let hint = net::did_you_mean::suggestion(&args.what.to_lowercase(), known.iter().map(String::as_str));
         return Err(failure.with_hint(hint));
     }
     Ok(asked)
@@ -100,10 +103,10 @@ fn asked(args: &Args) -> Result<Vec<Asked>, Failure> {
 const WHERE_FROM: &str =
     "give the command in the folder of the repository, or name its folder `experiments` with --folder";
 
-/// `reproduce.toml` of every folder, in the order of their names.
-fn index_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Returns `reproduce.toml` of every folder, ordered by name.
+fn index_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let unread = |cause: io::Error| {
-        let failure = Failure::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
+        let failure = CliError::new(format!("cannot read the folder {}", folder.display())).caused_by(cause);
         failure.with_hint(WHERE_FROM)
     };
     let mut files = Vec::new();
@@ -115,13 +118,13 @@ fn index_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort();
     if files.is_empty() {
-        let failure = Failure::new(format!("no folder in {} has a reproduce.toml", folder.display()));
+        let failure = CliError::new(format!("no folder in {} has a reproduce.toml", folder.display()));
         return Err(failure.with_hint(WHERE_FROM));
     }
     Ok(files)
 }
 
-fn list(asked: &[Asked]) -> Result<(), Failure> {
+fn list(asked: &[Asked]) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     for Asked { index, ids } in asked {
         writeln!(out, "{}: {} ({})", index.document, index.title, index.source)?;
@@ -142,7 +145,7 @@ fn list(asked: &[Asked]) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// `e3.1.toml (100 runs, 5 of 10 seeds)`.
+/// Such as `e3.1.toml (100 runs, 5 of 10 seeds)`.
 fn described(run: &reproduction::Run) -> String {
     let seeds = run.experiment.seeds.len();
     let few =
@@ -154,12 +157,12 @@ fn run_args(args: &Args) -> RunArgs {
     RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: true, write_flow_lists: false }
 }
 
-/// The folder of a run.
+/// Returns the results folder of a run.
 fn folder(args: &Args, index: &Index, name: &str) -> PathBuf {
     args.out.join(index.document.to_lowercase()).join(name)
 }
 
-fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
+fn simulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
     let began = Instant::now();
     let total: usize = asked.iter().map(|asked| asked.index.runs_of(&asked.ids).len()).sum();
     let mut done = 0;
@@ -182,7 +185,7 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
     let reproduction = Reproduction::new(documents);
     let report = reproduction.write(&args.out)?;
     let mut stdout = io::stdout().lock();
-    // One document's numbers fit a screen; those of all are in the report.
+    // The numbers of one document fit on a screen; for all documents they are in the report.
     if asked.len() == 1 {
         for entry in reproduction.entries() {
             writeln!(stdout, "{} {}", entry.id, entry.question)?;
@@ -191,7 +194,7 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
     }
     writeln!(stdout, "{}", entries(&reproduction))?;
     if !args.quiet {
-        let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict.words()));
+        let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict.as_str()));
         let counts: Vec<String> =
             counts.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
         writeln!(stdout, "{} experiments: {}", reproduction.entries().count(), counts.join(", "))?;
@@ -200,11 +203,11 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
     Ok(stdout.flush()?)
 }
 
-/// The experiments, each with the first of its numbers.
+/// Returns a table of the experiments, each with its main number.
 fn entries(reproduction: &Reproduction) -> Table {
     let mut table = table(&["id", "question: number that decides", "printed", "ours", "bound", "verdict", "why"]);
     for entry in reproduction.entries() {
-        // The number that decides, or else the first.
+        // The number that decides the verdict, otherwise the first one.
         let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
         let Some(number) = deciding.or(entry.numbers.first()) else { continue };
         table.add_row([
@@ -220,7 +223,7 @@ fn entries(reproduction: &Reproduction) -> Table {
     table
 }
 
-/// All numbers of an experiment.
+/// Returns a table of all numbers of an experiment.
 fn numbers(entry: &EntryResult) -> Table {
     let mut table = table(&["number", "printed", "ours", "asked", "bound", "verdict"]);
     for number in &entry.numbers {
@@ -240,7 +243,7 @@ fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(headings.to_vec());
-    // Reasons are sentences: into a file or pipe they are broken as on a wide terminal.
+    // Reasons are sentences: in a file or pipe they are wrapped as on a wide terminal.
     if table.width().is_none() {
         table.set_width(160);
     }
@@ -248,7 +251,7 @@ fn table(headings: &[&str]) -> Table {
 }
 
 fn verdict(verdict: Verdict) -> Cell {
-    let cell = Cell::new(verdict.words());
+    let cell = Cell::new(verdict.as_str());
     match verdict {
         Verdict::Exact | Verdict::Reproduced => cell.fg(Color::Green),
         Verdict::DocumentInconsistent | Verdict::DirectionOnly => cell.fg(Color::Yellow),
@@ -256,21 +259,21 @@ fn verdict(verdict: Verdict) -> Cell {
     }
 }
 
-/// Both worlds, one file after the other: real switches need the machine for themselves.
-fn emulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
+/// Runs each file on both platforms, one after another: real switches need the whole machine.
+fn emulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
     let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
     let count: usize =
         asked.iter().map(|asked| asked.index.testbed.iter().filter(|run| is_asked(&asked.ids, run)).count()).sum();
     if count == 0 {
-        let failure = Failure::new(format!("nothing of `{}` runs on the testbed", args.what));
+        let failure = CliError::new(format!("nothing of `{}` runs on the testbed", args.what));
         return Err(failure.with_hint("`anabranch reproduce all --list` says what does"));
     }
     let testbed = super::testbed::testbed()?;
     let done = both_worlds(args, asked, &testbed, &is_asked);
-    // The network goes before anything is said of the results: whoever reads of a failure finds a clean machine.
-    let closed = testbed.close().map_err(|error| Failure::of(&error));
+    // The network is removed before results are reported, so that a failure leaves a clean machine.
+    let closed = testbed.close().map_err(|error| CliError::of(&error));
     let rows = done.and_then(|rows| closed.map(|()| rows))?;
-    let result = WorldsResult::new(rows);
+    let result = ValidationResult::new(rows);
     let report = result.write(&args.out)?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", worlds(&result))?;
@@ -283,36 +286,38 @@ fn emulate(args: &Args, asked: &[Asked]) -> Result<(), Failure> {
 fn both_worlds(
     args: &Args,
     asked: &[Asked],
-    testbed: &dyn World,
+    testbed: &dyn Runner,
     is_asked: &dyn Fn(&[String], &reproduction::TestbedRun) -> bool,
-) -> Result<Vec<WorldsRow>, Failure> {
+) -> Result<Vec<ValidationRow>, CliError> {
     let run_args = run_args(args);
     let mut rows = Vec::new();
     for Asked { index, ids } in asked {
         for run in index.testbed.iter().filter(|run| is_asked(ids, run)) {
             let at = |world: &str| folder(args, index, &run.name).join(world);
-            let both = |world: &dyn World, experiment: &Experiment, name: &str| {
+            let both = |world: &dyn Runner, experiment: &Experiment, name: &str| {
                 results::execute_in(world, experiment, &at(name), &run_args)
             };
             let simulated = both(&Simulator, &run.simulated, "sim")?;
             let emulated = both(testbed, &run.emulated, "testbed")?;
-            rows.push(WorldsRow::of(&index.document, run, &simulated, &emulated));
+            rows.push(ValidationRow::of(&index.document, run, &simulated, &emulated));
         }
     }
     Ok(rows)
 }
 
-fn worlds(result: &WorldsResult) -> Table {
+fn worlds(result: &ValidationResult) -> Table {
     let mut table = table(&["ids", "file", "verdict", "why"]);
     for row in &result.rows {
-        let verdict = Cell::new(row.verdict.words());
+        let verdict = Cell::new(row.verdict.as_str());
         table.add_row([
             Cell::new(row.ids.join(", ")).add_attribute(Attribute::Bold),
             Cell::new(&row.file),
             match row.verdict {
-                WorldsVerdict::Reproduced => verdict.fg(Color::Green),
-                WorldsVerdict::ClaimsBroken | WorldsVerdict::Explained => verdict.fg(Color::Yellow),
-                WorldsVerdict::Differ | WorldsVerdict::Nothing => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+                ValidationVerdict::Reproduced => verdict.fg(Color::Green),
+                ValidationVerdict::ClaimsBroken | ValidationVerdict::Explained => verdict.fg(Color::Yellow),
+                ValidationVerdict::Differ | ValidationVerdict::Nothing => {
+                    verdict.fg(Color::Red).add_attribute(Attribute::Bold)
+                }
             },
             Cell::new(&row.reason),
         ]);
@@ -331,12 +336,12 @@ mod tests {
         section = \"1\"\n[[run]]\nfile = \"two.toml\"\n[[testbed]]\nfile = \"two.toml\"\nids = [\"E1\"]\nseeds = 1\n\
         [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
 
-    /// The simulator stands in for the testbed: whatever runs there, both sides are run, stored apart and compared.
+    /// The simulator replaces the testbed: both platforms run, are stored separately and compared.
     #[test]
     fn two_worlds_are_run_into_folders_of_their_own_and_compared() {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("two.toml"), FILE).expect("it can be written");
-        std::fs::write(folder.path().join("reproduce.toml"), INDEX).expect("it can be written");
+        std::fs::write(folder.path().join("two.toml"), FILE).expect("the folder is writable");
+        std::fs::write(folder.path().join("reproduce.toml"), INDEX).expect("the folder is writable");
         let index = Index::load(&folder.path().join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
         let args = Args {
             what: "all".to_owned(),
@@ -350,24 +355,25 @@ mod tests {
         let asked = [Asked { ids: index.ids_of("all"), index }];
         let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
         let rows = both_worlds(&args, &asked, &Simulator, &is_asked).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(rows[0].verdict, WorldsVerdict::Reproduced);
+        assert_eq!(rows[0].verdict, ValidationVerdict::Reproduced);
         assert_eq!(rows[0].agreement.rows.len(), 2, "one figure of each balancer, from the seed both have");
         assert!(rows[0].agreement.rows.iter().all(|row| row.seeds == 1 && row.difference == 0.0));
         for world in ["sim", "testbed"] {
             assert!(args.out.join("d1/two").join(world).join("summary.json").is_file(), "{world}");
         }
 
-        // On a page of its own, and on that of the simulator when there is one, whichever came last.
+        // Shown on a separate page, and on the simulator's page if it exists, in either order of
+        // the runs.
         let page = || std::fs::read_to_string(args.out.join("report.html")).expect("a page");
         let (title, figure) = ("What the founding documents printed", "href=\"d1/two/testbed/report.html\"");
-        WorldsResult::new(rows.clone()).write(&args.out).expect("it can be written");
+        ValidationResult::new(rows.clone()).write(&args.out).expect("the folder is writable");
         assert!(!page().contains(title) && page().contains(figure));
         let sim = Args { world: Where::Sim, ..args };
         simulate(&sim, &asked).unwrap_or_else(|failure| panic!("{failure}"));
         let page = || std::fs::read_to_string(sim.out.join("report.html")).expect("a page");
         let both = page();
         assert!(both.contains(title) && both.contains(figure));
-        WorldsResult::new(rows).write(&sim.out).expect("it can be written");
+        ValidationResult::new(rows).write(&sim.out).expect("the folder is writable");
         assert!(page() == both, "the same page in either order");
     }
 }

@@ -10,9 +10,9 @@ use daemon::config;
 use daemon::settings::LogFormat;
 use daemon::{Daemon, Settings};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// How often to see whether all of it still runs.
+/// Time between two checks that all threads still run.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Control a network of OpenFlow 1.3 switches
@@ -21,55 +21,55 @@ pub struct Args {
     /// Configuration file
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
-    /// Where switches connect to; port 6653 of all addresses by default
+    /// Address for switches; port 6653 of all addresses by default
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Balancer, such as ecmp, hedera or ofpt:k=4
     #[arg(long, value_name = "SPEC")]
     balancer: Option<String>,
-    /// Where the HTTP interface listens, or off; port 8080 of this machine by default
+    /// Address of the HTTP interface, or off; port 8080 on loopback by default
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
-    /// Remember hosts in this file, and virtual services in one beside it (with .services at the end of its name)
+    /// Persist hosts in this file, and virtual services in a file next to it (with .services at the
+    /// end of its name)
     #[arg(long, value_name = "FILE.json")]
     state: Option<PathBuf>,
-    /// Form of the log: text or json
+    /// Log format: text or json
     #[arg(long, value_name = "FORM")]
     log: Option<String>,
-    /// Check the configuration, with everything it refers to, and do nothing
+    /// Check the configuration, with everything it refers to, and exit
     #[arg(long)]
     check: bool,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let settings = settings(args)?;
     if args.check {
         return check(&settings);
     }
     daemon::logs::begin(&settings.log);
     let (signal, signals) = mpsc::channel();
-    // SIGINT, SIGTERM and SIGHUP alike: what is in the switches stays, so that any end is a clean one.
-    // Nobody waits for a second one.
+    // SIGINT, SIGTERM and SIGHUP end the daemon in the same way: installed rules stay, so any end
+    // is clean. A second signal is not needed.
     let handler = move || {
         let _ = signal.send(());
     };
-    ctrlc::set_handler(handler).map_err(|error| Failure::new("cannot listen for signals").caused_by(error))?;
+    ctrlc::set_handler(handler).map_err(|error| CliError::new("cannot listen for signals").caused_by(error))?;
     let daemon = Daemon::start(&settings).map_err(|error| start_failure(&error))?;
     announce(&daemon, &settings)?;
     while let Err(mpsc::RecvTimeoutError::Timeout) = signals.recv_timeout(LOOK) {
         if !daemon.is_running() {
-            return Err(
-                Failure::new("a part of the daemon has ended by itself").with_hint("the log says which and why")
-            );
+            return Err(CliError::new("a daemon thread stopped unexpectedly")
+                .with_hint("the log names the thread and the panic"));
         }
     }
     daemon.stop();
     Ok(())
 }
 
-/// What file and options say together.
-fn settings(args: &Args) -> Result<Settings, Failure> {
+/// Combines the configuration file and the options.
+fn settings(args: &Args) -> Result<Settings, CliError> {
     let mut settings = match &args.config {
         Some(file) => config::load(file)?,
         None => Settings::default(),
@@ -104,16 +104,16 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-fn argument(option: &str, message: &str) -> Failure {
-    Failure::new(format!("{option}: {message}"))
+fn argument(option: &str, message: &str) -> CliError {
+    CliError::new(format!("{option}: {message}"))
 }
 
-fn check(settings: &Settings) -> Result<(), Failure> {
+fn check(settings: &Settings) -> Result<(), CliError> {
     if let Some(tls) = &settings.tls {
-        daemon::tls::acceptor(tls).map_err(|error| Failure::of(&error))?;
+        daemon::tls::acceptor(tls).map_err(|error| CliError::of(&error))?;
     }
     if let Some(tls) = &settings.http_tls {
-        daemon::tls::http_acceptor(tls).map_err(|error| Failure::of(&error))?;
+        daemon::tls::http_acceptor(tls).map_err(|error| CliError::of(&error))?;
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "switches: {}, {}", settings.listen, if settings.tls.is_some() { "TLS" } else { "TCP" })?;
@@ -126,8 +126,8 @@ fn check(settings: &Settings) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Tells where it listens: whoever asked for port 0 has to know.
-fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), Failure> {
+/// Prints the listening addresses: the caller needs the port that replaced port 0.
+fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "switches: {}", daemon.openflow)?;
     if let Some(http) = daemon.http {
@@ -137,18 +137,21 @@ fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// `--listen`.
+/// Parses `--listen`.
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write an address and a port, such as 0.0.0.0:6653".to_owned())
 }
 
-fn start_failure(error: &daemon::StartError) -> Failure {
-    let failure = Failure::of(error);
+fn start_failure(error: &daemon::StartError) -> CliError {
+    let failure = CliError::of(error);
     match error {
-        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => failure
-            .with_hint("something listens there already: stop it, or choose another port with --listen or --http"),
+        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            failure.with_hint("another program listens there: stop it, or choose another port with --listen or --http")
+        }
         daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => failure
-            .with_hint("ports below 1024 are root's: take another one with --listen or --http, or start it with sudo"),
+            .with_hint(
+                "ports below 1024 need root: choose another port with --listen or --http, or start it with sudo",
+            ),
         daemon::StartError::Listen { .. } => failure.with_hint("choose another address with --listen or --http"),
         _ => failure,
     }

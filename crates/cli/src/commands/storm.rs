@@ -1,4 +1,4 @@
-//! `anabranch storm`: the controller and the switches under drawn faults, thousands of times.
+//! `anabranch storm`: tests the controller and the switches under thousands of random fault plans.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -7,42 +7,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comfy_table::Table;
-use simtest::{Cutback, Plan, Report, Sabotage, Shrunk};
+use simtest::{Mutant, Plan, Reduction, Report, Shrunk};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::interrupt;
 
-/// Test the controller and its switches under drawn faults
+/// Test the controller and its switches under random faults
 ///
-/// Each seed is a storm of its own: a network, a central balancer, flows, and faults of links, switches, control channels and
-/// the controller itself. While it lasts and after it, oracles look for loops, losses, black holes, leftovers. Storms of a
-/// seed are always the same.
+/// Each seed is a separate simulation test: a network, a central balancer, flows, and faults of
+/// links, switches, control channels and the controller itself. During and after the faults,
+/// oracles check for loops, losses, black holes and leftover rules. The tests of a seed are always
+/// identical.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  anabranch storm --seeds 2000\n  anabranch storm --seed 17 --shrink\n  \
                         anabranch storm --seed 17 --keep 3,7,9")]
 pub struct Args {
-    /// Storms to run; 200 if neither this nor --minutes is given
+    /// Simulation tests to run; 200 if neither this nor --minutes is given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// Seed of the first one
+    /// Seed of the first test
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     from: u64,
-    /// Begin no further storm after this many minutes
+    /// Start no test after this many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<f64>,
-    /// Go on after a failure, and list all of them
+    /// Continue after a failure, and list all failures
     #[arg(long)]
     keep_going: bool,
-    /// Threads; all cores if not given
+    /// Threads; one per core if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
-    /// Run this storm alone, and tell what happens in it
+    /// Run only the test of this seed, and print its events
     #[arg(long, value_name = "SEED", conflicts_with_all = ["from", "seeds", "minutes", "jobs"])]
     seed: Option<u64>,
-    /// Make a failing storm smaller before it is told
+    /// Reduce a failing test before it is printed
     #[arg(long)]
     shrink: bool,
-    /// With --seed: only these actions, by number; `none` for none
+    /// With --seed: only these actions, by number; `none` for no action
     #[arg(long, value_name = "LIST", requires = "seed")]
     keep: Option<String>,
     /// With --seed: without these hosts
@@ -57,20 +58,21 @@ pub struct Args {
     /// Without faults of the network: only flows, clients, and services that change
     #[arg(long, conflicts_with = "keep")]
     without_faults: bool,
-    /// With --seed: halve the time this many times
+    /// With --seed: halve the duration this many times
     #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     halvings: u32,
-    /// With --seed: tell what happens, message by message
+    /// With --seed: print every message
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Do something wrong, to see whether it is found; `list` shows what there is
+    /// Insert a mutant (a deliberate defect), to see whether an oracle finds it; `list` prints the
+    /// mutants
     #[arg(long, value_name = "NAME")]
     sabotage: Option<String>,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    // A panic in a storm is told with its seed.
+pub fn execute(args: &Args) -> Result<(), CliError> {
+    // A panic in a test is reported with its seed.
     std::panic::set_hook(Box::new(|panic| {
         let is_told = panic.location().is_some_and(|at| !at.file().contains("crates/cli/"));
         if !is_told {
@@ -84,36 +86,36 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What is to be done wrong; `None` if there is nothing to do but to list it.
-fn sabotage(args: &Args) -> Result<Option<Option<Sabotage>>, Failure> {
+/// Returns the chosen mutant, if any; the outer `None` if the mutants were only listed.
+fn sabotage(args: &Args) -> Result<Option<Option<Mutant>>, CliError> {
     let Some(name) = &args.sabotage else { return Ok(Some(None)) };
-    let named = |sabotage: &Sabotage| format!("{sabotage:?}");
+    let named = |sabotage: &Mutant| format!("{sabotage:?}");
     if name == "list" {
         let mut out = std::io::stdout().lock();
-        for sabotage in Sabotage::ALL {
-            writeln!(out, "{:<20} {}", named(sabotage), sabotage.words())?;
+        for sabotage in Mutant::ALL {
+            writeln!(out, "{:<20} {}", named(sabotage), sabotage.description())?;
         }
         return Ok(None);
     }
-    let found = Sabotage::ALL.iter().find(|sabotage| named(sabotage) == *name);
-    let unknown = || Failure::new(format!("--sabotage {name}: there is no such sabotage"));
-    let hint = || format!("they are {}", Sabotage::ALL.iter().map(named).collect::<Vec<_>>().join(", "));
+    let found = Mutant::ALL.iter().find(|sabotage| named(sabotage) == *name);
+    let unknown = || CliError::new(format!("--sabotage {name}: unknown mutant"));
+    let hint = || format!("they are {}", Mutant::ALL.iter().map(named).collect::<Vec<_>>().join(", "));
     found.map(|found| Some(Some(*found))).ok_or_else(|| unknown().with_hint(hint()))
 }
 
-fn cutback(args: &Args, plan: &Plan) -> Result<Cutback, Failure> {
-    let numbers = |text: &str| -> Result<BTreeSet<u32>, Failure> {
+fn cutback(args: &Args, plan: &Plan) -> Result<Reduction, CliError> {
+    let numbers = |text: &str| -> Result<BTreeSet<u32>, CliError> {
         if text == "none" {
             return Ok(BTreeSet::new());
         }
         let number = |part: &str| part.trim().parse().map_err(|_| part.to_owned());
         text.split(',').map(number).collect::<Result<_, _>>().map_err(|part| {
-            Failure::new(format!("--keep {text}: `{part}` is not a number of an action"))
+            CliError::new(format!("--keep {text}: `{part}` is not a number of an action"))
                 .with_hint("write them as --keep 3,7,9, or `none`")
         })
     };
-    let without_faults = || args.without_faults.then(|| Cutback::without_faults(plan).keep).flatten();
-    Ok(Cutback {
+    let without_faults = || args.without_faults.then(|| Reduction::without_faults(plan).keep).flatten();
+    Ok(Reduction {
         keep: args.keep.as_deref().map(numbers).transpose()?.or_else(without_faults),
         without_hosts: args.without_hosts.iter().copied().collect(),
         without_switches: args.without_switches.iter().copied().collect(),
@@ -122,13 +124,13 @@ fn cutback(args: &Args, plan: &Plan) -> Result<Cutback, Failure> {
     })
 }
 
-fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure> {
-    let plan = simtest::draw::draw(seed);
+fn one(args: &Args, seed: u64, sabotage: Option<Mutant>) -> Result<(), CliError> {
+    let plan = simtest::generate::plan(seed);
     let cutback = cutback(args, &plan)?;
     let result = match args.trace {
-        // A closed pipe ends the telling, not the storm.
+        // A closed pipe ends the output, not the test.
         true => simtest::trace(&plan, &cutback, sabotage, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
-        false => simtest::storm_of(&plan, &cutback, sabotage),
+        false => simtest::run_plan(&plan, &cutback, sabotage),
     };
     let mut out = std::io::stdout().lock();
     match result {
@@ -140,8 +142,8 @@ fn one(args: &Args, seed: u64, sabotage: Option<Sabotage>) -> Result<(), Failure
     }
 }
 
-/// Every storm has its seed; the counter hands them out.
-fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
+/// Every test has its seed, which a shared counter assigns.
+fn many(args: &Args, sabotage: Option<Mutant>) -> Result<(), CliError> {
     let begun = Instant::now();
     let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes.clamp(0.0, 1e7) * 60.0));
     let seeds = args.seeds.unwrap_or(if limit.is_some() { u64::MAX } else { 200 });
@@ -161,9 +163,9 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
                         return;
                     }
                     let seed = args.from.wrapping_add(number);
-                    let plan = simtest::draw::draw(seed);
-                    let cutback = cutback(args, &plan).expect("--keep goes with --seed, and there is none");
-                    let result = simtest::storm_of(&plan, &cutback, sabotage);
+                    let plan = simtest::generate::plan(seed);
+                    let cutback = cutback(args, &plan).expect("--keep needs --seed");
+                    let result = simtest::run_plan(&plan, &cutback, sabotage);
                     let mut done = done.lock().expect("no thread panics with the lock");
                     done.0 += 1;
                     match result {
@@ -191,7 +193,7 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
     match failures.first() {
         None => Ok(()),
         Some((seed, failure)) => {
-            let plan = simtest::draw::draw(*seed);
+            let plan = simtest::generate::plan(*seed);
             let cutback = cutback(args, &plan)?;
             Err(tell_failure(&mut out, args, &plan, cutback, sabotage, failure)?)
         }
@@ -199,35 +201,35 @@ fn many(args: &Args, sabotage: Option<Sabotage>) -> Result<(), Failure> {
 }
 
 fn words(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
-    plan.words().iter().try_for_each(|line| writeln!(out, "{line}"))
+    plan.to_lines().iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Tells a failure, made smaller if that was asked for.
+/// Prints a failure, reduced if requested.
 fn tell_failure(
     out: &mut impl Write,
     args: &Args,
     plan: &Plan,
-    cutback: Cutback,
-    sabotage: Option<Sabotage>,
+    cutback: Reduction,
+    sabotage: Option<Mutant>,
     failure: &simtest::Failure,
-) -> Result<Failure, Failure> {
-    let mut shrunk = Shrunk { cutback, failure: failure.clone(), runs: 0 };
+) -> Result<CliError, CliError> {
+    let mut shrunk = Shrunk { reduction: cutback, failure: failure.clone(), runs: 0 };
     if args.shrink {
         let stop = interrupt::listen();
         let go_on = || !stop.load(Ordering::Relaxed);
-        shrunk = simtest::shrink(plan, &shrunk.cutback, sabotage, failure, 2_000, go_on);
-        writeln!(out, "made smaller by {} storms:", shrunk.runs)?;
+        shrunk = simtest::shrink(plan, &shrunk.reduction, sabotage, failure, 2_000, go_on);
+        writeln!(out, "reduced by {} simulation tests:", shrunk.runs)?;
     }
-    words(out, &shrunk.cutback.apply(plan))?;
-    let mut command = format!("anabranch storm --seed {}{}", plan.seed, shrunk.cutback.options());
+    words(out, &shrunk.reduction.apply(plan))?;
+    let mut command = format!("anabranch storm --seed {}{}", plan.seed, shrunk.reduction.options());
     if let Some(sabotage) = sabotage {
         command += &format!(" --sabotage {sabotage:?}");
     }
-    let mut told = Failure::new(format!("the storm of seed {} fails: {}", plan.seed, shrunk.failure));
+    let mut told = CliError::new(format!("the simulation test of seed {} fails: {}", plan.seed, shrunk.failure));
     if !args.shrink {
-        told = told.caused_by("to make it smaller, add --shrink");
+        told = told.caused_by("add --shrink to reduce it");
     }
-    Ok(told.with_hint(format!("it happens again with: {command}")).found_by_check())
+    Ok(told.with_hint(format!("repeat it with: {command}")).found_by_check())
 }
 
 fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -> std::io::Result<()> {
@@ -245,7 +247,7 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
     ];
     table.add_row(numbers.map(|number| number.to_string()));
     writeln!(out, "{table}")?;
-    let excuses = &report.excuses;
+    let excuses = &report.exemptions;
     writeln!(
         out,
         "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} \
@@ -257,7 +259,7 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
         excuses.repair,
         excuses.cut_off,
         excuses.table_full,
-        report.calm_after,
+        report.converged_after,
         report.log_hash,
     )?;
     if !elapsed.is_zero() {

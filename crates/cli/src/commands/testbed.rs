@@ -4,17 +4,19 @@ use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
 use experiment::{Experiment, Override};
-use testbed::jobs::JobServer;
-use testbed::{Testbed, TestbedError, driver};
+use testbed::network::driver;
+use testbed::services::compute::JobServer;
+use testbed::{Testbed, TestbedError};
 
 use crate::commands::agent::share;
 use crate::commands::run::{overrides, seeds};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
 /// Run experiment files on an emulated network of real switches
 ///
-/// Mininet makes the hosts and links, Open vSwitch the switches, and `anabranch serve` is the controller. Needs root.
+/// Mininet provides the hosts and links, Open vSwitch the switches, and `anabranch serve` is the
+/// controller. Needs root.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,8 +35,8 @@ enum Command {
 
 /// Run an experiment file on an emulated network
 ///
-/// The results are those of `anabranch run`, with `testbed` as their world. Whatever was made on the machine is taken down at
-/// the end, and after Ctrl-C.
+/// The results are those of `anabranch run`, with `testbed` as their platform. The network is
+/// removed at the end, and after Ctrl-C.
 #[derive(Debug, clap::Args)]
 struct RunFile {
     #[command(flatten)]
@@ -45,30 +47,31 @@ struct RunFile {
 
 /// Build the network of an experiment file and leave it up
 ///
-/// With testbed.rules = "static" it has rules; else a controller is to be started with the configuration that is named.
+/// With testbed.rules = "static" its rules are installed; otherwise start a controller with the
+/// printed configuration.
 #[derive(Debug, clap::Args)]
 struct UpFile {
     #[command(flatten)]
     what: What,
 }
 
-/// Take down whatever a testbed has left on this machine, or the one that is up
+/// Remove the running testbed, or the rest of an earlier one, from this machine
 #[derive(Debug, clap::Args)]
 struct Down {}
 
 /// Serve jobs that keep a processor busy; the testbed starts this on servers
 #[derive(Debug, clap::Args)]
 struct Jobs {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddrV4,
-    /// What it calls itself in its answers
+    /// Name of the server in its responses
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Its cores, which jobs share
+    /// Number of cores, which jobs share
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     cores: u32,
-    /// Share of a processor that each of them is
+    /// Share of a processor that each core has
     #[arg(long, value_name = "SHARE", value_parser = share)]
     core: f64,
 }
@@ -78,7 +81,7 @@ struct What {
     /// Experiment file
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Number of seeds, instead of what the file says
+    /// Number of seeds, instead of the file's value
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<String>,
     /// Balancers, instead of those of the file
@@ -90,7 +93,7 @@ struct What {
 }
 
 impl What {
-    fn load(&self) -> Result<Experiment, Failure> {
+    fn load(&self) -> Result<Experiment, CliError> {
         let mut overrides = overrides(&self.set)?;
         overrides.extend(self.seeds.as_deref().map(seeds));
         if let Some(list) = &self.balancers {
@@ -101,7 +104,7 @@ impl What {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     match &args.command {
         Command::Run(args) => run(args),
         Command::Agree(args) => super::agree::execute(args),
@@ -111,16 +114,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn run(args: &RunFile) -> Result<(), Failure> {
+fn run(args: &RunFile) -> Result<(), CliError> {
     let experiment = args.what.load()?;
     let testbed = testbed()?;
     let done = results::run_in(&testbed, &experiment, &args.run);
-    // The network goes before anything is said of the results: whoever reads of a failure finds a clean machine.
+    // The network is removed before results are reported, so that a failure leaves a clean machine.
     let closed = testbed.close().map_err(failure);
     done.and(closed)
 }
 
-fn up(args: &UpFile) -> Result<(), Failure> {
+fn up(args: &UpFile) -> Result<(), CliError> {
     let experiment = args.what.load()?;
     let config = testbed()?.up(&experiment).map_err(failure)?;
     println!("the network of {} is up: hosts ah0, ah1, …, switches ab1, ab2, …", args.what.file.display());
@@ -128,15 +131,15 @@ fn up(args: &UpFile) -> Result<(), Failure> {
         None => println!("its switches have static rules"),
         Some(path) => println!("start a controller for it: anabranch serve --config {}", path.display()),
     }
-    println!("take it down with: anabranch testbed down");
+    println!("remove it with: anabranch testbed down");
     Ok(())
 }
 
-fn down() -> Result<(), Failure> {
+fn down() -> Result<(), CliError> {
     let found = driver::down().map_err(failure)?;
     match (found.was_up, found.processes + found.interfaces) {
-        (true, _) => println!("the testbed was up and is down now"),
-        (false, 0) => println!("there was nothing to take down"),
+        (true, _) => println!("the testbed was up and has been removed"),
+        (false, 0) => println!("there was nothing to remove"),
         (false, _) => {
             println!("ended {} processes and removed {} interfaces", found.processes, found.interfaces);
         }
@@ -144,20 +147,20 @@ fn down() -> Result<(), Failure> {
     Ok(())
 }
 
-fn jobs(args: &Jobs) -> Result<(), Failure> {
+fn jobs(args: &Jobs) -> Result<(), CliError> {
     let Jobs { listen, name, cores, core } = args;
     let server = JobServer { at: *listen, name: name.clone(), cores: *cores, core: *core };
-    server.serve().map_err(|cause| Failure::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
+    server.serve().map_err(|cause| CliError::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
 }
 
-/// An emulated network whose controller is this program.
-pub fn testbed() -> Result<Testbed, Failure> {
+/// Returns the testbed whose controller is this program.
+pub fn testbed() -> Result<Testbed, CliError> {
     let program = std::env::current_exe().map_err(|cause| {
-        Failure::new("cannot find the program itself, which is the controller too").caused_by(cause)
+        CliError::new("cannot find the program itself, which is the controller too").caused_by(cause)
     })?;
     Testbed::new(Path::new(&program).to_owned()).map_err(failure)
 }
 
-fn failure(error: TestbedError) -> Failure {
-    Failure::of(&error)
+fn failure(error: TestbedError) -> CliError {
+    CliError::of(&error)
 }

@@ -1,15 +1,15 @@
-//! `anabranch topology`: what a network looks like, and the same network for other programs.
+//! `anabranch topology`: describes a network, and exports it to other programs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
-use experiment::tiers::{LinkKind, tier_name};
+use experiment::results::tiers::{LinkKind, tier_name};
 use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Topology};
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// Describe or export a network
 #[derive(Debug, clap::Args)]
@@ -18,10 +18,10 @@ pub struct Args {
     /// A family with parameters (see `list topologies`), or a .graphml, .topo or .json file
     #[arg(value_name = "SPEC|FILE")]
     network: String,
-    /// As JSON
+    /// Print JSON
     #[arg(long, conflicts_with = "export")]
     json: bool,
-    /// Print it in a format of other programs
+    /// Print it in the format of another program
     #[arg(long, value_name = "FORMAT")]
     export: Option<Format>,
 }
@@ -33,7 +33,7 @@ enum Format {
     Mininet,
 }
 
-/// Whether a text names a file rather than a family.
+/// Returns whether a text names a file rather than a family.
 pub fn is_file(text: &str) -> bool {
     let path = Path::new(text);
     let known = |extension: &std::ffi::OsStr| ["graphml", "topo", "json"].iter().any(|known| extension == *known);
@@ -41,7 +41,7 @@ pub fn is_file(text: &str) -> bool {
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let topology = read(&args.network)?;
     let text = match args.export {
         Some(Format::Graphml) => net::export::graphml(&topology),
@@ -53,35 +53,36 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// A topology from a specification or a file.
-pub fn read(network: &str) -> Result<Topology, Failure> {
+/// Reads a topology from a specification or a file.
+pub fn read(network: &str) -> Result<Topology, CliError> {
     if !is_file(network) {
         return net::spec::parse(network).map_err(|error| {
-            Failure::new(format!("{network}: no such topology"))
+            CliError::new(format!("{network}: no such topology"))
                 .caused_by(error)
                 .with_hint("`anabranch list topologies` shows all families with their parameters; files end with .graphml, .topo or .json")
         });
     }
     let text = std::fs::read_to_string(network).map_err(|cause| {
-        let failure = Failure::new(format!("cannot read {network}")).caused_by(cause);
+        let failure = CliError::new(format!("cannot read {network}")).caused_by(cause);
         failure.with_hint("name a file that is there, or a family of `anabranch list topologies`")
     })?;
     let read = net::import::read(Path::new(network), &text, &net::import::ImportOptions::default());
-    let imported = read.map_err(|error| Failure::new(format!("{network}: not a usable topology")).caused_by(error))?;
+    let imported = read.map_err(|error| CliError::new(format!("{network}: not a usable topology")).caused_by(error))?;
     imported.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     Ok(imported.topology)
 }
 
-/// What is said of a network.
+/// Properties of a network.
 struct Facts {
     name: String,
     hosts: usize,
     /// Number of switches by name of tier, lowest first.
     switches: Vec<(String, usize)>,
     cables: usize,
-    /// Kind of link, number of cables, least and greatest rate.
+    /// Kind of link, number of cables, lowest and highest rate.
     links: Vec<(String, usize, Bandwidth, Bandwidth)>,
-    /// Length in links, hosts at that distance from the first host, least and greatest number of equal-cost paths.
+    /// Length in links, hosts at that distance from the first host, lowest and highest number of
+    /// equal-cost paths.
     paths: Vec<(u64, usize, u32, u32)>,
     bisection: Bandwidth,
     /// Name of tier, capacity below / capacity above.
@@ -97,7 +98,7 @@ impl Facts {
             cables: topology.links().len() / 2,
             links: links(topology),
             paths: paths(topology),
-            bisection: experiment::file::bisection(topology),
+            bisection: experiment::input::bisection(topology),
             oversubscription: oversubscription(topology),
         }
     }
@@ -163,7 +164,7 @@ fn links(topology: &Topology) -> Vec<(String, usize, Bandwidth, Bandwidth)> {
     let mut kinds: BTreeMap<LinkKind, (usize, Bandwidth, Bandwidth)> = BTreeMap::new();
     for ix in (0..topology.links().len()).step_by(2) {
         let link = LinkIx(ix as u32);
-        // Cables are named upward, whichever end came first.
+        // Cables are named upward, independent of their first end.
         let kind = LinkKind { up: true, ..LinkKind::of(topology, link) };
         for rate in [topology.link(link).rate, topology.link(link.reverse()).rate] {
             let entry = kinds.entry(kind).or_insert((0, rate, rate));
@@ -189,7 +190,8 @@ fn paths(topology: &Topology) -> Vec<(u64, usize, u32, u32)> {
     by_length.into_iter().map(|(length, (hosts, least, greatest))| (length, hosts, least, greatest)).collect()
 }
 
-/// For each tier of switches with links up: all rates up from below / all rates up from it.
+/// Returns, for each tier of switches with links up, all rates up from below / all rates up from
+/// it.
 fn oversubscription(topology: &Topology) -> Vec<(String, f64)> {
     let top = topology.top_tier();
     let tiers: std::collections::BTreeSet<_> =

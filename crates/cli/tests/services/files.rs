@@ -1,12 +1,14 @@
-//! An experiment file with services in both worlds: `anabranch run`, `anabranch testbed run`, `anabranch testbed agree`.
+//! An experiment file with services on both platforms: `anabranch run`, `anabranch testbed run`,
+//! `anabranch testbed agree`.
 
 use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Pages by nginx, files by vsftpd and jobs by a program that computes, for clients of our own and for wget. Everything is asked for
-/// slowly enough that requests hardly meet: how fast two worlds are then is a matter of rates and of core time alone.
+/// Pages by nginx, files by vsftpd and jobs by the compute server, for the built-in clients and for
+/// wget. Requests are so slow that they rarely overlap: the speed of both platforms then depends
+/// only on rates and core time.
 const FILE: &str = r#"
 name = "served"
 seeds = 1
@@ -82,9 +84,9 @@ tolerance = 0.1
 fn anabranch(folder: &Path, arguments: &[&str]) {
     let done = Command::new(assert_cmd::cargo::cargo_bin!("anabranch")).args(arguments).current_dir(folder).output();
     let done = done.expect("it can be started");
-    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{arguments:?}: {said}");
-    println!("{said}");
+    let output = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{arguments:?}: {output}");
+    println!("{output}");
 }
 
 fn runs(folder: &Path, world: &str) -> Vec<Value> {
@@ -94,8 +96,8 @@ fn runs(folder: &Path, world: &str) -> Vec<Value> {
 }
 
 #[test]
-#[ignore = "needs root, Open vSwitch, nginx, vsftpd and wget: scripts/test long"]
-fn files_with_services_run_in_both_worlds() {
+#[ignore = "needs root, Open vSwitch, nginx, vsftpd and wget: scripts/test soak"]
+fn services_run_and_agree_on_both_platforms() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     std::fs::write(folder.join("served.toml"), FILE).expect("room");
@@ -110,12 +112,12 @@ fn files_with_services_run_in_both_worlds() {
         for (class, wanted) in requests["classes"].as_array().expect("classes").iter().zip([24, 8, 8]) {
             let pages = if class["class"] == "pages" { 2 * wanted } else { wanted };
             assert_eq!((&class["completed"], &class["failed"]), (&wanted.into(), &0.into()), "{class}");
-            // In turn: each server has half of the pages.
+            // Round robin: each server has half of the pages.
             assert_eq!(class["pages"], serde_json::json!([pages / 2, pages / 2]), "{class}");
         }
         let connections = &requests["connections"];
         assert_eq!((&connections["opened"], &connections["answered"]), (&64.into(), &64.into()), "{connections}");
-        // Work is really done: 12 s of core time over both servers within the run.
+        // The work is really done: 12 s of core time on both servers within the run.
         let busy =
             |server: &Value| server["busy_share"].as_f64().unwrap_or(0.0) * 2.0 * run["end_us"].as_f64().unwrap_or(0.0);
         let busy: f64 = requests["servers"].as_array().expect("servers").iter().map(busy).sum();

@@ -1,7 +1,8 @@
-//! Health checks through the data plane: questions leave by the port of the member, and answers to the checker's address
-//! come to the controller by the same rule as packets to virtual addresses.
+//! Health checks through the data plane: requests leave by the port of the member, and replies to
+//! the health-check address reach the controller by the same rule as packets to virtual addresses.
 //!
-//! A member that has not been checked yet counts as well: a controller that starts again does not turn clients away.
+//! A member that has not been checked yet counts as healthy, so a controller restart turns no
+//! clients away.
 
 use core::net::Ipv4Addr;
 use net::Time;
@@ -10,46 +11,46 @@ use openflow::headers::protocol;
 use openflow::{Headers, MacAddr};
 
 use super::spec::{Check, MemberId, Monitor, PoolId, Refusal};
-use super::view::MemberState;
+use super::status::MemberState;
 use crate::controller::Controller;
-use crate::network::End;
+use crate::network::SwitchPort;
 
-/// First port of questions, and how many are used in turn.
+/// First source port of checks, and the number of ports used in turn.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u32 = 40_000;
 const WINDOW: u16 = 8_192;
 
-/// Why a check failed.
+/// Reason of a failed check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Failure {
-    /// Nothing came in time.
+    /// No reply within the timeout.
     NoAnswer,
     /// The connection was refused.
     Refused,
-    /// What came is not HTTP.
+    /// The reply is not HTTP.
     NotHttp,
-    /// A status that is not one of those expected.
+    /// An unexpected status.
     Status(u16),
 }
 
-/// What checks of a member have shown.
+/// Check state of a member.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
-    /// The check under way.
+    /// The check in progress.
     run: Option<Run>,
-    /// When the next one begins.
+    /// When the next check begins.
     next: Option<Time>,
-    /// How many ended like the last one, in a row.
+    /// Number of equal results in a row.
     streak: u32,
     was_good: bool,
-    /// What counts.
+    /// Confirmed failure; `None` if healthy.
     pub(super) failure: Option<Failure>,
 }
 
-/// A check under way.
+/// A check in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Tells answers to this question from others.
+    /// Number of the check, which distinguishes its replies from others.
     number: u32,
     until: Time,
     step: Step,
@@ -59,17 +60,17 @@ struct Run {
 enum Step {
     Echo,
     Syn,
-    /// The request is out; the first byte of the answer has this number.
+    /// The request is sent; the first byte of the reply has this sequence number.
     Request(u32),
 }
 
 impl Watch {
-    /// When something is due.
+    /// Returns when the current check times out or the next one begins.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.run.map(|run| run.until).or(self.next)
     }
 
-    /// A check has ended; whether that changes what counts.
+    /// Records the result of a check. Returns whether the confirmed state changes.
     fn note(&mut self, now: Time, monitor: &Monitor, failure: Option<Failure>) -> bool {
         let began = self.run.take().map_or(now, |run| run.until.saturating_sub(monitor.timeout));
         self.next = Some(began.saturating_add(monitor.interval).max(now));
@@ -89,7 +90,8 @@ impl Run {
     fn port(&self) -> u16 {
         FIRST_PORT + (self.number % PORTS) as u16
     }
-    /// First sequence number: different from run to run, so that old segments are not taken for answers.
+    /// Returns the initial sequence number. It differs from check to check, so that old segments do
+    /// not match.
     fn isn(&self) -> u32 {
         self.number.wrapping_mul(0x9e37_79b1)
     }
@@ -98,19 +100,19 @@ impl Run {
     }
 }
 
-/// A member and how to reach it.
+/// A member and its attachment.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     pool: PoolId,
     member: MemberId,
     address: Ipv4Addr,
     mac: MacAddr,
-    at: End,
+    at: SwitchPort,
     port: u16,
 }
 
 impl Controller {
-    /// Ends checks that got no answer, and begins those that are due.
+    /// Ends checks that timed out, and begins those that are due.
     pub(crate) fn run_checks(&mut self) {
         let now = self.now;
         let due = |watch: &Watch| watch.next_due().is_none_or(|at| at <= now);
@@ -118,7 +120,7 @@ impl Controller {
         let members =
             pools.flat_map(|(id, pool)| pool.members.iter().map(move |(member, facts)| (*id, *member, facts)));
         let members: Vec<(PoolId, MemberId)> = members
-            .filter(|(.., facts)| !facts.is_leaving && due(&facts.watch))
+            .filter(|(.., facts)| !facts.is_removed && due(&facts.watch))
             .map(|(pool, member, _)| (pool, member))
             .collect();
         for (pool, member) in members {
@@ -152,7 +154,7 @@ impl Controller {
     fn begin_check(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor) {
         let now = self.now;
         let Some(target) = self.target_of(pool, member, monitor) else {
-            // Its port tells that it cannot serve. It is looked at again when that changes.
+            // Its dead port shows that it cannot serve. It is checked again when that changes.
             if let Some(watch) = self.watch(pool, member) {
                 watch.next = Some(now.saturating_add(monitor.interval));
             }
@@ -169,7 +171,7 @@ impl Controller {
         }
         match step {
             Step::Echo => {
-                let (Some(checker), (id, seq)) = (self.config.checker, run.echo()) else { return };
+                let (Some(checker), (id, seq)) = (self.config.health_check_address, run.echo()) else { return };
                 let macs = [checker.mac, target.mac];
                 let addresses = [checker.ipv4, target.address];
                 self.packet_out(target.at, icmp_echo(macs, addresses, Echo { is_reply: false, id, seq }));
@@ -194,7 +196,7 @@ impl Controller {
 
     /// Sends a segment of a check.
     fn say(&mut self, target: &Target, run: Run, segment: &Segment<'_>) {
-        let Some(checker) = self.config.checker else { return };
+        let Some(checker) = self.config.health_check_address else { return };
         let (macs, addresses) = ([checker.mac, target.mac], [checker.ipv4, target.address]);
         self.packet_out(target.at, tcp(macs, addresses, [run.port(), target.port], segment));
     }
@@ -205,9 +207,9 @@ impl Controller {
         self.vips.is_new |= has_changed;
     }
 
-    /// A packet to the checker's address: the answer to a question, or what is left of one that is over.
-    pub(super) fn check_answered(&mut self, at: End, headers: &Headers, data: &[u8]) {
-        if self.report_came(at, headers, data) {
+    /// Handles a packet to the health-check address: a reply to a current or former check.
+    pub(super) fn on_check_reply(&mut self, at: SwitchPort, headers: &Headers, data: &[u8]) {
+        if self.on_report(at, headers, data) {
             return;
         }
         let Some((pool, member, run)) = self.find_run(headers, data) else {
@@ -219,11 +221,11 @@ impl Controller {
         }
         let Some(target) = self.target_of(pool, member, &monitor) else { return };
         if let Ok(Some(segment)) = segment(data) {
-            self.segment_came(&target, run, &monitor, &segment);
+            self.on_segment(&target, run, &monitor, &segment);
         }
     }
 
-    /// The check that a packet answers.
+    /// Returns the check that a packet replies to.
     fn find_run(&self, headers: &Headers, data: &[u8]) -> Option<(PoolId, MemberId, Run)> {
         let answers = |run: &Run| match (run.step, headers.ip_proto) {
             (Step::Echo, protocol::ICMP) => {
@@ -240,7 +242,7 @@ impl Controller {
         })
     }
 
-    fn segment_came(&mut self, target: &Target, run: Run, monitor: &Monitor, got: &Segment<'_>) {
+    fn on_segment(&mut self, target: &Target, run: Run, monitor: &Monitor, got: &Segment<'_>) {
         let seq = run.isn().wrapping_add(1);
         let is_answer = got.has(flags::ACK) && (run.step != Step::Syn || got.ack == seq);
         if got.has(flags::RST) {
@@ -271,7 +273,7 @@ impl Controller {
         }
     }
 
-    /// The connection stands: acknowledges that, and asks.
+    /// Acknowledges an established connection and sends the request.
     fn request(&mut self, target: &Target, run: Run, got: &Segment<'_>, path: &str) {
         let (seq, ack) = (run.isn().wrapping_add(1), got.seq.wrapping_add(1));
         let asked = request_line(path, target.address);
@@ -282,17 +284,17 @@ impl Controller {
         }
     }
 
-    /// When a check is due, or ends.
+    /// Returns when the next check begins or ends.
     pub(super) fn next_check(&self) -> Option<Time> {
         let pools = self.vips.pools.values().filter(|pool| pool.spec.monitor.is_some());
-        let members = pools.flat_map(|pool| pool.members.values()).filter(|facts| !facts.is_leaving);
-        // One that has never been checked is due when its host is known.
+        let members = pools.flat_map(|pool| pool.members.values()).filter(|facts| !facts.is_removed);
+        // A member that has never been checked is due when its host is known.
         members.map(|facts| facts.watch.next_due().unwrap_or(self.now)).min()
     }
 }
 
 impl MemberState {
-    /// What checks say.
+    /// Returns the state of a member by its checks.
     pub(super) const fn of(failure: Option<Failure>) -> MemberState {
         match failure {
             None => MemberState::Up,
@@ -305,7 +307,7 @@ fn request_line(path: &str, host: Ipv4Addr) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: anabranch\r\nConnection: close\r\n\r\n")
 }
 
-/// The status of an answer.
+/// Returns the status of a reply.
 fn status(payload: &[u8]) -> Option<u16> {
     let line = payload.split(|byte| *byte == b'\r' || *byte == b'\n').next()?;
     let mut words = core::str::from_utf8(line).ok()?.split(' ');
@@ -318,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_read_and_nonsense_is_not() {
+    fn only_valid_statuses_are_parsed() {
         assert_eq!(status(b"HTTP/1.1 200 OK\r\nServer: x\r\n"), Some(200));
         assert_eq!(status(b"HTTP/1.0 503\r\n"), Some(503));
         for nonsense in
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_so_many_in_a_row() {
+    fn state_changes_after_rise_or_fall_results() {
         let (interval, timeout) = (Time::from_s(2), Time::from_s(1));
         let monitor = Monitor { check: Check::Icmp, port: None, interval, timeout, rise: 2, fall: 3 };
         let mut watch = Watch::default();

@@ -1,24 +1,24 @@
-//! Members: who can serve, where they are, and what follows for their connections.
+//! Members: which are up, where they are attached, and the consequences for their connections.
 
 use std::collections::BTreeSet;
 
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 
-use super::pools::MemberFacts;
+use super::connection_table::{self, ConnectionState};
+use super::pool_state::MemberEntry;
 use super::rules::{MEMBER_MASK, Owner};
 use super::spec::{Established, MemberId, PoolId};
-use super::table::{self, Stage};
-use super::view::MemberState;
+use super::status::MemberState;
 use crate::Event;
 use crate::controller::Controller;
 
-/// Members nothing is known of are asked for this often.
+/// Interval of probes for unknown members.
 const SEEK_EVERY: Time = Time::from_s(1);
 
 impl Controller {
-    /// Who of the members can serve; what follows for the connections of those who cannot any more.
-    pub(super) fn look_at_members(&mut self) {
+    /// Updates the state of all members, and handles the connections of members that went down.
+    pub(super) fn update_members(&mut self) {
         let mut changed = Vec::new();
         let now = self.now;
         for facts in self.vips.pools.values_mut().flat_map(|pool| pool.members.values_mut()) {
@@ -32,10 +32,10 @@ impl Controller {
                 }
             }
         }
-        self.follow_interfaces();
+        self.update_interfaces();
         for (pool, member, before, state) in changed {
-            let pool_now = self.vips.pools.get_mut(&pool).expect("a pool that was looked at");
-            let facts = pool_now.members.get_mut(&member).expect("a member that was looked at");
+            let pool_now = self.vips.pools.get_mut(&pool).expect("a pool that was just updated");
+            let facts = pool_now.members.get_mut(&member).expect("a member that was just updated");
             facts.state = state;
             if state == MemberState::Up {
                 facts.up_since = facts.up_since.or(Some(now));
@@ -55,8 +55,8 @@ impl Controller {
         }
     }
 
-    /// A member that has another interface than before gets its packets there.
-    fn follow_interfaces(&mut self) {
+    /// Redirects connections of members whose Ethernet address has changed.
+    fn update_interfaces(&mut self) {
         let mut moved: BTreeSet<(PoolId, MemberId)> = BTreeSet::new();
         for (pool, members) in &mut self.vips.pools {
             for (id, facts) in &mut members.members {
@@ -76,14 +76,14 @@ impl Controller {
         };
         let connections = &self.vips.connections;
         for tuple in connections.select(|connection| connection.has_rules() && has_moved(&connection.owner)) {
-            self.follow_interface(&tuple);
+            self.update_interface(&tuple);
         }
     }
 
-    /// A connection's rules are sent again if they lead to another interface than the member's.
-    pub(super) fn follow_interface(&mut self, tuple: &FiveTuple) {
+    /// Sends a connection's rules again if the Ethernet address of its member has changed.
+    pub(super) fn update_interface(&mut self, tuple: &FiveTuple) {
         let Some(known) = self.vips.connections.get(tuple).copied() else { return };
-        let mac = self.interface_of(known.inner.dst).filter(|mac| *mac != known.mac);
+        let mac = self.interface_of(known.translated.dst).filter(|mac| *mac != known.mac);
         if let (Some(mac), Some(ends)) = (mac, self.ends_of_known(tuple, &known))
             && self.send_rules(known.edge, &ends, mac)
         {
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    fn state_of(&self, facts: &MemberFacts) -> MemberState {
+    fn state_of(&self, facts: &MemberEntry) -> MemberState {
         let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
         match host {
             None => MemberState::Unknown,
@@ -100,8 +100,8 @@ impl Controller {
         }
     }
 
-    /// Whether a host is at a port that works.
-    pub(super) fn is_plugged(&self, address: Ipv4Addr) -> bool {
+    /// Returns whether a host is at a live port.
+    pub(super) fn has_live_port(&self, address: Ipv4Addr) -> bool {
         let host = self.network.find_host(address).and_then(|host| self.network.host(host));
         host.is_some_and(|host| self.network.is_alive(host.uplink()))
     }
@@ -116,9 +116,11 @@ impl Controller {
             let now = self.now;
             let connections = &mut self.vips.connections;
             for tuple in connections.select(|connection| connection.owner == owner) {
-                let has_rules = connections.get(&tuple).is_some_and(table::Connection::has_rules);
+                let has_rules = connections.get(&tuple).is_some_and(connection_table::Connection::has_rules);
                 match established {
-                    Established::Reset if has_rules => connections.set_stage(&tuple, Stage::Broken(now)),
+                    Established::Reset if has_rules => {
+                        connections.set_stage(&tuple, ConnectionState::MemberFailed(now))
+                    }
                     _ => drop(connections.remove(&tuple)),
                 }
             }
@@ -127,13 +129,13 @@ impl Controller {
 
     pub(super) fn unknown_members(&self) -> impl Iterator<Item = Ipv4Addr> {
         let members = self.vips.pools.values().flat_map(|pool| pool.members.values());
-        let addresses = members.filter(|facts| !facts.is_leaving).map(|facts| facts.spec.address);
+        let addresses = members.filter(|facts| !facts.is_removed).map(|facts| facts.spec.address);
         addresses.filter(|address| self.network.find_host(*address).is_none())
     }
 
-    /// Asks for members nobody has heard of.
-    pub(crate) fn seek_members(&mut self) {
-        self.refuse_late();
+    /// Probes for members whose hosts are unknown.
+    pub(crate) fn probe_unknown_members(&mut self) {
+        self.reject_expired();
         self.vips.is_new |= self.vips.wildcards.next.is_some_and(|due| due <= self.now);
         if self.vips.next_seek.is_none_or(|due| due > self.now) {
             return;
@@ -141,8 +143,8 @@ impl Controller {
         let unknown: BTreeSet<Ipv4Addr> = self.unknown_members().collect();
         self.vips.next_seek = (!unknown.is_empty()).then(|| self.now.saturating_add(SEEK_EVERY));
         for address in unknown {
-            if let Some(question) = self.arp.seek(self.now, address) {
-                self.ask_everywhere(&question);
+            if let Some(request) = self.arp.probe(self.now, address) {
+                self.probe_edge_ports(&request);
             }
         }
     }

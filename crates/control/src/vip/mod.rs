@@ -1,38 +1,42 @@
-//! Virtual services: addresses that no host has, served by the members of pools.
+//! Virtual services: virtual addresses, served by the members of pools.
 //!
-//! **ARP** for a virtual address is answered by the controller. **The first packet** of a connection comes to it whole, by
-//! one rule per virtual address (which serves all services there, and tells of packets that none is for). It picks a
-//! member, and sends the two rules of the connection (`rules.rs`), a barrier, and the packet through the tables: it is
-//! delivered. A client may open another connection from the same port while the rules of the one before are there: switches that can
-//! tell (Open vSwitch, by control bits of TCP) send what opens one to the controller in any case; elsewhere it goes where the one
-//! before went. All rewriting is done at the client's switch; elsewhere a connection is one between two hosts, which is
-//! repaired, moved and divided like any other.
+//! **ARP** requests for a virtual address are answered by the controller. **The first packet** of a
+//! connection is sent to it whole, by one rule per virtual address (which covers all its services,
+//! and packets without a service). The controller picks a member, and sends the two rules of the
+//! connection (`rules.rs`), a barrier, and the packet through the tables, so it is delivered. A
+//! client may open another connection from the same port while the rules of the former one are
+//! installed. Switches that match TCP control bits (Open vSwitch) send opening segments to the
+//! controller in any case; on others the connection gets the former member. All translation is done
+//! at the client's switch; elsewhere a connection is one between two hosts, which is repaired,
+//! migrated and split like any other.
 //!
-//! **The rules of connections are soft state** of the switches, as those that count flows are (`soft.rs`): they are
-//! sent at once and not kept as a wish, idle out, and are found again by surveys, also by another life of this
-//! controller (`survey.rs`). The controller remembers which connection is whose (`table.rs`) for longer than rules last.
+//! **The rules of connections are switch-owned**, as counting rules are (`counters.rs`): the
+//! controller sends them immediately, does not add them to the desired state, and they expire when
+//! idle. They are found again by table read-backs, also after a controller restart
+//! (`connection_recovery.rs`). The controller remembers the member of a connection
+//! (`connection_table.rs`) for longer than the rules last.
 //!
-//! What is not rewritten: ICMP errors about a connection, and fragments other than the first, which name no port; they are
-//! dropped. While a connection has rules, what the member sends to the client from the same ports on its own account
-//! seems to come from the virtual address.
+//! Not translated: ICMP errors about a connection, and fragments other than the first, which have
+//! no ports; they are dropped. While a connection has rules, packets that the member itself sends
+//! to the client from the same ports appear to come from the virtual address.
 
-mod bucket_rules;
-mod buckets;
+mod client_slots;
+mod connection_recovery;
+mod connection_table;
+mod counter_polls;
+mod first_packets;
 mod flows;
 mod health;
-mod measure;
 mod members;
-mod packets;
 mod paths;
-mod pools;
+mod pending_first_packets;
+mod pool_state;
 mod reports;
+mod rule_install;
 mod rules;
-mod sending;
+mod slot_rules;
 mod spec;
-mod survey;
-mod table;
-mod view;
-mod waiting;
+mod status;
 mod wildcard;
 mod wildcard_spec;
 
@@ -44,74 +48,76 @@ use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
 
+pub use connection_table::Counts;
+use connection_table::{ConnectionState, Connections};
+use first_packets::HeldPacket;
 pub use health::Failure;
-use packets::HeldPacket;
-use pools::{MemberFacts, PoolNow};
+use pending_first_packets::PendingFirstPackets;
+use pool_state::{MemberEntry, PoolState};
 pub use reports::REPORT_PORT;
+pub(crate) use rule_install::PendingInstalls;
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
-pub(crate) use sending::Connecting;
 pub use spec::{
     Check, Established, MEMBER_MAX, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId,
     Services, ServicesError, mac_of,
 };
-pub use table::Counts;
-use table::{Connections, Stage};
-use waiting::Waiting;
 use wildcard::Wildcards;
 pub use wildcard_spec::{BUCKETS, Rules};
 
-pub use view::{MemberNow, MemberState, ServiceNow};
+pub use status::{MemberState, MemberStatus, ServiceStatus};
 
 use crate::Config;
-use crate::compile::CLASSIFY;
 use crate::controller::Controller;
 use crate::flows::Flows;
 use crate::network::Network;
+use crate::planning::compile::CLASSIFY;
 
-/// The address health checks come from. No host has it.
+/// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checker {
-    /// IPv4 address; answers to it come to the controller from wherever members are.
+    /// IPv4 address; replies to it reach the controller from every switch with a member.
     pub ipv4: Ipv4Addr,
-    /// Ethernet address.
+    /// Ethernet address in ARP replies for it.
     pub mac: MacAddr,
 }
 
-/// Where connections of TCP to a virtual address are opened: its Ethernet address, and a port.
+/// Destination of opening segments to a virtual address: its Ethernet address, and a port.
 type OpenedAt = (MacAddr, u16);
 
-/// What is wanted and known of virtual services.
+/// Configuration and state of virtual services.
 pub(crate) struct Vips {
     wanted: Services,
     services: BTreeMap<ServiceId, Service>,
-    pools: BTreeMap<PoolId, PoolNow>,
+    pools: BTreeMap<PoolId, PoolState>,
     by_place: BTreeMap<(Ipv4Addr, u8, u16), ServiceId>,
     macs: BTreeMap<Ipv4Addr, MacAddr>,
     connections: Connections,
-    /// Paths of connections whose balancer picked one, by what they are beyond the client's switch.
+    /// Paths of connections whose balancer picked one, by translated tuple.
     pinned: BTreeMap<FiveTuple, Path>,
     /// Addresses of hosts that have left their switches.
     moved: Vec<Ipv4Addr>,
-    /// Connections that go on, whose paths are to be picked again.
-    unfollowed: BTreeSet<FiveTuple>,
+    /// Continuing connections whose paths must be picked again.
+    pending_paths: BTreeSet<FiveTuple>,
     seed: u64,
     held: Vec<HeldPacket>,
-    waiting: Waiting,
+    waiting: PendingFirstPackets,
     wildcards: Wildcards,
-    /// Where rules that lead to the controller are wanted: of virtual addresses, and of connections that are opened to a port.
-    ruled: BTreeSet<(NodeIx, Ipv4Addr, Option<OpenedAt>)>,
-    /// Switches that would not have the rules of a service, until when nothing is tried.
+    /// Where rules that lead to the controller are desired: for virtual addresses, and for opening
+    /// segments to a port.
+    address_rules: BTreeSet<(NodeIx, Ipv4Addr, Option<OpenedAt>)>,
+    /// Switches that rejected the rules of a service, with the time of the next attempt.
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
-    /// Switches refusals of a service were told of, until when they are not told again.
-    told: BTreeMap<(ServiceId, DatapathId), Time>,
-    answers: BTreeMap<DatapathId, packets::Allowance>,
+    /// Switches with a reported rejection of a service, with the time until which it is not
+    /// reported again.
+    reported: BTreeMap<(ServiceId, DatapathId), Time>,
+    answers: BTreeMap<DatapathId, first_packets::RateLimiter>,
     next_seek: Option<Time>,
-    /// What the pickers of all pools need.
+    /// Needs of the balancers of all pools.
     pub(crate) needs: ServerNeeds,
-    round: measure::Round,
+    round: counter_polls::PollRound,
     /// Number of the last check.
     next_check: u32,
-    /// The checker's address.
+    /// Source of health checks.
     checker: Option<Checker>,
     is_new: bool,
 }
@@ -123,45 +129,45 @@ impl Vips {
             services: BTreeMap::new(),
             pools: BTreeMap::new(),
             by_place: BTreeMap::new(),
-            macs: config.checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
-            connections: Connections::new(config.connections_max, config.connection_memory),
+            macs: config.health_check_address.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
+            connections: Connections::new(config.connections_max, config.connection_retention),
             pinned: BTreeMap::new(),
             moved: Vec::new(),
-            unfollowed: BTreeSet::new(),
+            pending_paths: BTreeSet::new(),
             seed: config.seed,
             held: Vec::new(),
-            waiting: Waiting::default(),
+            waiting: PendingFirstPackets::default(),
             wildcards: Wildcards::default(),
-            ruled: BTreeSet::new(),
+            address_rules: BTreeSet::new(),
             unavailable: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             answers: BTreeMap::new(),
             next_seek: None,
             needs: ServerNeeds::default(),
-            round: measure::Round::default(),
+            round: counter_polls::PollRound::default(),
             next_check: 0,
-            checker: config.checker,
-            is_new: config.checker.is_some(),
+            checker: config.health_check_address,
+            is_new: config.health_check_address.is_some(),
         }
     }
 
-    /// The Ethernet address of a virtual address.
+    /// Returns the Ethernet address of a virtual address.
     pub(crate) fn mac_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
         self.macs.get(&address).copied()
     }
-    /// Whether a flow is one way of a connection whose balancer picked its path.
+    /// Returns whether a flow is one direction of a connection whose balancer picked its path.
     pub(crate) fn is_pinned(&self, tuple: &FiveTuple) -> bool {
         !self.pinned.is_empty() && (self.pinned.contains_key(tuple) || self.pinned.contains_key(&tuple.reverse()))
     }
-    /// Whether an address is a virtual one.
+    /// Returns whether an address is virtual.
     pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
         self.macs.contains_key(&address)
     }
 
     fn is_idle(&self) -> bool {
-        self.macs.is_empty() && self.ruled.is_empty()
+        self.macs.is_empty() && self.address_rules.is_empty()
     }
-    fn member(&self, owner: Owner) -> Option<&MemberFacts> {
+    fn member(&self, owner: Owner) -> Option<&MemberEntry> {
         let pool = self.services.get(&owner.service)?.pool;
         self.pools.get(&pool)?.members.get(&owner.member)
     }
@@ -169,7 +175,8 @@ impl Vips {
         self.services.values().filter(move |service| service.pool == pool).map(|service| service.id)
     }
 
-    /// Takes over what is wanted; whose connections are over, and whose rules are to be written anew.
+    /// Replaces the configuration. Returns the connections to close, and those whose rules must be
+    /// rewritten.
     fn set(&mut self, wanted: Services) -> Changes {
         let mut changes = Changes::default();
         let services: BTreeMap<ServiceId, Service> =
@@ -177,7 +184,7 @@ impl Vips {
         for (id, before) in &self.services {
             let place = |service: &Service| (service.address, service.protocol, service.port, service.pool);
             match services.get(id) {
-                // Connections keep the rules they have, of whichever kind.
+                // Connections keep the rules they have, of either kind.
                 Some(after) if Service { rules: before.rules, ..after.clone() } == *before => {}
                 Some(after) if place(after) == place(before) => changes.rewritten.push(*id),
                 _ => changes.gone.push(*id),
@@ -186,7 +193,7 @@ impl Vips {
         let mut pools = BTreeMap::new();
         for spec in &wanted.pools {
             let before = self.pools.remove(&spec.id);
-            let (pool, others) = PoolNow::follow(spec, before, self.seed);
+            let (pool, others) = PoolState::follow(spec, before, self.seed);
             let services = services.values().filter(|service| service.pool == spec.id);
             let owners =
                 services.flat_map(|service| others.iter().map(|member| Owner { service: service.id, member: *member }));
@@ -202,8 +209,8 @@ impl Vips {
         changes
     }
 
-    /// Members that were only waiting for their last connection are forgotten.
-    fn forget_those_who_left(&mut self) {
+    /// Forgets removed members whose last connection has closed.
+    fn forget_removed_members(&mut self) {
         let counts = self.connections.counts();
         let (services, wildcards) = (&self.services, &self.wildcards);
         for (id, pool) in &mut self.pools {
@@ -214,48 +221,50 @@ impl Vips {
                     wildcards.has(owner) || counts.get(&owner).is_some_and(|counts| counts.connections > 0)
                 })
             };
-            pool.members.retain(|member, facts| !facts.is_leaving || is_busy(*member));
+            pool.members.retain(|member, facts| !facts.is_removed || is_busy(*member));
         }
     }
 }
 
-/// The network as balancers see it.
+/// Returns the network in the form balancers use.
 fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
     let (topology, alive, routes) = (network.topology(), network.alive(), network.routes());
     NetworkView { now, topology, alive, routes, load, flows: &flows.table }
 }
 
-/// What follows for connections.
+/// Consequences of a new configuration for connections.
 #[derive(Debug, Default)]
 struct Changes {
     gone: Vec<ServiceId>,
     rewritten: Vec<ServiceId>,
-    /// Their numbers are those of other servers now.
+    /// Owners whose number belongs to another server now.
     others: Vec<Owner>,
 }
 
 impl Controller {
-    /// Wants these virtual services, and no others. What stays as it was is left alone; members that are not wanted any more
-    /// keep the connections they have; connections of services that are not, and of members that are other servers now,
-    /// are over. To be called before switches connect where connections of an earlier life shall go on.
+    /// Replaces the virtual services. Unchanged ones are left alone, and removed members keep their
+    /// connections. Connections of removed services, and of members whose number belongs to another
+    /// server now, are closed. After a restart it must be called before switches connect, so that
+    /// connections continue.
     ///
     /// # Errors
-    /// [`ServicesError`] says what cannot be; nothing has changed then.
+    ///
+    /// [`ServicesError`] names the first invalid setting; nothing has changed then.
     pub fn set_services(&mut self, now: Time, wanted: Services) -> Result<(), ServicesError> {
-        wanted.check(self.config.checker.map(|checker| checker.ipv4))?;
+        wanted.check(self.config.health_check_address.map(|checker| checker.ipv4))?;
         if wanted == self.vips.wanted {
             return Ok(());
         }
         self.wake(now);
         let had_ports = self.wants_ports();
         let changes = self.vips.set(wanted);
-        self.follow_needs(had_ports);
+        self.update_needs(had_ports);
         for service in changes.gone {
             self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
             self.vips.connections.forget(|owner| owner.service == service);
             self.vips.wildcards.forget(service);
             self.vips.unavailable.retain(|(other, _), _| *other != service);
-            self.vips.told.retain(|(other, _), _| *other != service);
+            self.vips.reported.retain(|(other, _), _| *other != service);
         }
         for owner in changes.others {
             self.delete_connections(owner, MEMBER_MASK);
@@ -265,8 +274,8 @@ impl Controller {
         Ok(())
     }
 
-    /// The rules of a service's connections are others now. Its clients' next packets come to the controller; but where they would
-    /// not, since rules of buckets are below, those of connections are replaced at once.
+    /// Rewrites the rules of a service's connections. The next packets of its clients go to the
+    /// controller, unless slot rules are below: then the rules of connections are replaced at once.
     fn rewrite_connections(&mut self, service: ServiceId) {
         let living = self.vips.connections.select(|other| other.owner.service == service && other.has_rules());
         if self.vips.wildcards.of.contains_key(&service) {
@@ -281,7 +290,7 @@ impl Controller {
         }
         self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
         let (now, connections) = (self.now, &mut self.vips.connections);
-        living.iter().for_each(|tuple| connections.set_stage(tuple, Stage::Over(now)));
+        living.iter().for_each(|tuple| connections.set_stage(tuple, ConnectionState::Closed(now)));
     }
 
     /// Deletes the rules of all connections of a service or member, on every switch.
@@ -296,25 +305,32 @@ impl Controller {
         for connection in connections {
             self.tally.flow_mods += 1;
             self.send(connection, Message::FlowMod(delete.clone()));
-            // Others may follow in their places.
+            // Other rules may follow with the same matches.
             self.send(connection, Message::BarrierRequest);
         }
     }
 
-    /// Ports, hosts, links or services are others now: rules of virtual addresses and states of members follow.
-    pub(crate) fn follow_services(&mut self, has_changed: bool) {
+    /// Updates rules of virtual addresses and states of members after changes of ports, hosts,
+    /// links or services.
+    pub(crate) fn update_services(&mut self, has_changed: bool) {
         let is_new = std::mem::take(&mut self.vips.is_new);
-        if self.vips.is_idle() || !(is_new || has_changed) {
+        if self.vips.is_idle() {
+            // As in `update_client_slots`: a time left over from removed services would be due on
+            // every call.
+            self.vips.wildcards.next = None;
+            return;
+        }
+        if !(is_new || has_changed) {
             return;
         }
         self.write_addresses();
-        self.look_at_members();
-        self.follow_buckets();
+        self.update_members();
+        self.update_client_slots();
         self.drop_dead_paths();
-        self.follow_moved();
-        self.follow_connections();
-        self.vips.forget_those_who_left();
-        self.look_at_waiting();
+        self.update_moved_hosts();
+        self.update_connection_paths();
+        self.vips.forget_removed_members();
+        self.retry_pending();
         let is_anyone_unknown = self.unknown_members().next().is_some();
         self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
     }
@@ -326,7 +342,7 @@ impl Controller {
             wanted.extend(self.vips.macs.keys().map(|address| (node, *address, None)));
             if self.fabric.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
                 let services = self.vips.services.values().filter(|service| {
-                    // Where rules stand beforehand, connections are not to ask.
+                    // With proactive rules, connections must not involve the controller.
                     service.protocol == Protocol::Tcp && service.buckets().is_none()
                 });
                 wanted.extend(services.map(|service| (node, service.address, Some((service.mac(), service.port)))));
@@ -336,17 +352,17 @@ impl Controller {
             Some((mac, port)) => self.compiler.opening(mac, address, port),
             None => self.compiler.virtual_address(address),
         };
-        for (node, address, place) in self.vips.ruled.difference(&wanted) {
+        for (node, address, place) in self.vips.address_rules.difference(&wanted) {
             self.fabric.set((*node, entry(*address, *place).0, None));
         }
-        for (node, address, place) in wanted.difference(&self.vips.ruled) {
+        for (node, address, place) in wanted.difference(&self.vips.address_rules) {
             let (key, wanted) = entry(*address, *place);
             self.fabric.set((*node, key, Some(wanted)));
         }
-        self.vips.ruled = wanted;
+        self.vips.address_rules = wanted;
     }
 
-    /// When something about services is due.
+    /// Returns when something about services is due.
     pub(crate) fn next_of_services(&self) -> Option<Time> {
         let held = self.vips.held.iter().map(|held| held.until);
         let timers = [self.vips.next_seek, self.vips.waiting.next_due(), self.vips.wildcards.next, self.next_check()];

@@ -1,9 +1,10 @@
-//! What balancers are told of connections, and the paths they picked.
+//! Paths of connections: what balancers receive about connections, and the paths they pick.
 //!
-//! A path is the connection's beyond the client's switch, pinned like that of any flow, with the other way along it. When a
-//! link of it dies, when client or member move, and in another life of the controller, the balancer is asked for a path
-//! to the member the connection has ([`balance::server::ServerBalancer::path_to`]); until then, and where there is none, it
-//! goes by the base. Connections that another life finds wait until the network is known.
+//! A path is that of the translated connection, pinned like that of any flow, with the reverse
+//! direction along it. When a link of it fails, when client or member move, and after a controller
+//! restart, the balancer is called for a path to the current member
+//! ([`balance::server::ServerBalancer::path_to`]); until then, and if it returns none, the
+//! connection uses the default routes. Recovered connections wait until the network is known.
 
 use core::net::Ipv4Addr;
 
@@ -12,133 +13,136 @@ use balance::server::{Ended, Request};
 use net::{FiveTuple, NodeIx};
 
 use super::Vips;
-use super::table::{Connection, Stage};
+use super::connection_table::{Connection, ConnectionState};
 use crate::controller::Controller;
 
 impl Controller {
-    /// Leads a connection along a path, and its answers back.
-    pub(super) fn pin_connection(&mut self, inner: FiveTuple, path: Path, edge: NodeIx) {
-        let host = self.network.find_host(inner.dst).and_then(|host| self.network.host(host));
+    /// Pins a connection and its replies to a path.
+    pub(super) fn pin_connection(&mut self, translated: FiveTuple, path: Path, edge: NodeIx) {
+        let host = self.network.find_host(translated.dst).and_then(|host| self.network.host(host));
         let (Some(host), false) = (host, path.is_empty()) else { return };
         let ends = (edge, host.edge);
         let back: Path = path.iter().rev().map(|link| link.reverse()).collect();
         if !self.network.is_path_alive(&path) || !self.network.is_path_alive(&back) {
             return;
         }
-        self.pins.want(inner, Some(path.clone()), Some(ends), false);
-        self.pins.want(inner.reverse(), Some(back), Some((ends.1, ends.0)), false);
-        self.vips.pinned.insert(inner, path);
+        self.pins.want(translated, Some(path.clone()), Some(ends), false);
+        self.pins.want(translated.reverse(), Some(back), Some((ends.1, ends.0)), false);
+        self.vips.pinned.insert(translated, path);
     }
 
-    pub(super) fn unpin_connection(&mut self, inner: &FiveTuple) {
-        if self.vips.pinned.remove(inner).is_some() {
-            self.pins.want(*inner, None, None, false);
-            self.pins.want(inner.reverse(), None, None, false);
+    pub(super) fn unpin_connection(&mut self, translated: &FiveTuple) {
+        if self.vips.pinned.remove(translated).is_some() {
+            self.pins.want(*translated, None, None, false);
+            self.pins.want(translated.reverse(), None, None, false);
         }
     }
 
-    /// Links died, or hosts moved: connections whose paths had them, one way or the other, go by the base, until they get others.
+    /// Releases the paths with a dead link or a moved host, in either direction. Their connections
+    /// use the default routes until they get other paths.
     pub(super) fn drop_dead_paths(&mut self) {
         let edge_of = |address| Some(self.network.host(self.network.find_host(address)?)?.edge);
-        let is_elsewhere = |inner: &FiveTuple, path: &Path| {
+        let is_elsewhere = |translated: &FiveTuple, path: &Path| {
             let ends = path.first().and_then(|link| self.network.near_end(*link));
             let ends = [ends, path.last().and_then(|link| self.network.far_end(*link))];
-            ends != [edge_of(inner.src), edge_of(inner.dst)]
+            ends != [edge_of(translated.src), edge_of(translated.dst)]
         };
         let is_dead = |path: &Path| {
             path.iter().any(|link| !self.network.is_alive(*link) || !self.network.is_alive(link.reverse()))
         };
         let pinned = self.vips.pinned.iter();
         let dead: Vec<FiveTuple> = pinned
-            .filter(|(inner, path)| is_dead(path) || is_elsewhere(inner, path))
-            .map(|(inner, _)| *inner)
+            .filter(|(translated, path)| is_dead(path) || is_elsewhere(translated, path))
+            .map(|(translated, _)| *translated)
             .collect();
-        for inner in dead {
-            self.unpin_connection(&inner);
-            let tuple = self.vips.connections.find_inner(&inner);
-            self.vips.unfollowed.extend(tuple);
+        for translated in dead {
+            self.unpin_connection(&translated);
+            let tuple = self.vips.connections.find_translated(&translated);
+            self.vips.pending_paths.extend(tuple);
         }
     }
 
-    /// Hosts are elsewhere than they were: connections of those that are clients get their rules at the switch these are behind
-    /// now, so that nothing comes to them as it left the member; paths to those that are members are picked anew.
-    pub(super) fn follow_moved(&mut self) {
+    /// Handles hosts that have moved. Connections of clients get their rules at the new switch, so
+    /// that no untranslated reply reaches them; paths to members are picked again.
+    pub(super) fn update_moved_hosts(&mut self) {
         for address in std::mem::take(&mut self.vips.moved) {
-            let is_of = |tuple: &FiveTuple, known: &Connection| tuple.src == address || known.inner.dst == address;
+            let is_of = |tuple: &FiveTuple, known: &Connection| tuple.src == address || known.translated.dst == address;
             let living = self.vips.connections.iter().filter(|(tuple, known)| known.has_rules() && is_of(tuple, known));
             let living: Vec<FiveTuple> = living.map(|(tuple, _)| *tuple).collect();
-            living.iter().filter(|tuple| tuple.src == address).for_each(|tuple| self.follow_client(tuple, address));
-            self.vips.unfollowed.extend(living);
+            living.iter().filter(|tuple| tuple.src == address).for_each(|tuple| self.move_client(tuple, address));
+            self.vips.pending_paths.extend(living);
         }
     }
 
-    /// A client is behind another switch.
-    fn follow_client(&mut self, tuple: &FiveTuple, client: Ipv4Addr) {
+    /// Moves the connection of a client that is behind another switch.
+    fn move_client(&mut self, tuple: &FiveTuple, client: Ipv4Addr) {
         let host = self.network.find_host(client).and_then(|host| self.network.host(host));
         let Some((edge, known)) = host.map(|host| host.known.datapath).zip(self.vips.connections.get(tuple).copied())
         else {
             return;
         };
         let ends = self.ends_of_known(tuple, &known);
-        let (Some(ends), Some(mac)) = (ends, self.interface_of(known.inner.dst)) else { return };
+        let (Some(ends), Some(mac)) = (ends, self.interface_of(known.translated.dst)) else { return };
         if edge == known.edge || !self.connections.contains_key(&edge) {
-            return; // Its next packet comes to the controller, once its switch is there.
+            return; // Its next packet goes to the controller, once its switch is connected.
         }
         self.delete_rules_of(tuple, &known);
-        let connection = Connection::new(known.owner, known.inner, edge, mac, self.now, Stage::Sent);
+        let connection =
+            Connection::new(known.owner, known.translated, edge, mac, self.now, ConnectionState::Installing);
         self.vips.connections.begin(*tuple, connection);
-        self.follow_ended();
-        self.tell_placed(tuple, &connection);
+        self.report_ended_connections();
+        self.report_placed(tuple, &connection);
         if !self.send_rules(edge, &ends, mac) {
             self.vips.connections.remove(tuple);
         }
     }
 
-    /// Connections that go on get paths again, and balancers hear of them, as soon as their ends are known.
-    pub(super) fn follow_connections(&mut self) {
-        if self.vips.unfollowed.is_empty() || !self.held.is_empty() {
+    /// Picks paths for continuing connections, and reports them to balancers, as soon as their
+    /// hosts are known.
+    pub(super) fn update_connection_paths(&mut self) {
+        if self.vips.pending_paths.is_empty() || !self.recovering.is_empty() {
             return;
         }
-        let unfollowed: Vec<FiveTuple> = self.vips.unfollowed.iter().copied().collect();
-        unfollowed.iter().for_each(|tuple| self.follow_now(tuple));
+        let pending_paths: Vec<FiveTuple> = self.vips.pending_paths.iter().copied().collect();
+        pending_paths.iter().for_each(|tuple| self.try_update_path(tuple));
     }
 
-    /// Does what is to be done for one, if that can be done.
-    pub(super) fn follow_now(&mut self, tuple: &FiveTuple) {
+    /// Picks the path of one connection, if that is possible.
+    pub(super) fn try_update_path(&mut self, tuple: &FiveTuple) {
         let known = self.vips.connections.get(tuple).copied().filter(Connection::has_rules);
-        if known.is_none_or(|known| self.follow_connection(tuple, &known)) {
-            self.vips.unfollowed.remove(tuple);
+        if known.is_none_or(|known| self.update_connection_path(tuple, &known)) {
+            self.vips.pending_paths.remove(tuple);
         }
     }
 
-    /// Whether nothing more is to be done.
-    fn follow_connection(&mut self, tuple: &FiveTuple, known: &Connection) -> bool {
-        let ends = [tuple.src, known.inner.dst].map(|address| self.network.find_host(address));
+    /// Returns whether nothing more must be done.
+    fn update_connection_path(&mut self, tuple: &FiveTuple, known: &Connection) -> bool {
+        let ends = [tuple.src, known.translated.dst].map(|address| self.network.find_host(address));
         let (Some(edge), [Some(_), Some(_)]) = (self.network.node_of(known.edge), ends) else { return false };
-        self.tell_flow(tuple, known);
-        if self.vips.pinned.contains_key(&known.inner) {
+        self.report_flow(tuple, known);
+        if self.vips.pinned.contains_key(&known.translated) {
             return true;
         }
         let Some((_, request)) = self.request_of(tuple, known) else { return true };
-        self.follow_latencies();
+        self.update_latencies();
         let has_load = self.wants_ports();
         let Controller { vips, network, flows, load, now, .. } = self;
         let view = super::view_of(*now, network, flows, if has_load { load } else { &[] });
         let Some(service) = vips.services.get(&known.owner.service) else { return true };
         let Some(pool) = vips.pools.get_mut(&service.pool) else { return true };
         match pool.path_to(&request, known.owner.member, &view) {
-            Some(path) => self.pin_connection(known.inner, path, edge),
-            // By the base, unless nothing leads there at all: another path may, later.
+            Some(path) => self.pin_connection(known.translated, path, edge),
+            // Default routes, unless the member is unreachable: another path may exist later.
             None => return pool.is_reached(&request, known.owner.member, &view),
         }
         true
     }
 
-    /// Connections have lost their rules: balancers are told, and their paths are free.
-    pub(crate) fn follow_ended(&mut self) {
+    /// Reports connections that have lost their rules to balancers, and releases their paths.
+    pub(crate) fn report_ended_connections(&mut self) {
         for (tuple, connection) in self.vips.connections.take_ended() {
-            self.unpin_connection(&connection.inner);
-            self.end_flow_of(&connection.inner);
+            self.unpin_connection(&connection.translated);
+            self.end_flow_of(&connection.translated);
             let ended = Ended { member: connection.owner.member, bytes: connection.carried, at: self.now };
             if let Some((pool, request)) = self.request_of(&tuple, &connection) {
                 pool.ended(&request, &ended);
@@ -146,20 +150,20 @@ impl Controller {
         }
     }
 
-    /// A connection goes on with a member it had before: its balancer did not pick it now.
-    pub(super) fn tell_placed(&mut self, tuple: &FiveTuple, connection: &Connection) {
+    /// Reports a connection that keeps its member: its balancer did not pick it now.
+    pub(super) fn report_placed(&mut self, tuple: &FiveTuple, connection: &Connection) {
         let member = connection.owner.member;
         if let Some((pool, request)) = self.request_of(tuple, connection) {
             pool.placed(&request, member);
         }
-        self.vips.unfollowed.insert(*tuple);
+        self.vips.pending_paths.insert(*tuple);
     }
 
     fn request_of(
         &mut self,
         tuple: &FiveTuple,
         connection: &Connection,
-    ) -> Option<(&mut super::pools::PoolNow, Request)> {
+    ) -> Option<(&mut super::pool_state::PoolState, Request)> {
         let edge = self.network.node_of(connection.edge)?;
         let service = self.vips.services.get(&connection.owner.service)?;
         let request = Request { tuple: *tuple, edge, size: None, at: connection.sent };
@@ -168,7 +172,7 @@ impl Controller {
 }
 
 impl Vips {
-    /// Hosts of these addresses have left the switch they were behind.
+    /// Records addresses of hosts that have left their switch.
     pub(crate) fn hosts_left(&mut self, addresses: &[Ipv4Addr]) {
         if !self.is_idle() {
             self.moved.extend(addresses);

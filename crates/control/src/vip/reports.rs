@@ -1,46 +1,47 @@
-//! What agents on members tell: over HTTP by the driver, or in band, as in F1: a datagram to the checker's address with
-//! `"<response time, ms> <connections> <CPU, %>"`.
+//! Reports of agents on members: over HTTP through the driver, or in band as in F1: a datagram to
+//! the health-check address with `"<response time, ms> <connections> <CPU, %>"`.
 
 use core::net::Ipv4Addr;
 
-use balance::server::Facts;
+use balance::server::ServerStats;
 use net::Time;
 use openflow::Headers;
 use openflow::headers::protocol;
 
 use crate::controller::Controller;
-use crate::network::End;
+use crate::network::SwitchPort;
 
-/// Port of reports (F1).
+/// UDP port of reports (F1).
 pub const REPORT_PORT: u16 = 9876;
-/// Facts that have not been told again for this long do not count any more: three of F1's intervals.
+/// Age at which statistics no longer count: three of F1's intervals.
 pub(super) const STALE_AFTER: Time = Time::from_s(15);
 
 impl Controller {
-    /// An agent on a server tells how it does; whether the server is a member of any pool. It counts for 15 s.
-    pub fn member_reported(&mut self, now: Time, address: Ipv4Addr, facts: Facts) -> bool {
+    /// Handles a report of an agent about its server. Returns whether the server is a member of any
+    /// pool. It counts for 15 s.
+    pub fn handle_member_report(&mut self, now: Time, address: Ipv4Addr, facts: ServerStats) -> bool {
         self.wake(now);
-        let facts = Facts { at: Some(self.now), ..facts };
+        let facts = ServerStats { at: Some(self.now), ..facts };
         let pools = self.vips.pools.values_mut();
         pools.map(|pool| pool.report(address, facts)).fold(false, |any, is_member| any | is_member)
     }
 
-    /// A packet to the checker's address may be a report; whether it is. Only a host at the port it is known to be at is
-    /// believed.
-    pub(super) fn report_came(&mut self, at: End, headers: &Headers, data: &[u8]) -> bool {
+    /// Handles a packet to the health-check address that may be a report. Returns whether it is
+    /// one. The source must be a host at its known port.
+    pub(super) fn on_report(&mut self, at: SwitchPort, headers: &Headers, data: &[u8]) -> bool {
         if headers.ip_proto != protocol::UDP || headers.l4_dst != REPORT_PORT {
             return false;
         }
         let host = self.network.find_host(headers.ipv4_src).and_then(|host| self.network.host(host));
         let is_there = host.is_some_and(|host| (host.known.datapath, host.known.port) == at);
-        if let Some(facts) = datagram(data).and_then(facts_in).filter(|_| is_there) {
-            self.member_reported(self.now, headers.ipv4_src, facts);
+        if let Some(facts) = datagram(data).and_then(parse_report).filter(|_| is_there) {
+            self.handle_member_report(self.now, headers.ipv4_src, facts);
         }
         true
     }
 }
 
-/// The data of an untagged UDP packet.
+/// Returns the payload of an untagged UDP packet.
 fn datagram(data: &[u8]) -> Option<&[u8]> {
     let above = data.get(14..)?;
     let header_len = usize::from(above.first()? & 0x0f) * 4;
@@ -48,19 +49,19 @@ fn datagram(data: &[u8]) -> Option<&[u8]> {
     above.get(header_len + 8..end.min(above.len()))
 }
 
-/// Facts from the text of a report; `None` if it is not one.
-fn facts_in(text: &[u8]) -> Option<Facts> {
+/// Returns the statistics in the text of a report; `None` if it is not one.
+fn parse_report(text: &[u8]) -> Option<ServerStats> {
     let mut words = core::str::from_utf8(text).ok()?.split_ascii_whitespace();
     let mut number = || words.next()?.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     let (response_ms, connections, cpu) = (number()?, number()?, number()?);
     if response_ms > 1e9 || connections > f64::from(u32::MAX) || cpu > 100.0 {
         return None;
     }
-    Some(Facts {
+    Some(ServerStats {
         connections: Some(connections as u32),
         cpu: Some(cpu / 100.0),
         response: Some(Time::from_s_f64(response_ms / 1e3)),
-        ..Facts::default()
+        ..ServerStats::default()
     })
 }
 
@@ -69,11 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_are_read_and_nonsense_is_not() {
-        let facts = facts_in(b"12.5 7 40\n").unwrap();
+    fn only_valid_reports_are_parsed() {
+        let facts = parse_report(b"12.5 7 40\n").unwrap();
         assert_eq!((facts.response, facts.connections, facts.cpu), (Some(Time::from_us(12_500)), Some(7), Some(0.4)));
         for nonsense in [&b""[..], b"1 2", b"1 2 x", b"-1 2 3", b"nan 1 1", b"1 2 101", b"\xff 1 1"] {
-            assert_eq!(facts_in(nonsense), None, "{nonsense:?}");
+            assert_eq!(parse_report(nonsense), None, "{nonsense:?}");
         }
         assert_eq!((datagram(b"short"), datagram(&[0; 60])), (None, None));
     }

@@ -1,7 +1,7 @@
 //! The two rules of a connection at its client's switch, and the rule of a virtual address.
 //!
-//! Both ways are rewritten at the client's switch, before packets are forwarded by destination: elsewhere a connection is
-//! between the client and the member, like any other.
+//! Both directions are translated at the client's switch, before packets are forwarded by
+//! destination: elsewhere a connection is between the client and the member, like any other.
 
 use core::net::Ipv4Addr;
 use net::FiveTuple;
@@ -10,24 +10,27 @@ use openflow::headers::protocol;
 use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match, SetField};
 
 use super::spec::{MEMBER_MAX, MemberId, ServiceId};
-use crate::compile::{CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of};
-use crate::install::{RuleKey, Wanted};
+use crate::planning::compile::{
+    CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of,
+};
+use crate::rules::store::{DesiredRule, RuleKey};
 
 /// Priorities in table 0, above all rules about hosts.
 const OPENING: u16 = 530;
-const FORTH: u16 = 520;
-const BACK: u16 = 510;
+const TO_MEMBER: u16 = 520;
+const TO_CLIENT: u16 = 510;
 const ADDRESS: u16 = 450;
 
-/// The rule of answers outlives the other one: a client that goes on finds either both or none.
+/// Additional idle timeout of the return rule: a client that continues finds either both rules or
+/// none.
 const BACK_LATER_S: u16 = 10;
 
 const SERVICE_SHIFT: u32 = 24;
-/// Bits of a cookie that say whose connection it is: of a service, of a member.
+/// Bits of a cookie with the owner of a connection: of a service, of a member.
 pub(super) const SERVICE_MASK: u64 = !0 << SERVICE_SHIFT;
 pub(super) const MEMBER_MASK: u64 = !0;
 
-/// Whose a connection is.
+/// Owner of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Owner {
     pub(crate) service: ServiceId,
@@ -35,7 +38,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// As a cookie has it.
+    /// Returns the owner in a cookie.
     pub(super) fn of(cookie: u64) -> Owner {
         Owner { service: ServiceId((cookie >> SERVICE_SHIFT) as u16), member: MemberId(cookie as u32 & MEMBER_MAX.0) }
     }
@@ -44,19 +47,17 @@ impl Owner {
     }
 }
 
-/// One of the two ways of a connection.
+/// Direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    /// From the client.
-    Forth,
-    /// From the member.
-    Back,
+pub(crate) enum ConnectionDirection {
+    ToMember,
+    ToClient,
 }
 
-/// What a connection is between.
+/// Endpoints of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ends {
-    /// What the client sends: its own address and port, the virtual ones.
+pub(crate) struct ConnectionEndpoints {
+    /// Five-tuple of packets from the client: its own address and port, the virtual ones.
     pub(crate) tuple: FiveTuple,
     pub(crate) vip_mac: MacAddr,
     pub(crate) owner: Owner,
@@ -65,38 +66,39 @@ pub(crate) struct Ends {
     pub(crate) idle_timeout_s: u16,
 }
 
-impl Ends {
-    /// The connection as it is beyond the client's switch.
-    pub(crate) fn inner(&self) -> FiveTuple {
+impl ConnectionEndpoints {
+    /// Returns the translated tuple.
+    pub(crate) fn translated(&self) -> FiveTuple {
         FiveTuple { dst: self.member, dst_port: self.member_port, ..self.tuple }
     }
-    fn lead(&self) -> Lead {
+    fn lead(&self) -> Rewrite {
         let (protocol, at) = (self.tuple.protocol, (self.tuple.dst, self.tuple.dst_port));
-        Lead { protocol, at, vip_mac: self.vip_mac, member: (self.member, self.member_port) }
+        Rewrite { protocol, at, vip_mac: self.vip_mac, member: (self.member, self.member_port) }
     }
 }
 
-/// What is rewritten between a virtual address and a member.
+/// Translation between a virtual address and a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lead {
+pub(super) struct Rewrite {
     pub(super) protocol: u8,
-    /// The virtual address and port.
+    /// Virtual address and port.
     pub(super) at: (Ipv4Addr, u16),
     pub(super) vip_mac: MacAddr,
     /// Address and port of the member.
     pub(super) member: (Ipv4Addr, u16),
 }
 
-impl Lead {
-    /// What comes from a client goes to the member at `mac`.
-    pub(super) fn forth(&self, mac: MacAddr) -> Instructions {
+impl Rewrite {
+    /// Returns the instructions for packets from a client to the member at `mac`.
+    pub(super) fn to_member(self, mac: MacAddr) -> Instructions {
         let (address, port) = self.member;
         let actions = [Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(address))];
         let port = destination_port(self.protocol, port).filter(|_| port != self.at.1);
         Instructions { metadata: Some(FROM_HOST), ..onward(actions.into_iter().chain(port).collect()) }
     }
-    /// What comes from the member is from the virtual address. Not "as from a host": it may have come far already.
-    pub(super) fn back(&self) -> Instructions {
+    /// Returns the instructions for packets from the member. They lack "as from a host": the packet
+    /// may come from afar.
+    pub(super) fn to_client(self) -> Instructions {
         let (address, port) = self.at;
         let actions = [Action::SetField(SetField::EthSrc(self.vip_mac)), Action::SetField(SetField::Ipv4Src(address))];
         let port = source_port(self.protocol, port).filter(|_| port != self.member.1);
@@ -104,45 +106,52 @@ impl Lead {
     }
 }
 
-/// A rule of a connection that was found on a switch.
+/// A rule of a connection found on a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ParsedRule {
     pub(crate) owner: Owner,
-    pub(crate) way: Way,
-    /// Forth: what the client sends. Back: what the member sends.
+    pub(crate) way: ConnectionDirection,
+    /// Five-tuple of the matched packets: of the client, or of the member.
     pub(crate) tuple: FiveTuple,
 }
 
 impl Compiler {
-    /// Cookie of the connections of a member at a service.
+    /// Returns the cookie of the connections of a member at a service.
     pub(super) fn connection_cookie(self, owner: Owner) -> u64 {
         self.cookie(Purpose::Connect) | owner.bits()
     }
 
-    /// What comes from the client goes to the member at `mac`.
-    pub(super) fn forth(self, ends: &Ends, mac: MacAddr) -> Entry {
-        self.connection(FORTH, connection_match(&ends.tuple, icmp_type::ECHO_REQUEST), ends, ends.lead().forth(mac))
+    /// Returns the rule for packets from the client to the member at `mac`.
+    pub(super) fn to_member(self, ends: &ConnectionEndpoints, mac: MacAddr) -> Entry {
+        self.connection(
+            TO_MEMBER,
+            connection_match(&ends.tuple, icmp_type::ECHO_REQUEST),
+            ends,
+            ends.lead().to_member(mac),
+        )
     }
 
-    /// What comes from the member is from the virtual address.
-    pub(super) fn back(self, ends: &Ends) -> Entry {
-        let match_ = connection_match(&ends.inner().reverse(), icmp_type::ECHO_REPLY);
-        let (key, wanted) = self.connection(BACK, match_, ends, ends.lead().back());
-        (key, Wanted { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted })
+    /// Returns the rule for packets from the member.
+    pub(super) fn to_client(self, ends: &ConnectionEndpoints) -> Entry {
+        let match_ = connection_match(&ends.translated().reverse(), icmp_type::ECHO_REPLY);
+        let (key, wanted) = self.connection(TO_CLIENT, match_, ends, ends.lead().to_client());
+        (key, DesiredRule { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted })
     }
 
-    fn connection(self, priority: u16, match_: Match, ends: &Ends, instructions: Instructions) -> Entry {
+    fn connection(self, priority: u16, match_: Match, ends: &ConnectionEndpoints, instructions: Instructions) -> Entry {
         let (cookie, idle_timeout_s) = (self.connection_cookie(ends.owner), ends.idle_timeout_s);
-        (key(CLASSIFY, priority, match_), Wanted { cookie, idle_timeout_s, instructions, group: None })
+        (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s, instructions, group: None })
     }
 
-    /// First packets to a virtual address go to the controller, whole and only there; so does whatever nobody serves.
+    /// Returns the rule that sends first packets to a virtual address to the controller, whole and
+    /// only there, and also packets without a serving member.
     pub(super) fn virtual_address(self, address: Ipv4Addr) -> Entry {
         self.classify(ADDRESS, to(address), Instructions::apply(vec![Action::to_controller()]))
     }
 
-    /// What opens a TCP connection to a place goes to the controller, whatever rules there are of one from the same port; but not what the
-    /// controller sends on, which is for the member's interface already.
+    /// Returns the rule that sends opening segments to the controller, regardless of rules of
+    /// a connection from the same port. It excludes segments the controller has sent on, which have
+    /// the Ethernet address of the member.
     pub(super) fn opening(self, mac: MacAddr, address: Ipv4Addr, port: u16) -> Entry {
         let (syn, ack) = (u16::from(flags::SYN), u16::from(flags::ACK));
         let tcp_flags = Some(Masked { value: syn, mask: syn | ack });
@@ -151,32 +160,34 @@ impl Compiler {
         self.classify(OPENING, match_, Instructions::apply(vec![Action::to_controller()]))
     }
 
-    /// The connection a rule is about, if its cookie says that it is about one.
-    pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<Found> {
-        if cookie & crate::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
+    /// Returns the connection of a rule, if its cookie names one.
+    pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<ParsedRule> {
+        if cookie & crate::planning::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
             return None;
         }
         let way = match key.priority.0 {
-            FORTH => Way::Forth,
-            BACK => Way::Back,
+            TO_MEMBER => ConnectionDirection::ToMember,
+            TO_CLIENT => ConnectionDirection::ToClient,
             _ => return None,
         };
-        Some(Found { owner: Owner::of(cookie), way, tuple: tuple_of(&key.match_)? })
+        Some(ParsedRule { owner: Owner::of(cookie), way, tuple: tuple_of(&key.match_)? })
     }
 
-    /// Whether a rule is exactly the one of a connection, wherever the member's interface is.
-    pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &Ends, way: Way) -> bool {
+    /// Returns whether a rule is exactly the one of a connection, with any Ethernet address of the
+    /// member.
+    pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &ConnectionEndpoints, way: ConnectionDirection) -> bool {
         let (key, wanted) = match way {
-            Way::Forth => self.forth(ends, written_mac(&rule.instructions).unwrap_or_default()),
-            Way::Back => self.back(ends),
+            ConnectionDirection::ToMember => self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default()),
+            ConnectionDirection::ToClient => self.to_client(ends),
         };
         (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
             && (rule.cookie, rule.idle_timeout_s) == (wanted.cookie, wanted.idle_timeout_s)
-            && (rule.hard_timeout_s, rule.flags, &rule.instructions) == (0, crate::soft::TELLS, &wanted.instructions)
+            && (rule.hard_timeout_s, rule.flags, &rule.instructions)
+                == (0, crate::switches::counters::SEND_FLOW_REM, &wanted.instructions)
     }
 }
 
-/// Where a rule sends what comes from the client: address and port, if it changes that.
+/// Returns the address and port to which a rule translates packets from the client.
 pub(super) fn member_in(rule: &FlowStats) -> Option<(Ipv4Addr, Option<u16>)> {
     let mut port = None;
     let mut address = None;
@@ -190,7 +201,7 @@ pub(super) fn member_in(rule: &FlowStats) -> Option<(Ipv4Addr, Option<u16>)> {
     Some((address?, port))
 }
 
-/// The Ethernet address a rule writes as the destination.
+/// Returns the Ethernet destination that a rule writes.
 pub(super) fn written_mac(instructions: &Instructions) -> Option<MacAddr> {
     instructions.apply.iter().find_map(|action| match action {
         Action::SetField(SetField::EthDst(mac)) => Some(*mac),
@@ -227,24 +238,27 @@ fn source_port(ip_proto: u8, port: u16) -> Option<Action> {
 mod tests {
     use super::*;
 
-    fn ends(ip_proto: u8, ports: [u16; 2], member_port: u16) -> Ends {
+    fn ends(ip_proto: u8, ports: [u16; 2], member_port: u16) -> ConnectionEndpoints {
         let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 9, 9));
         let tuple = FiveTuple { src, dst, protocol: ip_proto, src_port: ports[0], dst_port: ports[1] };
         let owner = Owner { service: ServiceId(0xfffe), member: MemberId(0x00ab_cdef) };
         let member = Ipv4Addr::new(10, 0, 0, 2);
-        Ends { tuple, vip_mac: MacAddr([6; 6]), owner, member, member_port, idle_timeout_s: 30 }
+        ConnectionEndpoints { tuple, vip_mac: MacAddr([6; 6]), owner, member, member_port, idle_timeout_s: 30 }
     }
 
     #[test]
-    fn a_rule_names_its_connection_service_and_member() {
+    fn rule_names_its_connection_service_and_member() {
         let compiler = Compiler { owner: 0xa7ab };
         for ends in [ends(6, [5000, 80], 8080), ends(17, [5000, 53], 53), ends(1, [0, 0], 0)] {
-            let (forth, wanted) = compiler.forth(&ends, MacAddr([2; 6]));
-            let found = compiler.connection_of(wanted.cookie, &forth).unwrap();
-            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, Way::Forth, ends.tuple));
-            let (back, wanted) = compiler.back(&ends);
-            let found = compiler.connection_of(wanted.cookie, &back).unwrap();
-            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, Way::Back, ends.inner().reverse()));
+            let (to_member, wanted) = compiler.to_member(&ends, MacAddr([2; 6]));
+            let found = compiler.connection_of(wanted.cookie, &to_member).unwrap();
+            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, ConnectionDirection::ToMember, ends.tuple));
+            let (to_client, wanted) = compiler.to_client(&ends);
+            let found = compiler.connection_of(wanted.cookie, &to_client).unwrap();
+            assert_eq!(
+                (found.owner, found.way, found.tuple),
+                (ends.owner, ConnectionDirection::ToClient, ends.translated().reverse())
+            );
             let is_port = |action: &Action| matches!(action, Action::SetField(SetField::TcpSrc(_)));
             assert_eq!(wanted.instructions.apply.iter().any(is_port), ends.tuple.protocol == 6);
         }
@@ -253,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_choose_a_service_or_a_member() {
+    fn masks_select_a_service_or_a_member() {
         let compiler = Compiler { owner: 7 };
         let cookie = |service: u16, member: u32| {
             compiler.connection_cookie(Owner { service: ServiceId(service), member: MemberId(member) })
@@ -261,6 +275,9 @@ mod tests {
         assert_eq!(cookie(1, 2) & SERVICE_MASK, cookie(1, 0xff_ffff) & SERVICE_MASK);
         assert_ne!(cookie(1, 2) & SERVICE_MASK, cookie(2, 2) & SERVICE_MASK);
         assert_ne!(cookie(1, 2) & MEMBER_MASK, cookie(1, 3) & MEMBER_MASK);
-        assert_eq!(cookie(0xffff, 0xff_ffff) & crate::compile::PURPOSE_MASK, compiler.cookie(Purpose::Connect));
+        assert_eq!(
+            cookie(0xffff, 0xff_ffff) & crate::planning::compile::PURPOSE_MASK,
+            compiler.cookie(Purpose::Connect)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What is wanted: virtual services, pools, members.
+//! The configuration of virtual services, pools and members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use net::Time;
 use openflow::MacAddr;
 use openflow::headers::protocol;
 
-use super::pools::picker;
+use super::pool_state::picker;
 use super::wildcard_spec::Rules;
 
-/// Number of a virtual service; not used again soon.
+/// Number of a virtual service; not reused soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServiceId(pub u16);
 
@@ -19,22 +19,22 @@ pub struct ServiceId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub u16);
 
-/// Greatest number of a member: it stands in 24 bits of a cookie.
+/// Largest number of a member: cookies have 24 bits for it.
 pub const MEMBER_MAX: MemberId = MemberId(0x00ff_ffff);
 
-/// What a virtual service speaks.
+/// Protocol of a virtual service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Protocol {
-    /// TCP.
+    /// TCP, by address and port.
     Tcp,
-    /// UDP.
+    /// UDP, by address and port.
     Udp,
     /// ICMP echo; it has no port.
     Icmp,
 }
 
 impl Protocol {
-    /// Its number in IPv4.
+    /// Returns the protocol number in IPv4.
     pub const fn number(self) -> u8 {
         match self {
             Protocol::Tcp => protocol::TCP,
@@ -42,7 +42,7 @@ impl Protocol {
             Protocol::Icmp => protocol::ICMP,
         }
     }
-    /// Whether it has ports.
+    /// Returns whether the protocol has ports.
     pub const fn has_ports(self) -> bool {
         !matches!(self, Protocol::Icmp)
     }
@@ -51,87 +51,88 @@ impl Protocol {
 /// A virtual service: an address (and port) at which the members of a pool are reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// Its number.
+    /// Unique number of the service.
     pub id: ServiceId,
-    /// Its address: no host has it.
+    /// Virtual address; not the address of a host.
     pub address: Ipv4Addr,
-    /// The Ethernet address ARP is answered with; `None`: derived from the address ([`mac_of`]). The same for all services of
-    /// an address.
+    /// Ethernet address in ARP replies; `None`: derived from the address ([`mac_of`]). The same for
+    /// all services of an address.
     pub mac: Option<MacAddr>,
-    /// What it speaks.
+    /// Protocol of its connections.
     pub protocol: Protocol,
-    /// Its port; 0 for ICMP.
+    /// Port; 0 for ICMP.
     pub port: u16,
-    /// Who serves it.
+    /// Pool whose members serve it.
     pub pool: PoolId,
-    /// A connection that has been silent for this long is over, s; above 0.
+    /// Idle time after which a connection counts as closed, s; above 0.
     pub idle_timeout_s: u16,
-    /// Which rules lead to members.
+    /// Kind of rules that lead to members.
     pub rules: Rules,
 }
 
-/// Those who serve.
+/// A pool of members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Its number.
+    /// Unique number of the pool.
     pub id: PoolId,
-    /// Who picks members for new connections: a balancer of servers with its parameters, such as `server-rr` or
-    /// `maglev:size=65537`. Its state begins anew when this text changes.
+    /// Server balancer for new connections with its parameters, such as `server-rr` or
+    /// `maglev:size=65537`. A change of this text resets its state.
     pub balancer: String,
-    /// How members are checked; `None`: they count as well while their ports are up.
+    /// Health checks of members; `None`: members count as healthy while their ports are up.
     pub monitor: Option<Monitor>,
-    /// Its members.
+    /// Members, drained ones included.
     pub members: Vec<Member>,
-    /// What becomes of the connections of a member that fails.
+    /// Handling of the connections of a member that fails.
     pub established: Established,
-    /// What clients are told when nobody can serve.
+    /// Response to clients when no member is up.
     pub refusal: Refusal,
 }
 
-/// A server.
+/// A member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its number, at most [`MEMBER_MAX`]. Another address or port is another member, and its connections are over.
+    /// Number, at most [`MEMBER_MAX`]. Another address or port is another member, and the
+    /// connections of the former one are closed.
     pub id: MemberId,
-    /// Its address.
+    /// IPv4 address of the server.
     pub address: Ipv4Addr,
-    /// Its port; `None`: that of the service.
+    /// Port; `None`: that of the service.
     pub port: Option<u16>,
-    /// Its share of new connections relative to the others'; 0 for none.
+    /// Share of new connections relative to the other members; 0 for none.
     pub weight: u32,
-    /// Whether it may get new connections. Those it has stay.
+    /// Whether it may get new connections. Existing ones stay.
     pub is_enabled: bool,
 }
 
-/// How members are checked.
+/// Configuration of health checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Monitor {
-    /// What is asked.
+    /// Kind of check.
     pub check: Check,
-    /// Where; `None`: the member's port, or that of the first service of the pool.
+    /// Checked port; `None`: the member's port, or that of the first service of the pool.
     pub port: Option<u16>,
-    /// Time from the beginning of a check to that of the next one; above 0.
+    /// Time from the start of a check to the start of the next one; above 0.
     pub interval: Time,
-    /// How long an answer is waited for; above 0 and at most the interval.
+    /// Time within which a reply must arrive; above 0 and at most the interval.
     pub timeout: Time,
-    /// Checks in a row that must succeed before a member that failed may serve again; above 0.
+    /// Number of consecutive successes after which a failed member is up again; above 0.
     pub rise: u32,
-    /// Checks in a row that must fail before a member counts as failing; above 0.
+    /// Number of consecutive failures after which a member is down; above 0.
     pub fall: u32,
 }
 
-/// What is asked of a member.
+/// Kind of a health check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// An echo, of ICMP.
+    /// ICMP echo.
     Icmp,
-    /// A connection of TCP, which is broken off at once.
+    /// TCP connection, which is reset immediately.
     Tcp,
-    /// A page, over HTTP/1.0; the beginning of the answer tells.
+    /// HTTP/1.0 request; the status line of the reply decides.
     Http {
-        /// Its path, beginning with `/`.
+        /// Path, beginning with `/`.
         path: String,
-        /// Least and greatest status that is well.
+        /// Lowest and highest healthy status.
         statuses: (u16, u16),
     },
 }
@@ -152,7 +153,7 @@ impl Monitor {
                 Some("the path of its monitor must begin with `/`, in ASCII without spaces, at most 1,000 bytes")
             }
             Check::Http { statuses, .. } if statuses.0 > statuses.1 => {
-                Some("no status is within those its monitor expects")
+                Some("the range of statuses its monitor expects is empty")
             }
             _ => None,
         }
@@ -163,40 +164,42 @@ fn is_path(path: &str) -> bool {
     path.starts_with('/') && path.len() <= 1000 && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What becomes of the connections of a member that fails.
+/// Handling of the connections of a member that fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Established {
-    /// They stay: it may come back.
+    /// They stay: the member may recover.
     #[default]
     Keep,
     /// Their next packet goes to another member.
     Move,
-    /// Clients are told: TCP is reset, others get an ICMP error. New connections of the same client go to another member.
+    /// Clients receive a TCP reset or, for other protocols, an ICMP error. New connections of the
+    /// same client go to another member.
     Reset,
 }
 
-/// What clients are told when nobody can serve.
+/// Response to clients when no member is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Refusal {
-    /// What a host without the service says: TCP is reset, UDP gets "port unreachable", ICMP "host unreachable".
+    /// Response of a host without the service: TCP reset; for UDP "port unreachable"; for ICMP
+    /// "host unreachable".
     #[default]
     Reset,
-    /// "Host unreachable".
+    /// ICMP "host unreachable".
     Unreachable,
-    /// Nothing.
+    /// No response.
     Drop,
 }
 
-/// All that is wanted.
+/// The whole configuration of services.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Services {
-    /// Virtual services.
+    /// Virtual services, in any order.
     pub services: Vec<Service>,
-    /// Pools; those no service uses are not watched.
+    /// Pools; those that no service uses are not checked.
     pub pools: Vec<Pool>,
 }
 
-/// Something wanted that cannot be.
+/// An invalid configuration of services.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ServicesError {
@@ -211,23 +214,26 @@ impl ServicesError {
     pub(super) fn of_rules(service: ServiceId, what: &str) -> ServicesError {
         ServicesError { what: format!("service {}: {what}", service.0), rules_of: Some(service) }
     }
-    /// The service whose [`Rules`] do not go with its pool, or with another service, if that is the fault.
+    /// Returns the service whose [`Rules`] do not suit its pool, or conflict with another service,
+    /// if that is the error.
     pub fn rules_of(&self) -> Option<ServiceId> {
         self.rules_of
     }
 }
 
-/// The Ethernet address of a virtual address, where none was configured: locally administered, with the address in it.
+/// Returns the derived Ethernet address of a virtual address: locally administered, with the
+/// address in it.
 pub fn mac_of(address: Ipv4Addr) -> MacAddr {
     let [a, b, c, d] = address.octets();
     MacAddr([0x06, 0xa7, a, b, c, d])
 }
 
 impl Services {
-    /// Whether all of it can be done; `checker` is the controller's own address, if it has one.
+    /// Checks the configuration; `checker` is the health-check address, if one is configured.
     ///
     /// # Errors
-    /// [`ServicesError`] names the first fault and where it is.
+    ///
+    /// [`ServicesError`] names the first invalid setting and where it is.
     pub fn check(&self, checker: Option<Ipv4Addr>) -> Result<(), ServicesError> {
         let fault = |what: String| Err(ServicesError::new(what));
         let mut pools = BTreeSet::new();
@@ -238,13 +244,13 @@ impl Services {
             pool.check()?;
             if pool.monitor.is_some() && checker.is_none() {
                 return fault(format!(
-                    "pool {}: it has a monitor, and no address of a checker is configured",
+                    "pool {}: it has a monitor, but no health-check address is configured",
                     pool.id.0
                 ));
             }
         }
         if let Some(service) = self.services.iter().find(|service| Some(service.address) == checker) {
-            return fault(format!("service {}: {} is the checker's address", service.id.0, service.address));
+            return fault(format!("service {}: {} is the health-check address", service.id.0, service.address));
         }
         let (mut numbers, mut places) = (BTreeSet::new(), BTreeSet::new());
         let mut macs: BTreeMap<Ipv4Addr, MacAddr> = BTreeMap::new();
@@ -255,7 +261,7 @@ impl Services {
                 return fault(format!("two services have the number {id}"));
             }
             if !places.insert((address, service.protocol, service.port)) {
-                let what = "another one has the same address, protocol and port";
+                let what = "another service has the same address, protocol and port";
                 return fault(format!("service {id} ({address} port {}): {what}", service.port));
             }
             if !pools.contains(&service.pool) {
@@ -263,7 +269,7 @@ impl Services {
             }
             let mac = service.mac();
             if *macs.entry(address).or_insert(mac) != mac {
-                return fault(format!("service {id}: another one has {address} with another Ethernet address"));
+                return fault(format!("service {id}: another service has {address} with another Ethernet address"));
             }
         }
         self.check_wildcards()?;
@@ -279,7 +285,7 @@ impl Services {
 }
 
 impl Service {
-    /// The Ethernet address ARP is answered with.
+    /// Returns the Ethernet address in ARP replies.
     pub fn mac(&self) -> MacAddr {
         self.mac.unwrap_or_else(|| mac_of(self.address))
     }
@@ -287,10 +293,10 @@ impl Service {
     fn check(&self) -> Result<(), ServicesError> {
         let fault = |what: &str| Err(ServicesError::new(format!("service {}: {what}", self.id.0)));
         if !is_station(self.address) {
-            return fault(&format!("{} is not the address of one host", self.address));
+            return fault(&format!("{} is not a unicast address", self.address));
         }
         if self.mac.is_some_and(|mac| mac.is_multicast() || mac == MacAddr::default()) {
-            return fault("its Ethernet address is not that of one host");
+            return fault("its Ethernet address is not a unicast address");
         }
         match (self.protocol.has_ports(), self.port) {
             (true, 0) => return fault("TCP and UDP need a port above 0"),
@@ -298,7 +304,7 @@ impl Service {
             _ => {}
         }
         if self.idle_timeout_s == 0 {
-            return fault("its idle timeout must be above 0: rules would stay for ever");
+            return fault("its idle timeout must be above 0: rules would never expire");
         }
         self.check_rules()
     }
@@ -320,10 +326,10 @@ impl Pool {
                 return fault(&format!("its number is above {}", MEMBER_MAX.0));
             }
             if !numbers.insert(member.id) {
-                return fault("another one has its number");
+                return fault("another member has its number");
             }
             if !is_station(member.address) {
-                return fault(&format!("{} is not the address of one host", member.address));
+                return fault(&format!("{} is not a unicast address", member.address));
             }
             if member.port == Some(0) {
                 return fault("its port must be above 0");

@@ -1,95 +1,101 @@
-//! Services whose rules stand beforehand: who gets which bucket, at which switches, and what packets mean that come all the same.
+//! Services with proactive rules: the member of each client slot, the switches with slot rules, and
+//! the handling of packets that reach the controller nevertheless.
 
 use std::collections::BTreeMap;
 
-use balance::server::{Place, Way};
+use balance::server::{MemberLocation, MemberRoute};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
 use openflow::FlowStats;
 
-use super::bucket_rules::{Bucket, FoundRule};
-use super::buckets::{Buckets, Facts, Fate, Slot};
-use super::packets::{Wish, member_port, opens};
-use super::pools::{MemberFacts, PoolNow};
-use super::rules::{Lead, Owner};
+use super::client_slots::{Fate, MemberProperties, SlotState, SlotTable};
+use super::first_packets::{MemberChoice, member_port, opens};
+use super::pool_state::{MemberEntry, PoolState};
+use super::rules::{Owner, Rewrite};
+use super::slot_rules::{ClientSlot, FoundRule};
 use super::spec::{Established, MemberId, Protocol, Service, ServiceId};
-use super::view::MemberState;
-use crate::compile::{Compiler, Entry};
+use super::status::MemberState;
 use crate::controller::Controller;
-use crate::install::{RuleKey, Wanted};
-use crate::network::End;
+use crate::network::SwitchPort;
+use crate::planning::compile::{Compiler, Entry};
+use crate::rules::store::{DesiredRule, RuleKey};
 
-/// A move takes so much longer than connections may be silent: switches learn of it one after the other.
+/// Additional duration of a slot migration beyond the idle timeout: switches receive it one after
+/// the other.
 const MARGIN: Time = Time::from_s(1);
-/// A switch that would not have rules of buckets is looked at again after so long.
-const AGAIN_AFTER: Time = Time::from_s(5);
+/// Time after which a switch that rejected slot rules gets them again.
+const RESEND_AFTER: Time = Time::from_s(5);
 
-/// Buckets of all services, and the rules that follow.
+/// Client slots of all services, and their rules.
 #[derive(Debug, Default)]
 pub(super) struct Wildcards {
-    pub(super) of: BTreeMap<ServiceId, Buckets>,
-    rules: BTreeMap<(NodeIx, RuleKey), Wanted>,
-    /// Buckets at switches that led them elsewhere while nobody could tell these, and until when: they move on their own.
+    pub(super) of: BTreeMap<ServiceId, SlotTable>,
+    rules: BTreeMap<(NodeIx, RuleKey), DesiredRule>,
+    /// Slots at switches with rules of a previous controller instance that were found late, with
+    /// the end of their separate migration.
     late: BTreeMap<(NodeIx, ServiceId), BTreeMap<usize, (MemberId, Time)>>,
-    /// When something is to be looked at again, if nothing happens before.
+    /// When to update again at the latest.
     pub(super) next: Option<Time>,
 }
 
 impl Wildcards {
-    /// Whether a member may have connections of a service without rules of their own.
+    /// Returns whether a member may have connections of a service without separate rules.
     pub(super) fn has(&self, owner: Owner) -> bool {
         let mut late = self.late.iter().filter(|((_, service), _)| *service == owner.service);
         self.of.get(&owner.service).is_some_and(|buckets| buckets.has(owner.member))
             || late.any(|(_, late)| late.values().any(|(member, _)| *member == owner.member))
     }
-    /// A service is over.
+    /// Forgets a removed service.
     pub(super) fn forget(&mut self, service: ServiceId) {
         self.of.remove(&service);
         self.late.retain(|(_, other), _| *other != service);
     }
 }
 
-impl Facts for PoolNow {
+impl MemberProperties for PoolState {
     fn is_up(&self, member: MemberId) -> bool {
         self.members.get(&member).is_some_and(|facts| facts.state == MemberState::Up)
     }
     fn fate(&self, member: MemberId) -> Fate {
         let Some(facts) = self.members.get(&member) else { return Fate::Moved };
-        // One that nobody has seen yet may be found by and by.
+        // A member that was never seen may still be found.
         let has_failed = facts.state != MemberState::Up && facts.up_since.is_some();
-        if has_failed && self.spec.established == Established::Move { Fate::Moved } else { Fate::Minded }
+        if has_failed && self.spec.established == Established::Move { Fate::Moved } else { Fate::Kept }
     }
 }
 
-impl MemberFacts {
-    /// What is rewritten between a service and this member.
-    fn lead(&self, service: &Service) -> Lead {
+impl MemberEntry {
+    /// Returns the translation between a service and this member.
+    fn lead(&self, service: &Service) -> Rewrite {
         let (protocol, at) = (service.protocol.number(), (service.address, service.port));
         let member = (self.spec.address, member_port(self.spec.port, service));
-        Lead { protocol, at, vip_mac: service.mac(), member }
+        Rewrite { protocol, at, vip_mac: service.mac(), member }
     }
 }
 
 impl Controller {
-    /// Members, hosts or services are others now, or time has passed: buckets move, and their rules follow.
-    pub(super) fn follow_buckets(&mut self) {
+    /// Updates client slots and their rules after changes of members, hosts or services, or when
+    /// time has passed.
+    pub(super) fn update_client_slots(&mut self) {
         let has_any = self.vips.services.values().any(|service| service.buckets().is_some());
         if !has_any && self.vips.wildcards.of.is_empty() && self.vips.wildcards.rules.is_empty() {
+            // A time in the past would be due on every call: the driver would loop.
+            self.vips.wildcards.next = None;
             return;
         }
-        self.move_buckets();
-        let (wanted, has_refused) = self.bucket_rules();
+        self.migrate_slots();
+        let (wanted, has_refused) = self.all_slot_rules();
         let before = std::mem::replace(&mut self.vips.wildcards.rules, wanted);
         let now = &self.vips.wildcards.rules;
         let gone = before.keys().filter(|place| !now.contains_key(place)).map(|(node, key)| (*node, *key, None));
         let new = now.iter().filter(|(place, rule)| before.get(place) != Some(rule));
         let changes = gone.chain(new.map(|((node, key), rule)| (*node, *key, Some(rule.clone()))));
         changes.for_each(|change| self.fabric.set(change));
-        let again = has_refused.then(|| self.now.saturating_add(AGAIN_AFTER));
+        let again = has_refused.then(|| self.now.saturating_add(RESEND_AFTER));
         self.vips.wildcards.next = self.next_move().into_iter().chain(again).min();
     }
 
-    fn move_buckets(&mut self) {
+    fn migrate_slots(&mut self) {
         let (now, vips) = (self.now, &mut self.vips);
         let wildcards = &mut vips.wildcards.of;
         for service in vips.services.values() {
@@ -99,7 +105,7 @@ impl Controller {
                 let buckets = wildcards.entry(service.id).or_default();
                 buckets.follow(now, count, pool.divide(now, count), lasts, pool);
             } else if let Some(buckets) = wildcards.get_mut(&service.id) {
-                // From now on each connection has its rules; those that stand get theirs.
+                // From now on each connection gets its own rules, established ones included.
                 buckets.follow(now, 0, Vec::new(), lasts, pool);
             }
         }
@@ -112,17 +118,18 @@ impl Controller {
         wildcards.retain(|id, buckets| is_wanted(id) || (services.contains_key(id) && !buckets.is_empty()));
     }
 
-    /// When a bucket will have moved, or a member will not be waited for any more.
+    /// Returns when a slot migration ends, or the wait for a member does.
     fn next_move(&self) -> Option<Time> {
         let of = &self.vips.wildcards.of;
         let pools = of.keys().filter_map(|id| self.vips.pools.get(&self.vips.services.get(id)?.pool));
-        let awaited = pools.flat_map(|pool| pool.members.values()).filter_map(MemberFacts::awaited_until);
+        let awaited = pools.flat_map(|pool| pool.members.values()).filter_map(MemberEntry::awaited_until);
         let late = self.vips.wildcards.late.values().flat_map(|late| late.values().map(|(_, until)| *until));
-        of.values().filter_map(Buckets::next_due).chain(awaited).chain(late).filter(|at| *at > self.now).min()
+        of.values().filter_map(SlotTable::next_due).chain(awaited).chain(late).filter(|at| *at > self.now).min()
     }
 
-    /// All rules of buckets that are wanted, at the switches that have clients; whether any switch would not have one.
-    fn bucket_rules(&self) -> (BTreeMap<(NodeIx, RuleKey), Wanted>, bool) {
+    /// Returns all desired slot rules at the switches that have clients, and whether any switch
+    /// rejected one.
+    fn all_slot_rules(&self) -> (BTreeMap<(NodeIx, RuleKey), DesiredRule>, bool) {
         let mut clients: BTreeMap<NodeIx, Vec<Ipv4Addr>> = BTreeMap::new();
         for (_, host) in self.network.current_hosts().filter(|(_, host)| !self.vips.is_virtual(host.known.ipv4)) {
             clients.entry(host.edge).or_default().push(host.known.ipv4);
@@ -140,119 +147,132 @@ impl Controller {
         (rules, has_refused)
     }
 
-    /// Rules of a service at a switch with these clients; whether the switch has all of those of clients.
+    /// Returns the rules of a service at a switch with these clients, and whether the switch has
+    /// all return rules.
     fn rules_at(&self, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut lacking: Vec<Bucket> = Vec::new();
+        let mut lacking: Vec<ClientSlot> = Vec::new();
         for client in clients {
-            let Some((owner, facts)) = self.holder(at, at.slot_of(*client)) else { continue };
+            let Some((owner, facts)) = self.assigned_member(at, at.slot_of(*client)) else { continue };
             let lead = facts.lead(at.service);
-            // Servers of one pool speak with each other, too, and none is led to itself.
+            // Members of one pool may be clients of each other, and none is led to itself.
             let entry = if self.is_member(at.service, *client) {
-                self.compiler.client_asks(&lead, owner, *client)
+                self.compiler.client_to_controller(&lead, owner, *client)
             } else {
-                self.compiler.bucket_back(&lead, owner, *client)
+                self.compiler.slot_return(&lead, owner, *client)
             };
-            if self.would_not_have(at.node, &entry.0) {
-                lacking.push(Bucket::of(*client, at.buckets.count()));
+            if self.is_rejected(at.node, &entry.0) {
+                lacking.push(ClientSlot::of(*client, at.buckets.count()));
             }
             entries.push(entry);
         }
         let mut reached: BTreeMap<MemberId, bool> = BTreeMap::new();
         for (bucket, slot) in at.buckets.slots() {
             let slot = at.slot(bucket.index, slot);
-            let Some((owner, facts)) = self.holder(at, slot) else { continue };
+            let Some((owner, facts)) = self.assigned_member(at, slot) else { continue };
             let lead = facts.lead(at.service);
-            let is_moving = matches!(slot, Slot::Moving { .. });
+            let is_moving = matches!(slot, SlotState::Migrating { .. });
             let is_reached = *reached.entry(owner.member).or_insert_with(|| self.is_reached(at, facts));
             let mac = facts.mac.filter(|_| is_reached && !lacking.contains(&bucket));
             match mac {
-                _ if is_moving => entries.push(self.compiler.bucket_asks(&lead, owner, bucket)),
-                Some(mac) => entries.push(self.compiler.bucket_leads(&lead, owner, bucket, mac)),
-                // Connections ask, and get whom they can reach.
+                _ if is_moving => entries.push(self.compiler.slot_to_controller(&lead, owner, bucket)),
+                Some(mac) => entries.push(self.compiler.slot_to_member(&lead, owner, bucket, mac)),
+                // Connections go to the controller, and get a reachable member.
                 None => {}
             }
         }
         (entries, lacking.is_empty())
     }
 
-    fn at<'a>(&'a self, node: NodeIx, service: &'a Service, buckets: &'a Buckets) -> At<'a> {
+    fn at<'a>(&'a self, node: NodeIx, service: &'a Service, buckets: &'a SlotTable) -> At<'a> {
         At { node, service, buckets, late: self.vips.wildcards.late.get(&(node, service.id)) }
     }
-    fn holder(&self, at: &At<'_>, slot: Slot) -> Option<(Owner, &MemberFacts)> {
-        let owner = Owner { service: at.service.id, member: slot.holder()? };
+    fn assigned_member(&self, at: &At<'_>, slot: SlotState) -> Option<(Owner, &MemberEntry)> {
+        let owner = Owner { service: at.service.id, member: slot.current_member()? };
         Some((owner, self.vips.member(owner)?))
     }
 
-    /// Whether a client is a member of a service's pool: then its connections have rules of their own.
+    /// Returns whether a client is a member of a service's pool: then its connections have their
+    /// own rules.
     fn is_member(&self, service: &Service, client: Ipv4Addr) -> bool {
         let pool = self.vips.pools.get(&service.pool);
         pool.is_some_and(|pool| pool.members.values().any(|facts| facts.spec.address == client))
     }
 
-    fn would_not_have(&self, node: NodeIx, key: &RuleKey) -> bool {
+    fn is_rejected(&self, node: NodeIx, key: &RuleKey) -> bool {
         let switch = self.fabric.switches.get(&node);
         switch.is_some_and(|switch| switch.has_refused(key) || switch.is_foreign(key))
     }
 
-    /// Whether links lead to a member, or, where rules of an earlier life do, may yet be found.
-    fn is_reached(&self, at: &At<'_>, facts: &MemberFacts) -> bool {
+    /// Returns whether there is a path to a member, or one may still be found for rules of a
+    /// previous controller instance.
+    fn is_reached(&self, at: &At<'_>, facts: &MemberEntry) -> bool {
         let host = self.network.find_host(facts.spec.address);
-        let place = host.and_then(|host| Some(Place::Host { host, edge: self.network.host(host)?.edge }));
+        let place = host.and_then(|host| Some(MemberLocation::Host { host, edge: self.network.host(host)?.edge }));
         let view = super::view_of(self.now, &self.network, &self.flows, &[]);
-        let way = place.and_then(|place| Way::to(&view, at.node, place));
+        let way = place.and_then(|place| MemberRoute::to(&view, at.node, place));
         let is_awaited = || facts.awaited_until().is_some_and(|until| until > self.now);
-        way.is_some_and(|way| way.is_open()) || (at.buckets.are_found && is_awaited())
+        way.is_some_and(|way| way.is_reachable()) || (at.buckets.are_found && is_awaited())
     }
 
-    /// Who is to have a connection that is not known, of a service whose rules stand: its packet came to the controller
-    /// because its bucket moves, or because there is no rule for it here (yet). `is_new`: it is one, whatever it seems.
-    pub(super) fn wish_of(&self, at: End, service: &Service, tuple: &FiveTuple, data: &[u8], is_new: bool) -> Wish {
+    /// Returns the choice of the member for an unknown connection of a service with proactive
+    /// rules. Its packet reached the controller because its slot migrates, or because there is no
+    /// rule for it here (yet). `is_new`: it is new, even if the packet looks established.
+    pub(super) fn member_choice_for(
+        &self,
+        at: SwitchPort,
+        service: &Service,
+        tuple: &FiveTuple,
+        data: &[u8],
+        is_new: bool,
+    ) -> MemberChoice {
         let (buckets, node) = (self.vips.wildcards.of.get(&service.id), self.network.node_of(at.0));
         let pool = self.vips.pools.get(&service.pool);
-        let (Some(buckets), Some(node), Some(pool)) = (buckets, node, pool) else { return Wish::Anyone };
+        let (Some(buckets), Some(node), Some(pool)) = (buckets, node, pool) else { return MemberChoice::Anyone };
         let at = self.at(node, service, buckets);
         let (slot, target) = (at.slot_of(tuple.src), buckets.of(tuple.src).1);
-        let holder = slot.holder().and_then(|member| Some((member, pool.members.get(&member)?)));
+        let assigned_member = slot.current_member().and_then(|member| Some((member, pool.members.get(&member)?)));
         let is_opening = opens(data);
-        // A member that asks goes by no bucket.
-        let is_minded = |(member, facts): &(MemberId, &MemberFacts)| {
-            pool.fate(*member) == Fate::Minded && facts.spec.address != tuple.src
+        // Slots do not apply to a client that is a member.
+        let is_kept = |(member, facts): &(MemberId, &MemberEntry)| {
+            pool.fate(*member) == Fate::Kept && facts.spec.address != tuple.src
         };
-        if let Some((member, facts)) = holder.filter(is_minded).filter(|_| is_opening != Some(true) && !is_new) {
+        if let Some((member, facts)) = assigned_member.filter(is_kept).filter(|_| is_opening != Some(true) && !is_new) {
             let has_failed = facts.state != MemberState::Up && facts.up_since.is_some();
             match (has_failed, service.protocol, pool.spec.established) {
-                (true, Protocol::Tcp, Established::Reset) => return Wish::Nobody,
-                (_, Protocol::Tcp, _) => return Wish::Member(member),
-                // A datagram may be the first: it is not given to one who cannot serve, or to whom nothing leads.
-                (false, ..) if self.is_reached(&at, facts) => return Wish::Member(member),
+                (true, Protocol::Tcp, Established::Reset) => return MemberChoice::Nobody,
+                (_, Protocol::Tcp, _) => return MemberChoice::Member(member),
+                // A datagram may be the first one: it does not go to a member that is down or
+                // unreachable.
+                (false, ..) if self.is_reached(&at, facts) => return MemberChoice::Member(member),
                 _ => {}
             }
         }
         let is_fit = |member: &MemberId| {
-            let is_other = |facts: &MemberFacts| facts.state == MemberState::Up && facts.spec.address != tuple.src;
+            let is_other = |facts: &MemberEntry| facts.state == MemberState::Up && facts.spec.address != tuple.src;
             pool.members.get(member).is_some_and(|facts| is_other(facts) && self.is_reached(&at, facts))
         };
-        target.filter(is_fit).map_or(Wish::Anyone, Wish::Member)
+        target.filter(is_fit).map_or(MemberChoice::Anyone, MemberChoice::Member)
     }
 
-    /// Whether what a client is answered by services at an address is led back to it, as far as rules of buckets are to do that.
-    pub(crate) fn are_answers_led(&self, client: Ipv4Addr, address: Ipv4Addr, node: NodeIx) -> bool {
+    /// Returns whether replies of services at an address are translated back for a client, as far
+    /// as slot rules must do that.
+    pub(crate) fn are_replies_translated(&self, client: Ipv4Addr, address: Ipv4Addr, node: NodeIx) -> bool {
         let Some(switch) = self.fabric.switches.get(&node) else { return false };
         let at_address = self.vips.services.values().filter(|service| service.address == address);
         let mut wild = at_address.filter_map(|service| Some((service, self.vips.wildcards.of.get(&service.id)?)));
         wild.all(|(service, buckets)| {
             let at = self.at(node, service, buckets);
-            let Some((owner, facts)) = self.holder(&at, at.slot_of(client)) else { return true };
-            let (key, _) = self.compiler.bucket_back(&facts.lead(service), owner, client);
+            let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
+            let (key, _) = self.compiler.slot_return(&facts.lead(service), owner, client);
             self.is_member(service, client) || switch.has_refused(&key) || !switch.may_lack(&key)
         })
     }
 
-    /// Takes up buckets from the rules that were found on a switch.
-    pub(crate) fn find_buckets(&mut self, node: NodeIx, rules: &[FlowStats]) {
+    /// Recovers client slots from the rules found on a switch.
+    pub(crate) fn recover_slots(&mut self, node: NodeIx, rules: &[FlowStats]) {
         for rule in rules {
-            let Some((owner, found)) = self.compiler.bucket_found(rule) else { continue };
+            let Some((owner, found)) = self.compiler.parse_slot_rule(rule) else { continue };
             let Some(service) = self.vips.services.get(&owner.service).cloned() else { continue };
             let is_to = rule.match_.ipv4_dst.is_some_and(|to| to.value == service.address);
             let is_at = rule.match_.tcp_dst.or(rule.match_.udp_dst) == Some(service.port) && is_to;
@@ -261,54 +281,56 @@ impl Controller {
             }
             let until = self.now.saturating_add(move_time(&service));
             match found {
-                FoundRule::Leads(bucket, (address, port), mac)
-                    if is_at && self.remember_at(owner, address, port.unwrap_or(service.port), &service) =>
+                FoundRule::ToMember(bucket, (address, port), mac)
+                    if is_at && self.add_former_member(owner, address, port.unwrap_or(service.port), &service) =>
                 {
                     let facts = self.vips.pools.get_mut(&service.pool);
                     if let Some(facts) = facts.and_then(|pool| pool.members.get_mut(&owner.member)) {
                         facts.mac.get_or_insert(mac);
                     }
-                    self.find_bucket(node, owner, bucket, (Slot::Serving(owner.member), until));
+                    self.recover_slot(node, owner, bucket, (SlotState::Assigned(owner.member), until));
                 }
-                FoundRule::Asks(bucket) if is_at => {
-                    let slot = Slot::Moving { from: owner.member, until, is_found: true };
-                    self.find_bucket(node, owner, bucket, (slot, until));
+                FoundRule::ToController(bucket) if is_at => {
+                    let slot = SlotState::Migrating { from: owner.member, until, is_found: true };
+                    self.recover_slot(node, owner, bucket, (slot, until));
                 }
-                FoundRule::Back(address, port) => {
-                    self.remember_at(owner, address, port, &service);
+                FoundRule::Return(address, port) => {
+                    self.add_former_member(owner, address, port, &service);
                 }
                 _ => {}
             }
         }
     }
 
-    /// A switch has a bucket like this; if that is known otherwise, it moves there on its own, until then.
-    fn find_bucket(&mut self, node: NodeIx, owner: Owner, bucket: Bucket, (slot, until): (Slot, Time)) {
+    /// Records a slot of a switch. If the controller knows a different state, the slot migrates
+    /// separately at this switch until then.
+    fn recover_slot(&mut self, node: NodeIx, owner: Owner, bucket: ClientSlot, (slot, until): (SlotState, Time)) {
         let wildcards = &mut self.vips.wildcards;
         let buckets = wildcards.of.entry(owner.service).or_default();
         buckets.find(bucket, slot);
         for (known, slot) in buckets.slots().filter(|(known, _)| known.is_within(bucket)) {
-            if slot.holder().is_some_and(|holder| holder != owner.member) {
+            if slot.current_member().is_some_and(|assigned_member| assigned_member != owner.member) {
                 let late = wildcards.late.entry((node, owner.service)).or_default();
                 late.insert(known.index, (owner.member, until));
             }
         }
     }
 
-    /// A member has served at this address and port; whether it is not another server now.
-    fn remember_at(&mut self, owner: Owner, address: Ipv4Addr, port: u16, service: &Service) -> bool {
-        self.remember_member(owner, address, port);
+    /// Adds a former member with this address and port. Returns whether the number does not belong
+    /// to another server now.
+    fn add_former_member(&mut self, owner: Owner, address: Ipv4Addr, port: u16, service: &Service) -> bool {
+        self.add_removed_member(owner, address, port);
         let facts = self.vips.member(owner);
         facts.is_some_and(|facts| facts.lead(service).member == (address, port))
     }
 
-    /// A switch would not have a rule.
-    pub(crate) fn note_refused(&mut self, key: &RuleKey) {
-        self.vips.is_new |= Compiler::is_of_bucket(key);
+    /// Records a rejected rule.
+    pub(crate) fn record_rejected(&mut self, key: &RuleKey) {
+        self.vips.is_new |= Compiler::is_slot_rule(key);
     }
 }
 
-/// How long a bucket of a service takes to move: a connection that says nothing for so long is over.
+/// Returns the duration of a slot migration: a connection without packets for that long has closed.
 fn move_time(service: &Service) -> Time {
     Time::from_s(u64::from(service.idle_timeout_s)).saturating_add(MARGIN)
 }
@@ -317,17 +339,17 @@ fn move_time(service: &Service) -> Time {
 struct At<'a> {
     node: NodeIx,
     service: &'a Service,
-    buckets: &'a Buckets,
+    buckets: &'a SlotTable,
     late: Option<&'a BTreeMap<usize, (MemberId, Time)>>,
 }
 
 impl At<'_> {
-    /// Who serves a bucket here; elsewhere it is `slot`.
-    fn slot(&self, index: usize, slot: Slot) -> Slot {
+    /// Returns the state of a slot at this switch; elsewhere it is `slot`.
+    fn slot(&self, index: usize, slot: SlotState) -> SlotState {
         let late = self.late.and_then(|late| late.get(&index));
-        late.map_or(slot, |(from, until)| Slot::Moving { from: *from, until: *until, is_found: true })
+        late.map_or(slot, |(from, until)| SlotState::Migrating { from: *from, until: *until, is_found: true })
     }
-    fn slot_of(&self, client: Ipv4Addr) -> Slot {
-        self.slot(Bucket::of(client, self.buckets.count()).index, self.buckets.of(client).0)
+    fn slot_of(&self, client: Ipv4Addr) -> SlotState {
+        self.slot(ClientSlot::of(client, self.buckets.count()).index, self.buckets.of(client).0)
     }
 }

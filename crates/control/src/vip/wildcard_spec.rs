@@ -1,38 +1,38 @@
-//! Which rules a service wants, and whether it can have them.
+//! The kind of rules of a service, and its constraints.
 
-use super::pools::picker;
+use super::pool_state::picker;
 use super::spec::{Member, Protocol, Service, Services, ServicesError};
 
-/// Which rules lead to members.
+/// Kind of rules that lead to members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rules {
-    /// Two for every connection, sent when its first packet has come to the controller.
+    /// Reactive rules: two per connection, sent after its first packet.
     #[default]
     Connection,
-    /// Some that stand beforehand and divide clients among members, by the lowest bits of their addresses: connections need no
-    /// controller, and all of a client go to one member. For TCP and UDP, and balancers that go by weights alone
-    /// ([`balance::server::ServerBalancer::divide`]).
+    /// Proactive rules that divide clients among members by the lowest bits of their addresses:
+    /// connections need no controller, and all of a client go to one member. For TCP and UDP, and
+    /// balancers that use weights only ([`balance::server::ServerBalancer::assign_slots`]).
     Wildcard {
-        /// How many parts clients are divided into: a power of two in [`BUCKETS`]. A switch has a rule for each.
+        /// Number of client slots: a power of two in [`BUCKETS`]. A switch has a rule for each.
         buckets: u16,
     },
 }
 
-/// How many parts clients may be divided into.
+/// Allowed numbers of client slots.
 pub const BUCKETS: std::ops::RangeInclusive<u16> = 2..=4_096;
 
 impl Services {
-    /// Whether rules that stand beforehand can serve the services that want them.
+    /// Checks that proactive rules can serve the services that use them.
     pub(super) fn check_wildcards(&self) -> Result<(), ServicesError> {
         let pool_of = |service: &Service| self.pools.iter().find(|pool| pool.id == service.pool);
         let wild = self.services.iter().filter(|service| service.buckets().is_some());
         for (service, pool) in wild.filter_map(|service| Some((service, pool_of(service)?))) {
             let fault = |what: String| Err(ServicesError::of_rules(service.id, &what));
-            if picker(&pool.balancer, 0).is_ok_and(|balancer| balancer.divide(&[], 2).is_none()) {
+            if picker(&pool.balancer, 0).is_ok_and(|balancer| balancer.assign_slots(&[], 2).is_none()) {
                 let balancer = &pool.balancer;
                 return fault(format!(
-                    "`{balancer}` of its pool picks anew for every connection, or picks paths; wildcard rules need one that \
-                     divides clients by weights alone: maglev or server-random, without a path"
+                    "balancer `{balancer}` of its pool picks a member per connection, or paths; wildcard rules need one \
+                     that assigns client slots by weights only: maglev or server-random, without a path"
                 ));
             }
             let others =
@@ -44,8 +44,8 @@ impl Services {
                 };
                 if let Some(member) = pool.members.iter().find(|member| is_same(member)) {
                     return fault(format!(
-                        "service {} leads to the same port of {} too: of what comes from there nobody could tell which of \
-                         them it is from, without rules for each connection",
+                        "service {} leads to the same port of {} too: without a rule per connection, replies from there \
+                         cannot be assigned to either of them",
                         other.id.0, member.address
                     ));
                 }
@@ -56,7 +56,7 @@ impl Services {
 }
 
 impl Service {
-    /// How many parts clients are divided into, where rules stand beforehand.
+    /// Returns the number of client slots, if the service uses proactive rules.
     pub fn buckets(&self) -> Option<usize> {
         match self.rules {
             Rules::Connection => None,
@@ -67,13 +67,13 @@ impl Service {
     pub(super) fn check_rules(&self) -> Result<(), ServicesError> {
         let fault = |what: &str| Err(ServicesError::of_rules(self.id, what));
         match self.rules {
-            Rules::Wildcard { .. } if self.protocol == Protocol::Icmp => fault(
-                "ICMP cannot have wildcard rules: answers to echoes of members themselves would be taken for its own",
-            ),
+            Rules::Wildcard { .. } if self.protocol == Protocol::Icmp => {
+                fault("ICMP cannot have wildcard rules: echo replies to members themselves would match them, too")
+            }
             Rules::Wildcard { buckets } if !BUCKETS.contains(&buckets) || !buckets.is_power_of_two() => {
                 let (least, most) = (BUCKETS.start(), BUCKETS.end());
                 fault(&format!(
-                    "its clients cannot be divided into {buckets} parts: a power of two from {least} to {most}"
+                    "{buckets} client slots are not possible: the number must be a power of two from {least} to {most}"
                 ))
             }
             _ => Ok(()),

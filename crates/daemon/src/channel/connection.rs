@@ -1,4 +1,4 @@
-//! One connection: bytes in, batches out, and the other way round.
+//! The task of one connection: decodes received bytes into batches and writes the output.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -13,63 +13,63 @@ use openflow::{Envelope, Message, Xid};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
-use super::allowance::Allowance;
 use super::hub::Hub;
 use super::kinds;
 use super::peer::{Closing, KEPT_BYTES, Peer, Phase};
+use super::token_bucket::TokenBucket;
 use crate::clock::duration;
 
-/// Messages of one connection the engine handles at most before it looks at the next.
+/// Maximum number of messages of one connection that the engine handles in a round.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
-/// What a switch may send at once after a rest, as the time it is allowed for that.
+/// Burst of a switch after a pause, as time at its message rate.
 const BURST: Duration = Duration::from_millis(100);
-/// Bytes read at once.
+/// Size of one read.
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// What is read lands here first: connections that say nothing need no memory of their own.
+    /// Shared read buffer: idle connections need no memory for reading.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// Serves a connection until it ends; why it ended.
+/// Serves a connection until it ends. Returns the reason.
 pub(crate) async fn serve<R, W>(hub: &Hub, peer: &Arc<Peer>, reader: R, writer: W) -> Closing
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let allowance = Allowance::new(hub.limits.messages_per_s, BURST);
-    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), allowance };
+    let rate_limit = TokenBucket::new(hub.limits.messages_per_s, BURST);
+    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), rate_limit };
     let (hello, _) = peer.append(|out| wire::encode(&hello(), out));
     debug_assert!(hello.is_ok(), "a hello fits into a message");
     peer.out_ready.notify_one();
     let mut writing = std::pin::pin!(write(hub, peer, writer));
-    let why = tokio::select! {
+    let reason = tokio::select! {
         biased;
-        why = &mut writing => return why,
-        why = reading.run() => {
-            if why == Closing::ByPeer {
-                // Who has said all may still listen.
-                let patience = duration(hub.limits.write_timeout);
-                let _ = timeout(patience, reading.until_heard()).await;
+        reason = &mut writing => return reason,
+        reason = reading.run() => {
+            if reason == Closing::ByPeer {
+                // The peer has closed its sending side only: it may still read replies.
+                let write_timeout = duration(hub.limits.write_timeout);
+                let _ = timeout(write_timeout, reading.until_processed()).await;
             }
-            why
+            reason
         }
-        () = handshake_time(hub, peer) => Closing::HandshakeTimeout,
+        () = handshake_timeout(hub, peer) => Closing::HandshakeTimeout,
     };
-    // Last words, such as why its bytes were refused, are for the writer to bring out.
-    peer.close(why.clone());
+    // The writer still sends pending output, such as the error reply to malformed bytes.
+    peer.close(reason.clone());
     writing.await;
-    why
+    reason
 }
 
-/// What opens every conversation. The controller is told of a connection with the peer's first message, and its own hello
-/// is this one.
+/// Returns the hello of this side. The controller learns of a connection with the peer's first
+/// message, and the controller's own hello is dropped in favour of this one.
 fn hello() -> Envelope {
     Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << wire::VERSION } }
 }
 
-/// Ends when the time for the handshake is over, unless it was finished.
-async fn handshake_time(hub: &Hub, peer: &Peer) {
+/// Ends when the handshake timeout expires before the handshake has finished.
+async fn handshake_timeout(hub: &Hub, peer: &Peer) {
     tokio::time::sleep(duration(hub.handshake_timeout())).await;
     if matches!(peer.phase(), Phase::Ready(_)) {
         std::future::pending::<()>().await;
@@ -80,59 +80,61 @@ struct Reading<'a, R> {
     hub: &'a Hub,
     peer: &'a Arc<Peer>,
     reader: R,
-    /// Bytes read that are no whole message yet, or wait for the engine.
+    /// Bytes of an incomplete message, or of messages beyond a full batch.
     rest: Vec<u8>,
     batch: Vec<Envelope>,
-    allowance: Allowance,
+    rate_limit: TokenBucket,
 }
 
 impl<R: AsyncRead + Unpin> Reading<'_, R> {
     async fn run(&mut self) -> Closing {
         loop {
             self.until_read().await;
-            if let Err(why) = self.read().await {
-                return why;
+            if let Err(reason) = self.read().await {
+                return reason;
             }
-            // A read may hold more than a batch.
+            // One read may contain more than a batch.
             while !self.batch.is_empty() {
-                let wait = self.allowance.spend(self.batch.len());
+                let wait = self.rate_limit.spend(self.batch.len());
                 self.hand_over().await;
                 if !wait.is_zero() {
                     self.hub.metrics.throttled.inc();
                     tokio::time::sleep(wait).await;
                 }
-                if let Err(why) = self.decode_rest() {
-                    return why;
+                if let Err(reason) = self.decode_rest() {
+                    return reason;
                 }
             }
         }
     }
 
-    /// Waits until the engine has taken the batch before, and leaves this one.
+    /// Waits until the engine has taken the previous batch, then offers this one.
     async fn hand_over(&mut self) {
         while !self.peer.is_inbox_empty() {
             self.peer.progress.notified().await;
         }
-        self.hub.spoke(self.peer);
+        self.hub.mark_active(self.peer);
         self.peer.put_batch(&mut self.batch);
         self.hub.ready(self.peer);
     }
 
-    /// Waits until the engine has answered all that was read. Only at the end: nobody is woken for it.
-    async fn until_heard(&self) {
-        while !self.peer.is_heard() {
+    /// Waits until the engine has processed everything that was read. Polls: it is needed only at
+    /// the end of a connection.
+    async fn until_processed(&self) {
+        while !self.peer.is_processed() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// A switch that does not read the answers is not heard either.
+    /// Waits while too much output is pending: a switch that does not read replies is not read
+    /// from.
     async fn until_read(&self) {
         while self.peer.out_bytes.load(Ordering::Relaxed) > self.hub.limits.output_pause() {
             self.peer.progress.notified().await;
         }
     }
 
-    /// Reads once, and decodes what has come as far as a batch goes.
+    /// Reads once and decodes at most one batch.
     async fn read(&mut self) -> Result<(), Closing> {
         poll_fn(|context| {
             SCRATCH.with_borrow_mut(|scratch| {
@@ -168,7 +170,8 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
     }
 }
 
-/// Decodes messages up to a full batch; how many bytes they took. What is no message is refused.
+/// Decodes messages up to a full batch. Returns how many bytes they took. Malformed messages get an
+/// error reply.
 fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Result<usize, Closing> {
     let (mut used, share) = (0, hub.share());
     let mut received = kinds::Count::new(&hub.metrics.received);
@@ -183,10 +186,10 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
             Err(error) => {
                 hub.metrics.decode_errors.inc();
                 refuse(peer, &error, &bytes[used..]);
-                let Some(length) = error.skip else { return Err(Closing::Malformed(error.words)) };
-                hub.complain(format_args!(
-                    "connection {} of {}: a message was refused at offset {}: {}",
-                    peer.id.0, peer.address, error.offset, error.words
+                let Some(length) = error.skip else { return Err(Closing::Malformed(error.message)) };
+                hub.log_rejection(format_args!(
+                    "connection {} from {}: message rejected at offset {}: {}",
+                    peer.id.0, peer.address, error.offset, error.message
                 ));
                 used += length;
             }
@@ -195,35 +198,35 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
     Ok(used)
 }
 
-/// Answers with the error the specification names for what is no message.
+/// Sends the error reply that the specification prescribes for a malformed message.
 fn refuse(peer: &Peer, error: &DecodeError, bytes: &[u8]) {
-    let Some(envelope) = error.answer(bytes) else { return };
+    let Some(envelope) = error.error_reply(bytes) else { return };
     let (written, _) = peer.append(|out| wire::encode(&envelope, out));
     debug_assert!(written.is_ok(), "an error that repeats a beginning fits into a message");
     peer.out_ready.notify_one();
 }
 
-/// Writes whatever there is to be written until the connection is to be closed, and then what is left.
+/// Writes pending output until the connection is closing, then the rest of it.
 async fn write<W: AsyncWrite + Unpin>(hub: &Hub, peer: &Peer, mut writer: W) -> Closing {
-    let patience = duration(hub.limits.write_timeout);
+    let write_timeout = duration(hub.limits.write_timeout);
     let mut bytes = Vec::new();
     loop {
         peer.take_out(&mut bytes);
         if bytes.is_empty() {
-            if let Some(why) = peer.closing() {
-                // Best effort: the other side may be gone already.
-                let _ = timeout(patience, writer.shutdown()).await;
-                return why;
+            if let Some(reason) = peer.closing() {
+                // Best effort: the peer may already have disconnected.
+                let _ = timeout(write_timeout, writer.shutdown()).await;
+                return reason;
             }
             tokio::select! {
                 biased;
                 () = peer.out_ready.notified() => {}
-                () = peer.close_wanted.notified() => {}
+                () = peer.close_requested.notified() => {}
             }
             continue;
         }
-        if let Err(why) = write_all(peer, &mut writer, &bytes, patience).await {
-            return why;
+        if let Err(reason) = write_all(peer, &mut writer, &bytes, write_timeout).await {
+            return reason;
         }
         if bytes.capacity() > KEPT_BYTES {
             bytes = Vec::new();
@@ -233,27 +236,28 @@ async fn write<W: AsyncWrite + Unpin>(hub: &Hub, peer: &Peer, mut writer: W) -> 
     }
 }
 
-/// Writes bytes; each write has to make progress in time, and a wanted end is not put off.
+/// Writes bytes. Every write must progress within `write_timeout`, and a requested close is not
+/// delayed.
 async fn write_all<W: AsyncWrite + Unpin>(
     peer: &Peer,
     writer: &mut W,
     mut bytes: &[u8],
-    patience: Duration,
+    write_timeout: Duration,
 ) -> Result<(), Closing> {
     let mut is_ending = false;
     while !bytes.is_empty() {
-        // Nearly always there is room at once, and then no timer is needed.
+        // The socket almost always accepts bytes immediately, and then no timer is needed.
         let mut write = std::pin::pin!(writer.write(bytes));
         let written = match poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await {
             Poll::Ready(written) => written,
             Poll::Pending => tokio::select! {
-                written = timeout(patience, write) => written.map_err(|_| Closing::NotReading)?,
-                () = peer.close_wanted.notified(), if !is_ending => {
+                written = timeout(write_timeout, write) => written.map_err(|_| Closing::NotReading)?,
+                () = peer.close_requested.notified(), if !is_ending => {
                     is_ending = true;
                     match peer.closing() {
-                        // Last words are worth some patience.
+                        // The reply that explains the close is still sent.
                         None | Some(Closing::ByController | Closing::Malformed(_)) => continue,
-                        Some(why) => return Err(why),
+                        Some(reason) => return Err(reason),
                     }
                 }
             },
@@ -266,6 +270,6 @@ async fn write_all<W: AsyncWrite + Unpin>(
         peer.out_bytes.fetch_sub(written, Ordering::Relaxed);
         peer.progress.notify_one();
     }
-    // Bytes encrypted but not sent are nobody's until they are flushed.
+    // TLS may hold encrypted bytes back until they are flushed.
     writer.flush().await.map_err(|error| Closing::Io(error.to_string()))
 }

@@ -9,58 +9,58 @@ use net::Time;
 use openflow::{ConnectionId, DatapathId};
 use tokio::sync::Notify;
 
-use super::allowance::Allowance;
 use super::connection::MESSAGES_PER_BATCH;
 use super::peer::{Closing, Peer, Phase};
+use super::token_bucket::TokenBucket;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
 
-/// What connections and engine share.
+/// State shared by connections and engine.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     state: Mutex<State>,
-    /// Something is in the queue.
+    /// Notified when the queue is not empty.
     pub(crate) work: Notify,
     next_id: AtomicU32,
-    /// Messages of one connection in a round, at most.
+    /// Current maximum batch size, in messages.
     share: AtomicUsize,
-    complaints: Mutex<Complaints>,
+    log_throttle: Mutex<LogThrottle>,
 }
 
-/// Complaints about connections that are no switches, written into the log.
+/// Rate limiter for log lines about peers that are not switches.
 #[derive(Debug)]
-struct Complaints {
-    allowance: Allowance,
-    /// Those that were not written since one was.
-    withheld: u64,
+struct LogThrottle {
+    rate_limit: TokenBucket,
+    /// Lines dropped since the last one that was logged.
+    suppressed: u64,
 }
 
-/// Complaints per second, and seconds worth of them at once: whoever fills the log could hide there what he does, and make
-/// everybody wait for the disk.
-const COMPLAINTS_PER_S: u32 = 2;
-const COMPLAINTS_BURST: Duration = Duration::from_secs(10);
+/// Log lines per second, and the burst as time at that rate. A peer that fills the log could hide
+/// its actions there and make every connection wait for the disk.
+const LOG_LINES_PER_S: u32 = 2;
+const LOG_LINES_BURST: Duration = Duration::from_secs(10);
 
-/// Fewest messages of one connection in a round.
+/// Smallest maximum batch size, in messages.
 const SHARE_MIN: usize = 16;
-/// A round longer than this in which somebody had a full batch was too long: others waited for it.
+/// Duration above which a round with a full batch is too long for the other connections.
 const ROUND_LONG: Duration = Duration::from_micros(500);
 
 #[derive(Debug, Default)]
 struct State {
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
-    /// Those of them that have not finished the handshake and have not been asked to go.
+    /// Connections that have not finished the handshake and have not been evicted.
     waiting: BTreeMap<ConnectionId, Arc<Peer>>,
-    /// Those of these that have said nothing.
+    /// Connections of `waiting` that have not sent a message.
     silent: BTreeSet<ConnectionId>,
-    /// Those with a batch for the engine, in the order they came.
+    /// Connections with a batch for the engine, in order of arrival.
     ready: Vec<Arc<Peer>>,
-    /// Those that ended since the engine looked last.
+    /// Connections that ended since the last round.
     gone: Vec<Arc<Peer>>,
 }
 
-/// What the engine has to see to.
+/// The connections that the engine handles in a round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) ready: Vec<Arc<Peer>>,
@@ -68,15 +68,15 @@ pub(crate) struct Round {
 }
 
 impl State {
-    /// Asks the oldest connection that has not finished the handshake to go, one that says nothing first; `None` if there
-    /// is none.
-    fn displace(&mut self) -> Option<()> {
-        // Numbers ascend, so the first is the oldest.
+    /// Evicts the oldest connection without a finished handshake, preferring connections that have
+    /// sent nothing. Returns `None` if all have finished it.
+    fn evict(&mut self) -> Option<()> {
+        // Numbers ascend, so the first one is the oldest.
         let victim = *self.silent.first().or_else(|| self.waiting.keys().next())?;
-        self.wait_no_more(victim)?.close(Closing::Displaced);
+        self.remove_waiting(victim)?.close(Closing::Evicted);
         Some(())
     }
-    fn wait_no_more(&mut self, id: ConnectionId) -> Option<Arc<Peer>> {
+    fn remove_waiting(&mut self, id: ConnectionId) -> Option<Arc<Peer>> {
         self.silent.remove(&id);
         self.waiting.remove(&id)
     }
@@ -85,24 +85,25 @@ impl State {
 impl Hub {
     pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Hub {
         let (next_id, share) = (AtomicU32::new(1), AtomicUsize::new(MESSAGES_PER_BATCH));
-        let allowance = Allowance::new(COMPLAINTS_PER_S, COMPLAINTS_BURST);
-        let complaints = Mutex::new(Complaints { allowance, withheld: 0 });
-        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id, share, complaints }
+        let rate_limit = TokenBucket::new(LOG_LINES_PER_S, LOG_LINES_BURST);
+        let log_throttle = Mutex::new(LogThrottle { rate_limit, suppressed: 0 });
+        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id, share, log_throttle }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection, if there is room or room can be made.
+    /// Registers a new connection, evicting another one if a limit is reached; `None` if none can
+    /// be evicted.
     pub(crate) fn admit(&self, address: std::net::SocketAddr) -> Option<Arc<Peer>> {
         let mut state = self.state();
         let is_full = state.peers.len() >= self.limits.connections;
-        if is_full || state.waiting.len() >= self.limits.handshaking {
-            state.displace()?;
+        if is_full || state.waiting.len() >= self.limits.pending_handshakes {
+            state.evict()?;
         }
-        // Those asked to go keep their sockets until their tasks have run.
-        if state.peers.len() >= self.limits.connections.saturating_add(self.limits.handshaking) {
+        // Evicted connections keep their sockets until their tasks have run.
+        if state.peers.len() >= self.limits.connections.saturating_add(self.limits.pending_handshakes) {
             return None;
         }
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
@@ -114,67 +115,68 @@ impl Hub {
         Some(peer)
     }
 
-    /// Room is wanted at once: the oldest connection that has not finished the handshake goes.
-    pub(crate) fn make_room(&self) {
-        self.state().displace();
+    /// Evicts the oldest connection without a finished handshake, to free a descriptor.
+    pub(crate) fn evict_oldest(&self) {
+        self.state().evict();
     }
-    /// A connection has finished the handshake.
+    /// Records that a connection has finished the handshake.
     pub(crate) fn finished(&self, peer: &Peer, datapath: DatapathId) {
         peer.set_phase(Phase::Ready(datapath));
-        self.state().wait_no_more(peer.id);
+        self.state().remove_waiting(peer.id);
     }
-    /// A connection has said something that is a message.
-    pub(crate) fn spoke(&self, peer: &Peer) {
-        if peer.phase() == Phase::Silent {
-            peer.set_phase(Phase::Speaking);
+    /// Records that a connection has sent a well-formed message.
+    pub(crate) fn mark_active(&self, peer: &Peer) {
+        if peer.phase() == Phase::Connected {
+            peer.set_phase(Phase::Handshaking);
             self.state().silent.remove(&peer.id);
         }
     }
 
-    /// Writes a complaint about a connection that is no switch, unless there were too many of late. Metrics count all.
-    pub(crate) fn complain(&self, words: std::fmt::Arguments<'_>) {
-        let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if !complaints.allowance.take() {
-            complaints.withheld += 1;
+    /// Logs a rejected message or peer, up to a rate limit. Metrics count all of them.
+    pub(crate) fn log_rejection(&self, message: std::fmt::Arguments<'_>) {
+        let mut log_throttle = self.log_throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        if !log_throttle.rate_limit.take() {
+            log_throttle.suppressed += 1;
             return;
         }
-        let withheld = std::mem::take(&mut complaints.withheld);
-        drop(complaints);
-        match withheld {
-            0 => tracing::warn!("{words}"),
-            _ => tracing::warn!(withheld, "{words}; others of the kind were not logged"),
+        let suppressed = std::mem::take(&mut log_throttle.suppressed);
+        drop(log_throttle);
+        match suppressed {
+            0 => tracing::warn!("{message}"),
+            _ => tracing::warn!(suppressed, "{message}; {suppressed} similar lines were suppressed"),
         }
     }
 
-    /// A connection has a batch.
+    /// Queues a connection with a batch.
     pub(crate) fn ready(&self, peer: &Arc<Peer>) {
         self.state().ready.push(peer.clone());
         self.work.notify_one();
     }
-    /// A connection has ended.
+    /// Removes a closed connection.
     pub(crate) fn gone(&self, peer: &Arc<Peer>) {
         let mut state = self.state();
         state.peers.remove(&peer.id);
-        state.wait_no_more(peer.id);
+        state.remove_waiting(peer.id);
         state.gone.push(peer.clone());
         self.metrics.connections.set(state.peers.len() as i64);
         drop(state);
         self.work.notify_one();
     }
-    /// What has come together, in exchange for memory.
+    /// Swaps the queued connections with the empty vectors of `round`.
     pub(crate) fn take(&self, round: &mut Round) {
         let mut state = self.state();
         std::mem::swap(&mut state.ready, &mut round.ready);
         std::mem::swap(&mut state.gone, &mut round.gone);
         self.metrics.queue_depth.set(round.ready.len() as i64);
     }
-    /// Messages of one connection in a round, at most.
+    /// Returns the current maximum batch size, in messages.
     pub(crate) fn share(&self) -> usize {
         self.share.load(Ordering::Relaxed)
     }
-    /// A round is over: how long it took, and how many messages the longest batch had. Who fills batches gets smaller ones
-    /// while rounds are long: what a message costs depends on what it leads to, so that no fixed number would be right.
-    pub(crate) fn round_over(&self, took: Duration, longest: usize) {
+    /// Adapts the maximum batch size to the duration of a round and the length of its longest
+    /// batch. Full batches shrink while rounds are long. A constant would be wrong: the cost of a
+    /// message depends on its effects.
+    pub(crate) fn adapt_share(&self, took: Duration, longest: usize) {
         let share = self.share();
         if took > ROUND_LONG && longest >= share {
             self.share.store((share / 2).max(SHARE_MIN), Ordering::Relaxed);
@@ -182,19 +184,17 @@ impl Hub {
             self.share.store((share * 2).min(MESSAGES_PER_BATCH), Ordering::Relaxed);
         }
     }
-    /// A connection.
     pub(crate) fn peer(&self, id: ConnectionId) -> Option<Arc<Peer>> {
         self.state().peers.get(&id).cloned()
     }
-    /// Number of connections.
+    /// Returns the number of connections.
     pub(crate) fn count(&self) -> usize {
         self.state().peers.len()
     }
-    /// Connections that have not finished the handshake.
+    /// Returns the number of connections that have not finished the handshake.
     pub(crate) fn handshaking(&self) -> usize {
         self.state().waiting.len()
     }
-    /// How long a connection may take for the handshake.
     pub(crate) fn handshake_timeout(&self) -> Time {
         self.limits.handshake_timeout
     }

@@ -1,12 +1,12 @@
-//! Kinds of messages, as logs and metrics name them.
+//! Message types, as logs and metrics name them.
 
 use openflow::Message;
 use prometheus_client::metrics::counter::Counter;
 
-/// Number of kinds in OpenFlow 1.3.
+/// Number of message types in OpenFlow 1.3.
 pub(crate) const COUNT: usize = NAMES.len();
 
-/// Names by number on the wire (specification 7.1).
+/// Names by type number (OpenFlow 1.3, section 7.1).
 pub(crate) const NAMES: [&str; 30] = [
     "hello",
     "error",
@@ -40,7 +40,7 @@ pub(crate) const NAMES: [&str; 30] = [
     "meter_mod",
 ];
 
-/// Number of the kind of a message.
+/// Returns the type number of a message.
 pub(crate) fn of(message: &Message) -> usize {
     match message {
         Message::Hello { .. } => 0,
@@ -77,9 +77,9 @@ pub(crate) fn of(message: &Message) -> usize {
 mod tests {
     use super::*;
 
-    /// The number of a kind is the second byte of its messages.
+    /// The type is the second byte of a message.
     #[test]
-    fn kinds_are_those_on_the_wire() {
+    fn kinds_match_wire_types() {
         let messages = [
             Message::Hello { versions: 16 },
             Message::EchoReply(Vec::new()),
@@ -97,8 +97,8 @@ mod tests {
     }
 }
 
-/// Counts messages by kind. Several of one kind that come one after the other are added at once: a counter that several
-/// threads look at costs as much as a field of a message.
+/// Counts messages by type. Consecutive messages of one type are added in one step: a contended
+/// counter costs as much as decoding a field.
 #[derive(Debug)]
 pub(crate) struct Count<'a> {
     counters: &'a [Counter; COUNT],

@@ -1,4 +1,4 @@
-//! Accepting connections.
+//! The listener for switch connections.
 
 use std::io;
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tracing::Span;
 
-use super::allowance::Allowance;
 use super::connection::serve;
 use super::hub::Hub;
-use super::outlet::Outlet;
 use super::peer::{Closing, Peer, Phase};
+use super::shared_writer::SharedWriter;
+use super::token_bucket::TokenBucket;
 use crate::clock::duration;
 
-/// How long to wait after a failure to accept that concerns the process, such as no more descriptors.
+/// Wait after an accept error of the whole process, such as a lack of descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
-/// Connections accepted at once after a rest, as the time they are allowed for that.
+/// Burst of accepted connections after a pause, as time at the accept rate.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Accepts connections for as long as it is polled.
+/// Accepts connections while it is polled.
 pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<TlsAcceptor>) {
-    // Accepting costs those who are connected already: whoever opens and closes without end is not to take all of it.
-    let mut allowance = Allowance::new(hub.limits.accepts_per_s, BURST);
+    // Accepting takes time from existing connections: a peer that connects in a loop must not get
+    // all of it.
+    let mut rate_limit = TokenBucket::new(hub.limits.accepts_per_s, BURST);
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                let wait = allowance.spend(1);
+                let wait = rate_limit.spend(1);
                 if !wait.is_zero() {
                     tokio::time::sleep(wait).await;
                 }
@@ -37,55 +38,56 @@ pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<Tls
                     continue;
                 };
                 let span = tracing::info_span!("connection", id = peer.id.0, peer = %address);
-                tokio::spawn(attend(hub.clone(), peer, stream, tls.clone(), span));
+                tokio::spawn(handle_connection(hub.clone(), peer, stream, tls.clone(), span));
             }
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
                 tracing::error!("cannot accept connections now: {error}");
-                hub.make_room();
+                hub.evict_oldest();
                 tokio::time::sleep(AFTER_FAILURE).await;
             }
         }
     }
 }
 
-/// Failures of a connection that ended before it was accepted (accept(2): to be treated like a try again).
+/// Returns whether only the accepted connection failed (accept(2): retry immediately).
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// The span is for what is logged here: entered whenever the task runs it would cost a hundredth of handling a message.
-async fn attend(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>, span: Span) {
+/// Serves one connection. The span covers only the log lines here: entering it at every poll would
+/// cost 1 % of the message rate.
+async fn handle_connection(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>, span: Span) {
     span.in_scope(|| tracing::debug!("connected"));
-    let why = converse(&hub, &peer, stream, tls).await;
-    hub.metrics.closed(&why);
-    let _inside = span.enter(); // Nothing is awaited from here on.
-    match (peer.phase(), &why) {
-        (Phase::Ready(_), Closing::ByPeer | Closing::ByController) => tracing::info!("closed: {why}"),
-        (Phase::Ready(_), _) => tracing::warn!("closed: {why}"),
-        _ => hub.complain(format_args!("closed before it was a switch: {why}")),
+    let reason = run_connection(&hub, &peer, stream, tls).await;
+    hub.metrics.closed(&reason);
+    let _inside = span.enter(); // No await follows.
+    match (peer.phase(), &reason) {
+        (Phase::Ready(_), Closing::ByPeer | Closing::ByController) => tracing::info!("closed: {reason}"),
+        (Phase::Ready(_), _) => tracing::warn!("closed: {reason}"),
+        _ => hub.log_rejection(format_args!("closed before the handshake finished: {reason}")),
     }
     hub.gone(&peer);
 }
 
-async fn converse(hub: &Hub, peer: &Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>) -> Closing {
-    // Answers are written in one piece each round; waiting for more would only delay them.
+async fn run_connection(hub: &Hub, peer: &Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>) -> Closing {
+    // Each round writes its output in one piece; Nagle's algorithm would only delay it.
     if let Err(error) = stream.set_nodelay(true) {
         return Closing::Io(error.to_string());
     }
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();
-        let outlet = Outlet::new(writer);
+        let outlet = SharedWriter::new(writer);
         peer.set_outlet(Some(outlet.clone()));
-        let why = serve(hub, peer, reader, outlet).await;
-        peer.set_outlet(None); // The engine may know of the connection for longer; its socket is closed now.
-        return why;
+        let reason = serve(hub, peer, reader, outlet).await;
+        peer.set_outlet(None); // The engine may keep the peer; the socket closes now.
+        return reason;
     };
     let handshake = tokio::time::timeout(duration(hub.handshake_timeout()), tls.accept(stream));
     let stream = tokio::select! {
         biased;
-        () = peer.close_wanted.notified() => return peer.closing().unwrap_or(Closing::Displaced),
+        () = peer.close_requested.notified() => return peer.closing().unwrap_or(Closing::Evicted),
         shaken = handshake => match shaken {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Closing::Io(format!("TLS: {error}")),

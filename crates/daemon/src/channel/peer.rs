@@ -1,4 +1,4 @@
-//! One connection as its task and the engine share it.
+//! The state of one connection that its task and the engine share.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,35 +7,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use openflow::{ConnectionId, DatapathId, Envelope};
 use tokio::sync::Notify;
 
-use super::outlet::Outlet;
+use super::shared_writer::SharedWriter;
 
-/// How far a connection has come.
+/// Progress of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
-    /// It has said nothing that is a message.
-    Silent,
-    /// It is shaking hands.
-    Speaking,
-    /// It is in use.
+    /// No well-formed message received.
+    Connected,
+    /// Messages received, handshake not finished.
+    Handshaking,
     Ready(DatapathId),
 }
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Closing {
     #[error("the switch closed the connection")]
     ByPeer,
     #[error("the controller closed the connection")]
     ByController,
-    #[error("it sent what is no OpenFlow 1.3: {0}")]
+    #[error("not an OpenFlow 1.3 message: {0}")]
     Malformed(String),
-    #[error("it did not finish the handshake in time")]
+    #[error("handshake not finished within [limits] handshake_timeout")]
     HandshakeTimeout,
-    #[error("others needed its place: it was the oldest that had not finished the handshake")]
-    Displaced,
-    #[error("more than the limit waits to be read by it")]
+    #[error(
+        "evicted: the limit of connections or pending handshakes is reached; raise [limits] pending_handshakes or connections"
+    )]
+    Evicted,
+    #[error("more output is pending than [limits] send_buffer_bytes")]
     OutputLimit,
-    #[error("it did not read anything for too long")]
+    #[error("the switch has read nothing for [limits] write_timeout")]
     NotReading,
     #[error("{0}")]
     Io(String),
@@ -47,29 +48,29 @@ pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
     pub(crate) address: SocketAddr,
     phase: Mutex<Phase>,
-    /// The batch that waits for the engine; empty when it has been taken.
+    /// Batch offered to the engine; empty when it has been taken.
     inbox: Mutex<Vec<Envelope>>,
-    /// Whether the engine has said all it has to say about the batches that were left.
-    is_heard: AtomicBool,
-    /// The engine has taken the batch, or bytes have been sent.
+    /// Whether the engine has processed all batches offered so far.
+    is_processed: AtomicBool,
+    /// Notified when the engine takes a batch and when bytes are sent.
     pub(crate) progress: Notify,
-    /// Bytes to be sent.
+    /// Output not yet taken by the writer.
     out: Mutex<Vec<u8>>,
     pub(crate) out_ready: Notify,
-    /// Bytes not sent yet: in `out` and in the hands of the writer.
+    /// Bytes not sent yet: in `out` and held by the writer.
     pub(crate) out_bytes: AtomicUsize,
-    /// Whether the engine has put something into `out` in this round.
+    /// Whether the engine has added output in this round.
     pub(crate) is_touched: AtomicBool,
-    /// Where the engine may write by itself.
-    outlet: Mutex<Option<Outlet>>,
+    /// Socket for direct writes of the engine; `None` with TLS.
+    outlet: Mutex<Option<SharedWriter>>,
     closing: Mutex<Option<Closing>>,
-    pub(crate) close_wanted: Notify,
+    pub(crate) close_requested: Notify,
 }
 
-/// Memory for output that is kept while there is none.
+/// Largest buffer capacity that is kept while the buffer is empty.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
-/// Nothing that holds one of these locks can panic half-way, so that what it guards is whole in any case.
+/// Locks a mutex. No holder can panic half-way, so the value of a poisoned mutex is intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -79,9 +80,9 @@ impl Peer {
         Peer {
             id,
             address,
-            phase: Mutex::new(Phase::Silent),
+            phase: Mutex::new(Phase::Connected),
             inbox: Mutex::default(),
-            is_heard: AtomicBool::new(true),
+            is_processed: AtomicBool::new(true),
             progress: Notify::new(),
             out: Mutex::default(),
             out_ready: Notify::new(),
@@ -89,7 +90,7 @@ impl Peer {
             is_touched: AtomicBool::new(false),
             outlet: Mutex::default(),
             closing: Mutex::new(None),
-            close_wanted: Notify::new(),
+            close_requested: Notify::new(),
         }
     }
 
@@ -100,53 +101,56 @@ impl Peer {
         *lock(&self.phase) = phase;
     }
 
-    /// Leaves a batch for the engine in exchange for the memory of the one before. The one before has been taken.
+    /// Offers a batch to the engine and gets the empty previous one for reuse. The engine must have
+    /// taken the previous batch.
     pub(crate) fn put_batch(&self, batch: &mut Vec<Envelope>) {
         let mut inbox = lock(&self.inbox);
-        debug_assert!(inbox.is_empty(), "a batch is left when the one before has been taken");
+        debug_assert!(inbox.is_empty(), "the previous batch has been taken");
         std::mem::swap(&mut *inbox, batch);
-        self.is_heard.store(false, Ordering::Release);
+        self.is_processed.store(false, Ordering::Release);
     }
-    /// Whether the engine has said all it has to say about the batches so far.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.is_heard.load(Ordering::Acquire)
+    /// Returns whether the engine has processed all batches offered so far.
+    pub(crate) fn is_processed(&self) -> bool {
+        self.is_processed.load(Ordering::Acquire)
     }
-    /// The engine has said all it has to say about the batch it took. (One that was left meanwhile is another round's.)
-    pub(crate) fn heard(&self) {
+    /// Records that the engine has processed the batch it took. A batch offered since then belongs
+    /// to another round.
+    pub(crate) fn mark_processed(&self) {
         let inbox = lock(&self.inbox);
         if inbox.is_empty() {
-            self.is_heard.store(true, Ordering::Release);
+            self.is_processed.store(true, Ordering::Release);
         }
     }
-    /// Whether the engine has taken the batch.
+    /// Returns whether the engine has taken the batch.
     pub(crate) fn is_inbox_empty(&self) -> bool {
         lock(&self.inbox).is_empty()
     }
-    /// Takes the batch in exchange for memory.
+    /// Swaps the batch with `memory`.
     pub(crate) fn take_batch(&self, memory: &mut Vec<Envelope>) {
         std::mem::swap(&mut *lock(&self.inbox), memory);
         self.progress.notify_one();
     }
 
-    /// Appends bytes to be sent; how many wait now. They leave when [`Peer::out_ready`] is notified.
+    /// Appends output with `write`. Returns its result and the number of unsent bytes. The bytes
+    /// leave when [`Peer::out_ready`] is notified.
     pub(crate) fn append<T>(&self, write: impl FnOnce(&mut Vec<u8>) -> T) -> (T, usize) {
         let mut out = lock(&self.out);
         let before = out.len();
-        let answer = write(&mut out);
+        let result = write(&mut out);
         let more = out.len() - before;
-        (answer, self.out_bytes.fetch_add(more, Ordering::Relaxed) + more)
+        (result, self.out_bytes.fetch_add(more, Ordering::Relaxed) + more)
     }
-    /// Takes what is to be sent in exchange for memory.
+    /// Swaps the output with `memory`.
     pub(crate) fn take_out(&self, memory: &mut Vec<u8>) {
         std::mem::swap(&mut *lock(&self.out), memory);
     }
 
-    /// Says where the engine may write by itself, or (`None`) that it may not any more.
-    pub(crate) fn set_outlet(&self, outlet: Option<Outlet>) {
+    /// Sets or removes the socket for direct writes of the engine.
+    pub(crate) fn set_outlet(&self, outlet: Option<SharedWriter>) {
         *lock(&self.outlet) = outlet;
     }
-    /// Sends what is to be sent, at once if nothing is in the hands of the writer and there is room; else the writer is told.
-    /// Waking it for every answer would cost more than the answer.
+    /// Sends the output directly if the writer holds none and the socket accepts it; otherwise
+    /// wakes the writer. Waking the writer for every reply would cost more than the reply.
     pub(crate) fn flush(&self) {
         if !self.has_written() {
             self.out_ready.notify_one();
@@ -162,7 +166,7 @@ impl Peer {
         if self.out_bytes.load(Ordering::Relaxed) != out.len() {
             return false;
         }
-        // What is wrong with a connection the writer finds out, too.
+        // Errors are left to the writer, which meets them as well.
         let written = outlet.try_write(&out).unwrap_or(0);
         let is_all = written == out.len();
         match (is_all, out.capacity() > KEPT_BYTES) {
@@ -175,12 +179,12 @@ impl Peer {
         is_all
     }
 
-    /// Asks for the end of the connection; the first reason counts.
-    pub(crate) fn close(&self, why: Closing) {
-        lock(&self.closing).get_or_insert(why);
-        self.close_wanted.notify_one();
+    /// Requests the end of the connection; the first reason counts.
+    pub(crate) fn close(&self, reason: Closing) {
+        lock(&self.closing).get_or_insert(reason);
+        self.close_requested.notify_one();
     }
-    /// Why it is to end, if it is.
+    /// Returns the reason of a requested end.
     pub(crate) fn closing(&self) -> Option<Closing> {
         lock(&self.closing).clone()
     }

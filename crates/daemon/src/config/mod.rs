@@ -7,21 +7,20 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use control::Spread;
-use net::document::{Data, Document, Layout};
-use net::keys::{names, sections};
-use net::mistake::{FileError, Place};
-use net::section::Section;
+use config::diagnostic::{FileError, SourceLocation};
+use config::document::{Data, Document, Layout, Value};
+use config::keys::{names, sections};
+use config::section::Section;
+use control::EcmpHashing;
 use net::{Bandwidth, Bytes, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
-use crate::access::Tokens;
+use crate::auth::Tokens;
 use crate::balancer;
 use crate::settings::{HttpTls, LogFormat, Settings, Tls};
 
 pub use self::keys::{KEYS, REPEATED};
 
-/// Keys of `tls` in `[api]`.
 const API_TLS: &[&str] = &["certificate", "key"];
 
 static LAYOUT: Layout = Layout { keys: known, flat: &[] };
@@ -29,25 +28,25 @@ static LAYOUT: Layout = Layout { keys: known, flat: &[] };
 fn known(section: &str) -> Option<Vec<&'static str>> {
     match section {
         "" => Some(names(KEYS, "").into_iter().chain(sections(KEYS)).collect()),
-        // Names users choose.
+        // Names that users choose.
         "services" | "pools" => None,
         _ => Some(names(KEYS, section)),
     }
 }
 
-/// Reads a file; files it names are found from its folder.
+/// Reads a file. Paths in it are relative to its folder.
 ///
 /// # Errors
-/// The first mistake, with its place and what would do.
+/// Returns the first error with its location and a hint.
 pub fn load(file: &Path) -> Result<Settings, FileError> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|error| {
-        FileError::new(Place::File(name.clone()), "", "the configuration cannot be read").with_cause(error)
+        FileError::new(SourceLocation::File(name.clone()), "", "the configuration cannot be read").with_cause(error)
     })?;
     parse(&name, &text, file.parent().unwrap_or(Path::new("")))
 }
 
-/// Reads the text of a file of this name; files it names are found from `folder`.
+/// Parses the text of a file with this name. Paths in it are relative to `folder`.
 ///
 /// # Errors
 /// As [`load`].
@@ -70,30 +69,32 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     if let Some(file) = api.text("tokens")? {
         settings.tokens = Tokens::load(&folder.join(file)).map_err(|error| api.error("tokens", error.to_string()))?;
     }
+    settings.http_names = http_names(&api)?;
     settings.http_tls = http_tls(&api, folder)?;
     let log = top.section("log")?;
     if let Some(form) = log.choice("format", &["text", "json"])? {
         settings.log.format = [LogFormat::Text, LogFormat::Json][form];
     }
     if let Some(filter) = log.text("filter")? {
-        crate::logs::check(filter).map_err(|error| log.error("filter", "is no filter").with_cause(error))?;
+        crate::logs::check(filter).map_err(|error| log.error("filter", "is not a valid filter").with_cause(error))?;
         settings.log.filter = filter.to_owned();
     }
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
-    let most = |key, most| Ok::<_, FileError>(limits.count(key, 1..=most)?.map(|count| count as usize));
-    set(&mut settings.control.flows_max, most("flows", 100_000_000)?);
-    set(&mut settings.control.connections_max, most("service_connections", 100_000_000)?);
-    set(&mut settings.control.hosts_max, most("hosts", 1_000_000)?);
-    set(&mut settings.control.hosts_per_port, most("hosts_per_port", 1_000_000)?);
+    let count = |key, max| Ok::<_, FileError>(limits.count(key, 1..=max)?.map(|count| count as usize));
+    set(&mut settings.control.flows_max, count("flows", 100_000_000)?);
+    set(&mut settings.control.connections_max, count("service_connections", 100_000_000)?);
+    set(&mut settings.control.hosts_max, count("hosts", 1_000_000)?);
+    set(&mut settings.control.hosts_per_port, count("hosts_per_port", 1_000_000)?);
+    set(&mut settings.control.read_back_bytes_max, memory(&limits, "read_back_bytes")?);
     Ok(settings)
 }
 
-fn set<T>(place: &mut T, value: Option<T>) {
+fn set<T>(target: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *target = value;
     }
 }
 
@@ -103,10 +104,10 @@ fn address(section: &Section<'_>, key: &str) -> Result<Option<SocketAddr>, FileE
 }
 
 fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
-    if !section.is_there() {
+    if !section.exists() {
         return Ok(None);
     }
-    let hint = "TLS needs certificate, key and ca: the certificates of both sides are checked";
+    let hint = "TLS needs certificate, key and ca: both sides check certificates";
     let file = |key| file(section, key, folder, hint);
     Ok(Some(Tls { certificate: file("certificate")?, key: file("key")?, ca: file("ca")? }))
 }
@@ -114,10 +115,23 @@ fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
 fn http_tls(api: &Section<'_>, folder: &Path) -> Result<Option<HttpTls>, FileError> {
     let Some(value) = api.get("tls") else { return Ok(None) };
     let hint = "write tls = { certificate = \"FILE\", key = \"FILE\" }";
-    let section = api.table(api.full("tls"), value).map_err(|error| error.with_hint(hint))?;
+    let section = api.table(api.dotted_key("tls"), value).map_err(|error| error.with_hint(hint))?;
     section.check_keys(API_TLS)?;
     let file = |key| file(&section, key, folder, hint);
     Ok(Some(HttpTls { certificate: file("certificate")?, key: file("key")? }))
+}
+
+fn http_names(api: &Section<'_>) -> Result<Vec<String>, FileError> {
+    let hint = "write names without a port, such as names = [\"controller.example.org\"]";
+    let name = |value: &Value| match &value.data {
+        Data::Text(name) if !name.is_empty() && !name.contains([':', '/']) => Ok(name.to_ascii_lowercase()),
+        _ => Err(api.error("names", "must be a list of names").with_hint(hint)),
+    };
+    match api.get("names").map(|value| &value.data) {
+        None => Ok(Vec::new()),
+        Some(Data::List(names)) => names.iter().map(name).collect(),
+        Some(_) => Err(api.error("names", "must be a list of names").with_hint(hint)),
+    }
 }
 
 fn file(section: &Section<'_>, key: &str, folder: &Path, hint: &str) -> Result<PathBuf, FileError> {
@@ -151,24 +165,24 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
         }
     }
     if let Some(spread) = section.choice("spread", &["auto", "switch", "shuffled"])? {
-        config.spread = [Spread::Auto, Spread::Switch, Spread::Shuffled][spread];
+        config.ecmp_hashing = [EcmpHashing::Auto, EcmpHashing::Native, EcmpHashing::Shuffled][spread];
     }
     set(&mut config.default_capacity, top.section("links")?.above_zero("capacity")?);
     for link in top.sections("link")? {
         let capacity: Option<Bandwidth> = link.above_zero("capacity")?;
         let capacity = capacity.ok_or_else(|| link.missing("capacity"))?;
         if config.capacities.insert(end(&link)?, capacity).is_some() {
-            return Err(link.error("port", "has a capacity already, earlier in the file"));
+            return Err(link.error("port", "the capacity of this port is already set earlier in the file"));
         }
     }
     for host in top.sections("host")? {
         let (datapath, port) = end(&host)?;
         let mac = host.required::<String>("mac", "text")?;
-        let wrong = || host.error("mac", format!("`{mac}` is not an Ethernet address"));
-        let mac = mac_address(&mac).ok_or_else(wrong)?;
+        let invalid = || host.error("mac", format!("`{mac}` is not an Ethernet address"));
+        let mac = mac_address(&mac).ok_or_else(invalid)?;
         let ipv4 = host.required("ipv4", "an IPv4 address")?;
         if config.hosts.iter().any(|other| other.ipv4 == ipv4) {
-            return Err(host.error("ipv4", format!("{ipv4} is the address of another host")));
+            return Err(host.error("ipv4", format!("{ipv4} is already the address of another host")));
         }
         config.hosts.push(control::KnownHost { mac, ipv4, datapath, port });
     }
@@ -181,22 +195,22 @@ fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), FileError> {
     Ok((datapath, PortNo(port as u32)))
 }
 
-/// The number of a switch: a number, or text of hexadecimal digits, in pairs with colons or not.
+/// Reads a datapath id: a number, or text of hexadecimal digits, with or without colons.
 fn switch(section: &Section<'_>, key: &str) -> Result<u64, FileError> {
     match section.get(key).map(|value| &value.data) {
         None => Err(section.missing(key)),
         Some(Data::Text(text)) => datapath(text)
-            .ok_or_else(|| section.error(key, format!("`{text}` is not the number of a switch")))
+            .ok_or_else(|| section.error(key, format!("`{text}` is not a datapath id")))
             .map_err(|error| error.with_hint("write up to 16 hexadecimal digits, such as \"00000000000000a1\"")),
         Some(_) => Ok(section.count(key, 0..=u64::MAX)?.unwrap_or_default()),
     }
 }
 
-/// The number of a switch from hexadecimal digits, in pairs with colons or not, with `0x` or not.
+/// Parses a datapath id of hexadecimal digits, with or without `0x` and colons.
 pub(crate) fn datapath(text: &str) -> Option<u64> {
     let digits: String = text.strip_prefix("0x").unwrap_or(text).chars().filter(|c| *c != ':').collect();
-    let is_right = (1..=16).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_hexdigit());
-    is_right.then(|| u64::from_str_radix(&digits, 16).ok())?
+    let is_valid = (1..=16).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_hexdigit());
+    is_valid.then(|| u64::from_str_radix(&digits, 16).ok())?
 }
 
 pub(crate) fn mac_address(text: &str) -> Option<MacAddr> {
@@ -212,21 +226,25 @@ pub(crate) fn mac_address(text: &str) -> Option<MacAddr> {
 fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> Result<(), FileError> {
     let count = |key| Ok::<_, FileError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
     set(&mut limits.connections, count("connections")?);
-    set(&mut limits.handshaking, count("handshaking")?);
+    set(&mut limits.pending_handshakes, count("handshaking")?);
     let rate = |key| Ok::<_, FileError>(section.count(key, 100..=100_000_000)?.map(|count| count as u32));
     set(&mut limits.messages_per_s, rate("messages_per_s")?);
     set(&mut limits.accepts_per_s, rate("accepts_per_s")?);
     set(&mut limits.handshake_timeout, section.above_zero("handshake_timeout")?);
+    set(&mut limits.http_connections, count("http_connections")?);
+    set(&mut limits.http_request_timeout, section.above_zero("http_request_timeout")?);
     set(&mut limits.write_timeout, section.above_zero("write_timeout")?);
-    if let Some(bytes) = section.above_zero::<Bytes>("output_bytes")? {
-        // One message has to fit, and a daemon's memory is not without end.
-        let range = 1 << 20..=1 << 32;
-        if !range.contains(&bytes.as_u64()) {
-            return Err(section.error("output_bytes", format!("{bytes} is not from 1MiB to 4GiB")));
-        }
-        limits.output_bytes = bytes.as_u64() as usize;
-    }
+    set(&mut limits.send_buffer_bytes, memory(section, "output_bytes")?);
     Ok(())
+}
+
+/// Reads a memory limit: enough for one message (1 MiB) and at most 4 GiB.
+fn memory(section: &Section<'_>, key: &str) -> Result<Option<usize>, FileError> {
+    let Some(bytes) = section.above_zero::<Bytes>(key)? else { return Ok(None) };
+    if !(1 << 20..=1 << 32).contains(&bytes.as_u64()) {
+        return Err(section.error(key, format!("{bytes} is not from 1MiB to 4GiB")));
+    }
+    Ok(Some(bytes.as_u64() as usize))
 }
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
-//! Virtual services and pools of a configuration file: the fields of the API, under the names of `[services.NAME]` and
-//! `[pools.NAME]`.
+//! Virtual services and pools of a configuration file: the fields of the API, in `[services.NAME]`
+//! and `[pools.NAME]`.
 
 use std::collections::BTreeMap;
 
+use config::diagnostic::FileError;
+use config::document::{Data, Value};
+use config::section::Section;
 use control::vip;
-use net::document::{Data, Value};
-use net::mistake::FileError;
-use net::section::Section;
 use serde::de::DeserializeOwned;
 
 use crate::services::{self, Name};
 use crate::settings::Settings;
 
-/// The key of `[services]` that names no service.
+/// The key of `[services]` that is not the name of a service.
 const CHECKER: &str = "checker";
 
 pub(super) fn read(top: &Section<'_>, settings: &mut Settings) -> Result<(), FileError> {
     let section = top.section("services")?;
     if let Some(ipv4) = section.parsed(CHECKER, "an IPv4 address")? {
-        settings.control.checker = Some(vip::Checker { ipv4, mac: vip::mac_of(ipv4) });
+        settings.control.health_check_address = Some(vip::Checker { ipv4, mac: vip::mac_of(ipv4) });
     }
     settings.services.services = all(&section)?;
     settings.services.pools = all(&top.section("pools")?)?;
@@ -28,13 +28,13 @@ pub(super) fn read(top: &Section<'_>, settings: &mut Settings) -> Result<(), Fil
 fn all<T: DeserializeOwned>(section: &Section<'_>) -> Result<BTreeMap<Name, T>, FileError> {
     let mut found = BTreeMap::new();
     for (key, value) in section.entries().filter(|(key, _)| *key != CHECKER) {
-        let name = Name::try_from(key.to_owned()).map_err(|words| section.error(key, words))?;
-        // That it is a table is said before what is in it.
-        let table = section.table(section.full(key), value)?;
+        let name = Name::try_from(key.to_owned()).map_err(|message| section.error(key, message))?;
+        // A value that is not a table is reported before its content.
+        let table = section.table(section.dotted_key(key), value)?;
         let spec = services::read(json(value)).map_err(|fault| {
             let field = fault.field.split(['.', '[']).next().unwrap_or_default().to_owned();
-            let words = if fault.field == field { fault.words.clone() } else { fault.to_string() };
-            table.error(&field, words)
+            let message = if fault.field == field { fault.message.clone() } else { fault.to_string() };
+            table.error(&field, message)
         })?;
         found.insert(name, spec);
     }
@@ -49,7 +49,7 @@ fn json(value: &Value) -> serde_json::Value {
         Data::Integer(number) => match (u64::try_from(*number), i64::try_from(*number)) {
             (Ok(number), _) => number.into(),
             (_, Ok(number)) => number.into(),
-            // The document takes no others.
+            // The parser of the document accepts no others.
             _ => serde_json::Value::Null,
         },
         Data::List(items) => items.iter().map(json).collect(),

@@ -55,7 +55,7 @@ fn read(text: &str) -> Result<Settings, FileError> {
 }
 
 #[test]
-fn every_key_is_read() {
+fn full_file_sets_every_key() {
     let settings = read(FULL).unwrap();
     assert_eq!(settings.balancer.entry.name, "hedera");
     assert_eq!(settings.tls.unwrap().key, Path::new("etc/k.pem"));
@@ -66,11 +66,14 @@ fn every_key_is_read() {
     let config = settings.control;
     assert_eq!((config.seed, config.owner, config.flow_idle_timeout_s), (7, 0x1234, 9));
     assert_eq!(config.poll_interval, Time::from_ms(500));
-    assert_eq!((config.spread, Settings::default().control.spread), (Spread::Shuffled, Spread::Auto));
+    assert_eq!(
+        (config.ecmp_hashing, Settings::default().control.ecmp_hashing),
+        (EcmpHashing::Shuffled, EcmpHashing::Auto)
+    );
     let end = (DatapathId(0xa1), PortNo(3));
     assert_eq!(config.capacities.get(&end), Some(&Bandwidth::from_mbps(10)));
     assert_eq!((config.default_capacity, config.hosts[0].datapath), (Bandwidth::from_gbps(1), DatapathId(161)));
-    assert_eq!((settings.limits.output_bytes, settings.limits.handshaking), (2_000_000, 10));
+    assert_eq!((settings.limits.send_buffer_bytes, settings.limits.pending_handshakes), (2_000_000, 10));
     assert_eq!((config.flows_max, config.hosts_max, config.hosts_per_port), (5000, 300, 20));
     assert_eq!(config.connections_max, 7000);
     assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
@@ -78,14 +81,14 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn an_empty_file_is_the_default() {
+fn empty_file_yields_defaults() {
     let settings = read("").unwrap();
     assert_eq!((settings.listen.port(), settings.http.unwrap().port()), (6653, 8080));
     assert_eq!(settings.balancer.entry.name, "sdn-ecmp");
     assert_eq!(read("[http]\nlisten = \"off\"").unwrap().http, None);
 }
 
-/// What is printed as a default is one: a file that says so in so many words changes nothing.
+/// Every printed default equals the built-in one: a file that sets it changes nothing.
 #[test]
 fn printed_defaults_are_the_defaults() {
     let default = format!("{:?}", read("").unwrap());
@@ -102,7 +105,7 @@ fn printed_defaults_are_the_defaults() {
 }
 
 #[test]
-fn mistakes_name_line_and_key_and_what_would_do() {
+fn errors_name_line_key_and_remedy() {
     for (text, message, hint) in [
         ("lissen = \"x\"", "a.toml:1: lissen: there is no such key", "did you mean `listen`?"),
         ("\n[contrl]", "a.toml:2: contrl: there is no such key", "did you mean `control`?"),
@@ -120,7 +123,7 @@ fn mistakes_name_line_and_key_and_what_would_do() {
         ("[control]\necho_timeout = \"1s\"", "a.toml:2: control.echo_timeout: 1s is not above echo_interval", ""),
         ("[control]\nflow_idle_timeout = \"1500ms\"", "a.toml:2: control.flow_idle_timeout: ", "whole seconds"),
         ("listen = \"localhost\"", "a.toml:1: listen: `localhost` is not an address with a port", "0.0.0.0:6653"),
-        ("balancer = \"ecpm\"", "a.toml:1: balancer: there is no balancer `ecpm`; did you mean `ecmp`?", ""),
+        ("balancer = \"ecpm\"", "a.toml:1: balancer: unknown balancer `ecpm`; did you mean `ecmp`?", ""),
         ("balancer = \"spain\"", "a.toml:1: balancer: balancer `spain` does not run on OpenFlow switches", ""),
         ("[tls]\nkey = \"k\"", "a.toml:1: tls.certificate: is missing", "TLS needs certificate, key and ca"),
         ("[api]\ntls = true", "a.toml:2: api.tls: must be a table", "tls = { certificate = "),
@@ -143,7 +146,7 @@ fn mistakes_name_line_and_key_and_what_would_do() {
 }
 
 #[test]
-fn numbers_of_switches_are_written_in_many_ways() {
+fn datapath_id_accepts_all_notations() {
     for text in ["a1", "0xa1", "00000000000000a1", "00:00:00:00:00:00:00:a1"] {
         assert_eq!(datapath(text), Some(0xa1), "{text}");
     }

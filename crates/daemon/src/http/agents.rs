@@ -1,4 +1,4 @@
-//! Agents on hosts: they report flows, and are told what to report and how fast to send.
+//! Agents on hosts: they report flows and server statistics and receive commands.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use balance::central::AgentReport;
-use balance::server::Facts;
+use balance::server::ServerStats;
 use net::FiveTuple;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,72 +16,73 @@ use super::problem::Problem;
 use super::stream::FlowName;
 use crate::engine::Engine;
 use crate::server::Handle;
-use crate::services::Fault;
+use crate::services::FieldError;
 
-/// The controller minds what agents told for this long, s.
+/// Validity of server statistics, in seconds.
 const FRESH_S: f64 = 15.0;
 
-/// A flow, as an agent names it.
+/// A flow of an agent's host.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportedFlow {
-    /// Receiver's address.
+    /// Destination address.
     #[schema(value_type = String, format = Ipv4)]
     dst: Ipv4Addr,
     /// IP protocol: 6 for TCP, 17 for UDP.
     protocol: u8,
-    /// Sender's port; 0 for protocols without ports.
+    /// Source port; 0 for protocols without ports.
     #[serde(default)]
     src_port: u16,
-    /// Receiver's port; 0 for protocols without ports.
+    /// Destination port; 0 for protocols without ports.
     #[serde(default)]
     dst_port: u16,
 }
 
-/// What an agent has to tell.
+/// A report of an agent.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Report {
-    /// A flow of this host has sent more than the threshold.
+    /// A flow of this host has sent more than the report threshold.
     Started {
-        /// Which flow.
+        /// The flow.
         flow: ReportedFlow,
-        /// Bytes it has sent.
+        /// Bytes sent so far.
         bytes: u64,
-        /// Bytes it will have sent in all, where the application knows.
+        /// Total size in bytes, if the application knows it.
         #[serde(default)]
         size: Option<u64>,
     },
-    /// A flow reported before has ended.
+    /// A reported flow has ended.
     Ended {
-        /// Which flow.
+        /// The flow.
         flow: ReportedFlow,
-        /// Bytes it sent in all.
+        /// Bytes sent in total.
         bytes: u64,
     },
 }
 
-/// Reports of an agent, in the order they happened.
+/// Reports of an agent, in chronological order.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reports {
     reports: Vec<Report>,
 }
 
-/// What an agent is to do from now on.
+/// Current commands for an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(super) struct StandingOrders {
-    /// Report flows that have sent more bytes than this; null to report none: the balancer does not ask agents.
+    /// Report threshold: report flows that have sent more bytes. With null, report none: the
+    /// balancer does not use agents.
     report_above: Option<u64>,
-    /// Limits of this host's flows. A flow that is not named has none.
+    /// Rate limits of flows of this host. Other flows have no limit.
     paces: Vec<Pace>,
 }
 
-/// The limit of a flow.
+/// The rate limit of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(super) struct Pace {
     flow: FlowName,
-    /// Greatest rate on the wire, bit/s.
+    /// Maximum rate on the wire, in bit/s.
     rate_bps: u64,
 }
 
@@ -99,17 +100,21 @@ impl Report {
 }
 
 fn address(text: &str) -> Result<Ipv4Addr, Problem> {
-    let wrong = || Problem::not_found(format!("`{text}` is not the IPv4 address of a host, such as 10.0.0.1"));
-    text.parse().map_err(|_| wrong())
+    let not_found = || Problem::not_found(format!("`{text}` is not the IPv4 address of a host, such as 10.0.0.1"));
+    text.parse().map_err(|_| not_found())
 }
 
 fn orders(engine: &Engine, host: Ipv4Addr) -> StandingOrders {
     let pace =
         |(tuple, rate): (&FiveTuple, net::Bandwidth)| Pace { flow: FlowName::new(tuple), rate_bps: rate.as_bps() };
-    StandingOrders { report_above: engine.orders.report_above, paces: engine.orders.paces_of(host).map(pace).collect() }
+    StandingOrders {
+        report_above: engine.agent_commands.report_threshold_bytes,
+        paces: engine.agent_commands.rate_limits_of(host).map(pace).collect(),
+    }
 }
 
-/// What the agent of a host is to do. Changes are also sent as events (`report_above`, `pace`).
+/// Returns the current commands for the agent of a host. Changes are also sent as events
+/// (`report_above`, `pace`).
 #[utoipa::path(
     get,
     path = "/v1/agents/{host}/orders",
@@ -117,7 +122,7 @@ fn orders(engine: &Engine, host: Ipv4Addr) -> StandingOrders {
     params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the host")),
     responses(
         (status = 200, body = StandingOrders),
-        (status = 404, description = "No address", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "Not the IPv4 address of a host", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn standing_orders(
@@ -128,19 +133,20 @@ pub(super) async fn standing_orders(
     Ok(Json(handle.ask(move |engine| orders(engine, host)).await?))
 }
 
-/// The agent of a host reports flows of that host, and hears what it is to do. Reports nobody asked for, of flows known
-/// already, and of hosts that are not known are taken and change nothing: an agent that starts again reports everything.
+/// Accepts flow reports of the agent of a host and returns its commands. Reports that were not
+/// requested, of known flows or of unknown hosts are accepted and change nothing: an agent that
+/// restarts reports everything.
 #[utoipa::path(
     post,
     path = "/v1/agents/{host}/reports",
     tag = "traffic",
-    params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the host: the source of every flow reported")),
+    params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the host, the source of all reported flows")),
     request_body = Reports,
     responses(
-        (status = 200, description = "Taken; what stands after them", body = StandingOrders),
-        (status = 404, description = "No address", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Accepted; the current commands", body = StandingOrders),
+        (status = 404, description = "Not the IPv4 address of a host", body = Problem, content_type = "application/problem+json"),
         BodyFaults,
-        (status = 422, description = "No reports", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "Invalid reports", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn reports(
@@ -158,72 +164,72 @@ pub(super) async fn reports(
     Ok(Json(handle.ask(take).await?))
 }
 
-/// Throughput to another host, as a probe found it.
+/// Throughput to another host, as measured by a probe.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Probe {
-    /// The other host.
+    /// Address of the other host.
     #[schema(value_type = String, format = Ipv4, example = "10.0.0.2")]
     to: Ipv4Addr,
-    /// What got there, bit/s.
+    /// Received rate, in bit/s.
     rate_bps: u64,
 }
 
-/// How a server does. What is not said is not known.
+/// Statistics of a server. Omitted values are unknown.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerFacts {
-    /// Connections it has.
+    /// Number of connections.
     #[serde(default)]
     pub(crate) connections: Option<u32>,
-    /// Share of all its cores that is busy, from 0 to 1.
+    /// Busy share of all cores, from 0 to 1.
     #[serde(default)]
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub(crate) cpu: Option<f64>,
-    /// Its cores, at least 1.
+    /// Number of cores, at least 1.
     #[serde(default)]
     #[schema(minimum = 1)]
     pub(crate) cores: Option<u32>,
-    /// How long it takes to answer, ms: from 0 to 10^9.
+    /// Response time, in ms: from 0 to 10^9.
     #[serde(default)]
     #[schema(minimum = 0.0, maximum = 1e9)]
     pub(crate) response_ms: Option<f64>,
-    /// What probes from it have found.
+    /// Results of probes from this server.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub(crate) probes: Vec<Probe>,
 }
 
-/// What became of them.
+/// Response to server statistics.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub(super) struct FactsTaken {
-    /// Whether the host is a member of a pool: else nobody minds them.
+    /// Whether the host is a member of a pool; otherwise its statistics are ignored.
     is_member: bool,
 }
 
 impl ServerFacts {
-    fn facts(&self) -> Result<Facts, Fault> {
+    fn facts(&self) -> Result<ServerStats, FieldError> {
         let within = |field: &str, value: Option<f64>, most: f64| match value {
             Some(value) if !(0.0..=most).contains(&value) => {
-                Err(Fault::at(field, format!("{value} is not from 0 to {most}")))
+                Err(FieldError::new(field, format!("{value} is not from 0 to {most}")))
             }
             _ => Ok(()),
         };
         within("cpu", self.cpu, 1.0)?;
         within("response_ms", self.response_ms, 1e9)?;
         if self.cores == Some(0) {
-            return Err(Fault::at("cores", "must be above 0"));
+            return Err(FieldError::new("cores", "must be above 0"));
         }
         if self.probes.len() > 64 {
-            return Err(Fault::at("probes", "there are more than 64"));
+            return Err(FieldError::new("probes", "must be at most 64"));
         }
         let response = self.response_ms.map(|ms| net::Time::from_s_f64(ms / 1e3));
         let ServerFacts { connections, cpu, cores, .. } = *self;
-        Ok(Facts { connections, cpu, cores, response, ..Facts::default() })
+        Ok(ServerStats { connections, cpu, cores, response, ..ServerStats::default() })
     }
 }
 
-/// The agent of a server tells how it does. It counts for 15 s.
+/// Accepts the statistics of a server from its agent. They are valid for 15 s.
 #[utoipa::path(
     post,
     path = "/v1/agents/{host}/facts",
@@ -231,8 +237,8 @@ impl ServerFacts {
     params(("host" = String, Path, format = Ipv4, description = "IPv4 address of the server")),
     request_body(content = ServerFacts, content_type = "application/json"),
     responses(
-        (status = 200, description = "Taken", body = FactsTaken),
-        (status = 404, description = "No address", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Accepted", body = FactsTaken),
+        (status = 404, description = "Not the IPv4 address of a host", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -244,29 +250,30 @@ pub(super) async fn facts(
     let host = address(&text)?;
     let told = body?.read::<ServerFacts>()?;
     let facts = told.facts()?;
-    let take = move |engine: &mut Engine| engine.facts(host, facts, told);
+    let take = move |engine: &mut Engine| engine.handle_server_stats(host, facts, told);
     Ok(Json(FactsTaken { is_member: handle.ask(take).await? }))
 }
 
-/// What an agent told last.
+/// Latest statistics of an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(super) struct Told {
     /// Address of the server.
     host: String,
-    /// How long ago, s.
+    /// Age of the statistics, in seconds.
     age_s: f64,
-    /// Whether it still counts.
+    /// Whether the statistics are still valid.
     is_fresh: bool,
-    /// What it told.
+    /// The statistics.
     facts: ServerFacts,
 }
 
-/// What agents of members have told over HTTP, by address. What came in band is not among it.
+/// Returns the latest statistics that agents of members sent over HTTP, by address. Statistics sent
+/// in band are not included.
 #[utoipa::path(get, path = "/v1/agents", tag = "services", responses((status = 200, body = Vec<Told>)))]
 pub(super) async fn agents(State(handle): State<Handle>) -> Result<Json<Vec<Told>>, Problem> {
     let all = |engine: &mut Engine| {
         let now = engine.clock.now();
-        let told = engine.told.iter().map(|(host, (at, facts))| {
+        let told = engine.agent_stats.iter().map(|(host, (at, facts))| {
             let age_s = now.saturating_sub(*at).as_s_f64();
             Told { host: host.to_string(), age_s, is_fresh: age_s < FRESH_S, facts: facts.clone() }
         });

@@ -1,4 +1,4 @@
-//! Bodies of requests as the API takes them: JSON, with the field named that is wrong.
+//! Request bodies: JSON, with errors that name the invalid field.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,10 @@ use utoipa::openapi::{self, RefOr};
 use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 use super::problem::Problem;
-use crate::services::{self, Fault, MemberSpec, Name, PoolSpec, ServiceSpec};
+use super::strict_json;
+use crate::services::{self, FieldError, MemberSpec, Name, PoolSpec, ServiceSpec};
 
-/// A body that is any JSON.
+/// A request body: any JSON value.
 pub(super) struct Body(pub(super) Value);
 
 impl<S: Send + Sync> FromRequest<S> for Body {
@@ -24,13 +25,15 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 
     async fn from_request(request: Request, state: &S) -> Result<Body, Problem> {
         if !is_json(request.headers()) {
-            let words = "the body must be JSON, and be called so: Content-Type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, words));
+            let message = "the body must be JSON with the header Content-Type: application/json";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
         let bytes = Bytes::from_request(request, state).await;
         let bytes = bytes.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
-        let value = serde_json::from_slice(&bytes);
-        value.map(Body).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}")))
+        let value = strict_json::parse(&bytes);
+        value
+            .map(Body)
+            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not valid JSON: {error}")))
     }
 }
 
@@ -41,19 +44,19 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 impl Body {
-    /// What was sent.
+    /// Deserialises the body.
     ///
     /// # Errors
-    /// The field that is wrong.
+    /// Returns the invalid field.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
         self.object()?;
         services::read(self.0).map_err(Problem::from)
     }
 
-    /// What was sent, and the name it is to have.
+    /// Deserialises the body and its field `name`.
     ///
     /// # Errors
-    /// The field that is wrong.
+    /// Returns the invalid field.
     pub(super) fn read_named<T: DeserializeOwned>(self) -> Result<(Name, T), Problem> {
         self.object()?;
         let Value::Object(mut object) = self.0 else { unreachable!("it is an object") };
@@ -62,19 +65,19 @@ impl Body {
         Ok((name, services::read(Value::Object(object))?))
     }
 
-    /// What there is, with what was sent in its place where something was (RFC 7396).
+    /// Merges the body into the current value (RFC 7396).
     ///
     /// # Errors
-    /// The field that is wrong.
-    pub(super) fn patch<T: Serialize + DeserializeOwned>(self, current: &T) -> Result<T, Fault> {
+    /// Returns the invalid field.
+    pub(super) fn patch<T: Serialize + DeserializeOwned>(self, current: &T) -> Result<T, FieldError> {
         self.object()?;
-        let mut merged = serde_json::to_value(current).map_err(|error| Fault::at("", error.to_string()))?;
+        let mut merged = serde_json::to_value(current).map_err(|error| FieldError::new("", error.to_string()))?;
         merge(&mut merged, self.0);
         services::read(merged)
     }
 
-    fn object(&self) -> Result<&Map<String, Value>, Fault> {
-        self.0.as_object().ok_or_else(|| Fault::at("", "the body must be a JSON object"))
+    fn object(&self) -> Result<&Map<String, Value>, FieldError> {
+        self.0.as_object().ok_or_else(|| FieldError::new("", "the body must be a JSON object"))
     }
 }
 
@@ -104,7 +107,7 @@ fn schema_of<T: PartialSchema>(edit: impl FnOnce(&mut utoipa::openapi::schema::O
     schema
 }
 
-/// What is made: the same with its name. Only for the document.
+/// Schema of a new object: the definition with its name. Exists for the OpenAPI document only.
 pub(super) struct New<T>(std::marker::PhantomData<T>);
 
 impl<T: PartialSchema> PartialSchema for New<T> {
@@ -125,7 +128,7 @@ impl<T: ToSchema> ToSchema for New<T> {
     }
 }
 
-/// Fields that are to be others; null for what they are if nothing is said. Only for the document.
+/// Schema of a merge patch; null sets the default. Exists for the OpenAPI document only.
 pub(super) struct Patch<T>(std::marker::PhantomData<T>);
 
 impl<T: PartialSchema> PartialSchema for Patch<T> {
@@ -143,29 +146,29 @@ impl<T: ToSchema> ToSchema for Patch<T> {
     }
 }
 
-// The macros that collect the document take no types with parameters.
+// The macros of the OpenAPI document do not accept generic types.
 pub(super) type NewService = New<ServiceSpec>;
 pub(super) type NewPool = New<PoolSpec>;
 pub(super) type ServicePatch = Patch<ServiceSpec>;
 pub(super) type PoolPatch = Patch<PoolSpec>;
 pub(super) type MemberPatch = Patch<MemberSpec>;
 
-/// Answers to bodies that cannot be taken. Only for the document.
+/// Responses to invalid bodies. Exists for the OpenAPI document only.
 pub(super) struct BodyFaults;
 
 impl IntoResponses for BodyFaults {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
         let all = [
-            ("400", "No JSON"),
+            ("400", "Not valid JSON"),
             ("413", "More than 64 KiB"),
-            ("415", "Not called JSON"),
-            ("422", "A field is wrong: it is named"),
+            ("415", "Content type other than application/json"),
+            ("422", "An invalid field; `field` names it"),
         ];
-        all.into_iter().map(|(status, words)| (status.to_owned(), Problem::described(words).into())).collect()
+        all.into_iter().map(|(status, message)| (status.to_owned(), Problem::described(message).into())).collect()
     }
 }
 
-/// An answer to what was made: 201 with where it is, or 200 if it was there.
+/// Returns the response to a PUT or POST: 201 with the location of a new object, else 200.
 pub(super) fn made(is_new: bool, path: &str, body: impl IntoResponse) -> Response {
     if is_new { (StatusCode::CREATED, [(header::LOCATION, path)], body).into_response() } else { body.into_response() }
 }
@@ -176,7 +179,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn patches_are_merged_as_the_standard_has_it() {
+    fn patch_follows_rfc_7396_examples() {
         for (target, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),

@@ -1,4 +1,4 @@
-//! What holds for every path of the API, added to its document.
+//! Responses and security schemes that every path of the API has in the OpenAPI document.
 
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
@@ -8,11 +8,18 @@ use super::problem::Problem;
 
 const SCHEME: &str = "token";
 
-/// Answers anything may get, with why.
-const ALWAYS: [(&str, &str); 2] =
-    [("401", "There are tokens, and none that is known was sent"), ("503", "The controller is stopping")];
-const CHANGES: [(&str, &str); 2] =
-    [("403", "This token, or this machine, may not change anything"), ("507", "It cannot be written down")];
+/// Error responses of every path.
+const ALWAYS: [(&str, &str); 5] = [
+    ("400", "Malformed Host header or body"),
+    ("401", "Tokens are configured, and the request has no valid one"),
+    ("408", "The request was not received in time"),
+    ("421", "No tokens are configured, and the host name of the request is not a name of this machine"),
+    ("503", "The controller is stopping"),
+];
+const CHANGES: [(&str, &str); 2] = [
+    ("403", "The role of the token, or the address of the client, does not allow changes"),
+    ("507", "The change cannot be stored"),
+];
 
 pub(super) fn complete(document: &mut OpenApi) {
     for item in document.paths.paths.values_mut() {
@@ -27,8 +34,8 @@ pub(super) fn complete(document: &mut OpenApi) {
     }
     if let Some(components) = &mut document.components {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
-            "A token of the file named as `tokens` of `[api]`; nothing where there is no such file, and the request comes \
-             from the controller's own machine",
+            "A token of the file `tokens` in `[api]`. Without such a file, requests from the controller's own machine need \
+             no token",
         ));
         components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme.build()));
     }
@@ -37,8 +44,8 @@ pub(super) fn complete(document: &mut OpenApi) {
 }
 
 fn add(operation: &mut Operation, answers: &[(&str, &str)]) {
-    for (status, words) in answers {
+    for (status, message) in answers {
         let responses = &mut operation.responses.responses;
-        responses.entry((*status).to_owned()).or_insert_with(|| Problem::described(words).into());
+        responses.entry((*status).to_owned()).or_insert_with(|| Problem::described(message).into());
     }
 }

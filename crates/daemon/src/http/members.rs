@@ -1,4 +1,4 @@
-//! `/v1/pools/{pool}/members`: the servers of a pool, one by one.
+//! `/v1/pools/{pool}/members`: the members of a pool.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::body::{Body, BodyFaults, MemberPatch, made};
-use super::named::{name_in, no_such, put_in, wanted};
 use super::problem::Problem;
+use super::resource::{definition, name_in, no_such, put_in};
 use super::vips::{Member, Overview};
 use crate::server::Handle;
-use crate::services::{Desired, Fault, Keeper, MemberSpec, Name, NamedMember, PoolSpec, Refused};
+use crate::services::{ChangeError, Desired, FieldError, MemberSpec, Name, NamedMember, PoolSpec, ServiceManager};
 
 fn names(pool: &str, member: &str) -> Result<(Name, Name), Problem> {
     Ok((name_in(pool, "pool")?, name_in(member, "member")?))
@@ -20,15 +20,21 @@ async fn one(handle: &Handle, pool: &Name, member: &Name) -> Result<Json<Member>
     Overview::of(handle).await?.member(pool, member).map(Json).ok_or_else(|| no_such("member", member))
 }
 
-/// What is wanted of a member.
-fn member_of(spec: &PoolSpec, member: &Name) -> Result<MemberSpec, Refused> {
+/// Returns the definition of a member.
+fn member_of(spec: &PoolSpec, member: &Name) -> Result<MemberSpec, ChangeError> {
     let found = spec.member(member).map(NamedMember::spec);
-    found.ok_or_else(|| Refused::NotFound(format!("there is no member `{member}`")))
+    found.ok_or_else(|| ChangeError::NotFound(format!("unknown member `{member}`")))
 }
 
-/// Puts a member in place and checks what follows; whether it is new. Faults are named as those of the member.
-fn put_member_in(desired: &mut Desired, keeper: &Keeper, pool: &Name, member: NamedMember) -> Result<bool, Refused> {
-    let mut spec: PoolSpec = wanted(desired, pool)?;
+/// Adds or replaces a member and checks the result. Returns whether it is new. Errors name fields
+/// of the member.
+fn put_member_in(
+    desired: &mut Desired,
+    keeper: &ServiceManager,
+    pool: &Name,
+    member: NamedMember,
+) -> Result<bool, ChangeError> {
+    let mut spec: PoolSpec = definition(desired, pool)?;
     let at = spec.members.iter().position(|other| other.name == member.name);
     let ix = at.unwrap_or(spec.members.len());
     match at {
@@ -36,17 +42,17 @@ fn put_member_in(desired: &mut Desired, keeper: &Keeper, pool: &Name, member: Na
         None => spec.members.push(member),
     }
     put_in(desired, keeper, pool, spec).map_err(|refused| match refused {
-        Refused::Fault(fault) => {
+        ChangeError::Fault(fault) => {
             let part = format!("members[{ix}].");
             let field = fault.field.strip_prefix(&part).map(str::to_owned).unwrap_or(fault.field);
-            Refused::Fault(Fault { field, ..fault })
+            ChangeError::Fault(FieldError { field, ..fault })
         }
         other => other,
     })?;
     Ok(at.is_none())
 }
 
-/// Members of a pool; last those that are not wanted any more and still have connections.
+/// Returns the members of a pool, followed by removed members that still have connections.
 #[utoipa::path(
     get,
     path = "/v1/pools/{pool}/members",
@@ -54,7 +60,7 @@ fn put_member_in(desired: &mut Desired, keeper: &Keeper, pool: &Name, member: Na
     params(("pool" = Name, Path, description = "Name of the pool")),
     responses(
         (status = 200, body = Vec<Member>),
-        (status = 404, description = "There is no such pool", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn members(
@@ -74,9 +80,9 @@ pub(super) async fn members(
     params(("pool" = Name, Path, description = "Name of the pool")),
     request_body(content = NamedMember, content_type = "application/json"),
     responses(
-        (status = 201, description = "It is there now; `Location` is where", body = Member),
-        (status = 404, description = "There is no such pool", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "There is one of its name, or the pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "Created; `Location` is its path", body = Member),
+        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The name is used, or the pool has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -88,26 +94,26 @@ pub(super) async fn make_member(
     let pool = name_in(&text, "pool")?;
     let member = body?.read::<NamedMember>()?;
     let (name, of) = (member.name.clone(), pool.clone());
-    let change = move |desired: &mut Desired, keeper: &Keeper| {
-        if wanted::<PoolSpec>(desired, &of)?.member(&member.name).is_some() {
-            let words = format!("there is a member `{}` already: PUT or PATCH changes it", member.name);
-            return Err(Refused::Conflict(words));
+    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+        if definition::<PoolSpec>(desired, &of)?.member(&member.name).is_some() {
+            let message = format!("member `{}` exists already: change it with PUT or PATCH", member.name);
+            return Err(ChangeError::Conflict(message));
         }
         put_member_in(desired, keeper, &of, member)
     };
-    Keeper::change(&handle, change).await?;
+    ServiceManager::change(&handle, change).await?;
     Ok(made(true, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
 }
 
-/// One member.
+/// Returns a member.
 #[utoipa::path(
     get,
     path = "/v1/pools/{pool}/members/{member}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
     responses(
         (status = 200, body = Member),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn member(
@@ -118,19 +124,19 @@ pub(super) async fn member(
     one(&handle, &pool, &member).await
 }
 
-/// Adds a member of this name, or puts this in the place of the one there is. With another address or port it is another
-/// server: the one there was keeps the connections it has.
+/// Adds or replaces the member of this name. Another address or port makes it another member: the
+/// old one keeps its connections.
 #[utoipa::path(
     put,
     path = "/v1/pools/{pool}/members/{member}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
     request_body(content = MemberSpec, content_type = "application/json"),
     responses(
-        (status = 200, description = "It is another now", body = Member),
-        (status = 201, description = "It is there now", body = Member),
-        (status = 404, description = "There is no such pool", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Member),
+        (status = 201, description = "Created", body = Member),
+        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -142,7 +148,8 @@ pub(super) async fn put_member(
     let (pool, name) = names(&pool, &member)?;
     let member = NamedMember::new(name.clone(), body?.read::<MemberSpec>()?);
     let of = pool.clone();
-    let is_new = Keeper::change(&handle, move |desired, keeper| put_member_in(desired, keeper, &of, member)).await?;
+    let is_new =
+        ServiceManager::change(&handle, move |desired, keeper| put_member_in(desired, keeper, &of, member)).await?;
     Ok(made(is_new, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
 }
 
@@ -151,12 +158,12 @@ pub(super) async fn put_member(
     patch,
     path = "/v1/pools/{pool}/members/{member}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
     request_body(content = inline(MemberPatch), content_type = "application/merge-patch+json"),
     responses(
-        (status = 200, description = "It is another now", body = Member),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool was made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Member),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -168,25 +175,25 @@ pub(super) async fn patch_member(
     let (pool, name) = names(&pool, &member)?;
     let body = body?;
     let (of, at) = (pool.clone(), name.clone());
-    let change = move |desired: &mut Desired, keeper: &Keeper| {
-        let current = member_of(&wanted(desired, &of)?, &at)?;
+    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+        let current = member_of(&definition(desired, &of)?, &at)?;
         let member = NamedMember::new(at, body.patch(&current)?);
         put_member_in(desired, keeper, &of, member)
     };
-    Keeper::change(&handle, change).await?;
+    ServiceManager::change(&handle, change).await?;
     one(&handle, &pool, &name).await
 }
 
-/// Removes a member: it keeps the connections it has, and gets no others.
+/// Removes a member. It keeps its connections and gets no new ones.
 #[utoipa::path(
     delete,
     path = "/v1/pools/{pool}/members/{member}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool was made elsewhere", body = Problem, content_type = "application/problem+json")
+        (status = 204, description = "Removed"),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn delete_member(
@@ -194,11 +201,11 @@ pub(super) async fn delete_member(
     Path((pool, member)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let (pool, name) = names(&pool, &member)?;
-    let change = move |desired: &mut Desired, keeper: &Keeper| {
-        let mut spec: PoolSpec = wanted(desired, &pool)?;
+    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+        let mut spec: PoolSpec = definition(desired, &pool)?;
         member_of(&spec, &name)?;
         spec.members.retain(|other| other.name != name);
         put_in(desired, keeper, &pool, spec).map(|_| StatusCode::NO_CONTENT)
     };
-    Ok(Keeper::change(&handle, change).await?)
+    Ok(ServiceManager::change(&handle, change).await?)
 }

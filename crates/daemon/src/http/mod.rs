@@ -1,30 +1,32 @@
-//! The HTTP interface: versioned API, metrics, events, and a page for people.
+//! The HTTP interface: versioned API, metrics, events and dashboard.
 
 mod agents;
 mod api;
+mod auth;
 mod body;
+mod connections;
+mod dashboard;
 mod describe;
 mod floodlight;
-mod guard;
 mod members;
 mod model;
-mod named;
-mod page;
 mod pools;
 mod problem;
+mod resource;
 mod services;
 mod stream;
+mod strict_json;
 mod tls;
 mod vips;
-
-use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse};
 use axum::routing::{any, get};
-use axum::serve::ListenerExt as _;
+use net::Time;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpUserTimeout;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
@@ -38,7 +40,7 @@ use crate::server::Handle;
 use crate::settings::Limits;
 use problem::Problem;
 
-/// Bytes a request may carry.
+/// Maximum size of a request body.
 const BODY_BYTES: usize = 64 << 10;
 
 #[derive(OpenApi)]
@@ -46,21 +48,21 @@ const BODY_BYTES: usize = 64 << 10;
     info(
         title = "Anabranch controller",
         version = "1",
-        description = "What a controller of OpenFlow switches knows and does. Numbers of switches are 16 hexadecimal \
-                       digits. Mistakes are answered with a problem (RFC 9457).",
+        description = "State and operation of a controller of OpenFlow switches. Datapath ids are 16 hexadecimal digits. \
+                       Errors are returned as problems (RFC 9457).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
-        (name = "network", description = "What was found"),
-        (name = "traffic", description = "Where it goes"),
-        (name = "services", description = "Virtual addresses and who serves them"),
-        (name = "balancer", description = "Who decides where it goes"),
-        (name = "operation", description = "How the controller does")
+        (name = "network", description = "Switches, links and hosts"),
+        (name = "traffic", description = "Flows, paths and groups"),
+        (name = "services", description = "Virtual services, pools and members"),
+        (name = "balancer", description = "The balancer"),
+        (name = "operation", description = "Operation of the controller")
     )
 )]
 struct Document;
 
-/// The API, and its document.
+/// Returns the routes of the API and its OpenAPI document.
 fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
     let (api, mut document) = paths();
     describe::complete(&mut document);
@@ -94,7 +96,7 @@ fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// The OpenAPI document, as it is served and committed.
+/// Returns the OpenAPI document, as it is served and committed.
 pub fn openapi() -> String {
     let (_, document) = router();
     let mut text = document.to_pretty_json().expect("the document is plain data");
@@ -111,10 +113,10 @@ fn app(handle: Handle) -> Router {
         .route("/wm/{*rest}", any(floodlight::answer))
         .route("/metrics", get(metrics))
         .route("/", get(home))
-        .fallback(|| async { Problem::not_found("there is no such path; GET /v1/openapi.json lists them") })
+        .fallback(|| async { Problem::not_found("unknown path; GET /v1/openapi.json lists all paths") })
         .method_not_allowed_fallback(|| async { Problem::method() })
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES))
-        .layer(axum::middleware::from_fn_with_state(handle.clone(), guard::guard))
+        .layer(axum::middleware::from_fn_with_state(handle.clone(), auth::guard))
         .with_state(handle)
 }
 
@@ -128,36 +130,38 @@ async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Prob
 
 async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
     let served = vips::Overview::of(&handle).await?.into();
-    let snapshot = handle.ask(|engine| page::Snapshot::of(engine)).await?;
+    let snapshot = handle.ask(|engine| dashboard::Snapshot::of(engine)).await?;
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(page::render(&snapshot, &served))))
+    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(dashboard::render(&snapshot, &served))))
 }
 
-/// Where requests come in.
-pub(crate) struct Door {
+/// The listening socket of the HTTP interface.
+pub(crate) struct HttpListener {
     pub(crate) listener: TcpListener,
-    /// With it, nothing is answered in the clear.
+    /// TLS acceptor; with it the listener accepts TLS only.
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) limits: Limits,
 }
 
-/// Answers requests until it is told to stop.
-pub(crate) async fn serve(handle: Handle, door: Door, stop: oneshot::Receiver<()>) {
-    let app = app(handle).into_make_service_with_connect_info::<SocketAddr>();
-    let Door { listener, tls, limits } = door;
+/// Serves requests until `stop` fires.
+pub(crate) async fn serve(handle: Handle, http_listener: HttpListener, stop: oneshot::Receiver<()>) {
+    let app = app(handle);
+    let HttpListener { listener, tls, limits } = http_listener;
+    // Accepted sockets inherit the option.
+    let timeout_ms = limits.write_timeout.as_ps() / Time::from_ms(1).as_ps();
+    if let Err(error) = setsockopt(&listener, TcpUserTimeout, &(timeout_ms as u32)) {
+        tracing::debug!(
+            "TCP_USER_TIMEOUT cannot be set, so HTTP clients that read nothing are not disconnected: {error}"
+        );
+    }
     let served = async {
         match tls {
-            None => axum::serve(listener, app).await,
-            // Whoever answers hears the address of the other end from this wrapper only.
-            Some(tls) => axum::serve(tls::Listener::new(listener, tls, &limits).tap_io(|_| {}), app).await,
+            None => connections::serve(listener, app, limits).await,
+            Some(tls) => connections::serve(tls::Listener::new(listener, tls, &limits), app, limits).await,
         }
     };
     tokio::select! {
         _ = stop => {}
-        served = served => {
-            if let Err(error) = served {
-                tracing::error!("HTTP has ended: {error}");
-            }
-        }
+        () = served => {}
     }
 }

@@ -1,11 +1,12 @@
-//! What the API shows: its own copies, so that what is inside can change without it.
+//! Schema types of the API, separate from the internal types, so that these can change
+//! independently.
 
 use std::collections::BTreeMap;
 
 use balance::Spec;
 use balance::central::WeightedPath;
-use balance::registry::Entry;
-use control::{FlowAt, HostAt, LinkFacts, SwitchFacts};
+use balance::entry::Entry;
+use control::{FlowDetail, HostInfo, LinkInfo, SwitchInfo};
 use net::{LinkIx, Time};
 use openflow::{Action, Bucket, DatapathId, GroupDescription, PortNo, SetField};
 use serde::{Deserialize, Serialize};
@@ -17,271 +18,275 @@ use crate::events::dpid;
 /// A port of a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct End {
-    /// Number of the switch, 16 hexadecimal digits.
+    /// Datapath id of the switch, 16 hexadecimal digits.
     #[schema(example = "00000000000000a1")]
     pub(crate) switch: String,
-    /// Number of the port.
+    /// Port number.
     pub(crate) port: u32,
 }
 
-/// A switch that has been in use since the controller started.
+/// A switch that has connected since the controller started.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Switch {
-    /// Number, 16 hexadecimal digits.
+    /// Datapath id, 16 hexadecimal digits.
     #[schema(example = "00000000000000a1")]
     pub(crate) switch: String,
-    /// Whether it is connected.
+    /// Whether the switch is connected.
     pub(crate) is_connected: bool,
-    /// Address it is connected from.
+    /// Peer address of the connection; null while disconnected.
     pub(crate) address: Option<String>,
-    /// How long it has been connected, or away, s.
+    /// Time since the switch connected or disconnected, in seconds.
     pub(crate) since_s: f64,
-    /// Tables of its pipeline, while it is connected.
+    /// Number of tables of the pipeline; null while disconnected.
     pub(crate) tables: Option<u8>,
-    /// Round trip of the latest echo, µs.
+    /// Round-trip time of the latest echo request, in µs.
     pub(crate) rtt_us: Option<f64>,
-    /// Rules it should have.
+    /// Number of desired rules.
     pub(crate) rules: usize,
-    /// Groups it should have.
+    /// Number of desired groups.
     pub(crate) groups: usize,
-    /// Rules it would not have.
+    /// Number of rules that the switch rejected.
     pub(crate) rules_refused: usize,
-    /// How it divides flows among next hops: `groups`, by its own hash; `bundles`, Open vSwitch's hash with a basis of its
-    /// own; `shuffled-groups`, every bucket several times in an order of its own.
+    /// How the switch maps flows to next hops: `groups`, by its own hash; `bundles`, by Open
+    /// vSwitch's hash with a basis that differs between switches; `shuffled-groups`, by select
+    /// groups that contain every bucket several times, in an order that differs between switches.
     #[schema(example = "bundles")]
     pub(crate) spread: &'static str,
-    /// Whether everything sent to it has been confirmed.
+    /// Whether everything sent to the switch has been confirmed.
     pub(crate) is_settled: bool,
-    /// Its ports.
+    /// Ports of the switch.
     pub(crate) ports: Vec<Port>,
 }
 
 /// A port as its switch describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Port {
-    /// Number.
+    /// Port number.
     pub(crate) port: u32,
-    /// Name.
+    /// Port name.
     pub(crate) name: String,
-    /// Ethernet address.
+    /// Ethernet address of the port.
     pub(crate) mac: String,
-    /// Whether packets pass.
+    /// Whether the port is up.
     pub(crate) is_up: bool,
-    /// Rate as the switch reports it, kbit/s; virtual ports report wrong ones.
+    /// Speed reported by the switch, in kbit/s; virtual ports report wrong speeds.
     pub(crate) speed_kbps: u32,
 }
 
 /// A directed link between switches.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Link {
-    /// Sending end.
+    /// Sending port.
     pub(crate) from: End,
-    /// Receiving end.
+    /// Receiving port.
     pub(crate) to: End,
-    /// Whether it is believed alive.
+    /// Whether the link is up.
     pub(crate) is_alive: bool,
-    /// Configured capacity, bit/s.
+    /// Configured capacity, in bit/s.
     pub(crate) capacity_bps: u64,
-    /// One-way latency as measured, µs.
+    /// Measured one-way latency, in µs.
     pub(crate) latency_us: Option<f64>,
-    /// Load by the latest counters, bit/s; only where the balancer has counters polled.
+    /// Load by the latest counter samples, in bit/s; null unless the balancer requests counters.
     pub(crate) load_bps: Option<u64>,
 }
 
-/// A host where it is now.
+/// A host at its current location.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Host {
     /// IPv4 address.
     pub(crate) ipv4: String,
     /// Ethernet address.
     pub(crate) mac: String,
-    /// Where it is.
+    /// Switch port the host is connected to.
     pub(crate) at: End,
-    /// Whether its port is alive.
+    /// Whether that port is up.
     pub(crate) is_alive: bool,
 }
 
-/// A flow the balancer knows.
+/// A flow known to the balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Flow {
-    /// Sender's address.
+    /// Source address.
     pub(crate) src: String,
-    /// Receiver's address.
+    /// Destination address.
     pub(crate) dst: String,
-    /// IP protocol; 0 where a flow is all traffic of a pair of hosts.
+    /// IP protocol; 0 if the flow is all traffic between two hosts.
     pub(crate) protocol: u8,
-    /// Sender's port.
+    /// Source port.
     pub(crate) src_port: u16,
-    /// Receiver's port.
+    /// Destination port.
     pub(crate) dst_port: u16,
-    /// Time since it was first seen, s.
+    /// Time since the flow was first seen, in seconds.
     pub(crate) age_s: f64,
-    /// Bytes counted.
+    /// Bytes counted so far.
     pub(crate) bytes: u64,
-    /// Rate over the last two samples, bit/s.
+    /// Rate between the last two counter samples, in bit/s.
     pub(crate) rate_bps: Option<u64>,
-    /// Bytes it will have sent in all, where its host said so.
+    /// Total size in bytes, if the host reported it.
     pub(crate) size_bytes: Option<u64>,
-    /// Path of its own; null if it goes with all others.
+    /// Sending ports of the flow's own path; null if it follows splits or default routes.
     pub(crate) path: Option<Vec<End>>,
 }
 
-/// Where traffic goes, from the most to the least particular: flows (see there), pairs of switches, everything else.
+/// The desired routing. Precedence: paths of single flows (see `/v1/flows`), traffic splits,
+/// default routes.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Paths {
-    /// Traffic between two switches divided among paths.
+    /// Traffic between two edge switches divided over weighted paths.
     pub(crate) pairs: Vec<Pair>,
-    /// Next hops of all other traffic.
+    /// Default routes: next hops of all other traffic.
     pub(crate) next_hops: Vec<NextHops>,
 }
 
-/// Traffic between the hosts of two switches, divided by hash.
+/// A traffic split: traffic between two edge switches, divided by hash.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Pair {
-    /// Switch of the senders.
+    /// Datapath id of the source switch.
     pub(crate) from: String,
-    /// Switch of the receivers.
+    /// Datapath id of the destination switch.
     pub(crate) to: String,
-    /// Its paths.
+    /// Paths of the split.
     pub(crate) paths: Vec<SharedPath>,
 }
 
-/// A path with its share.
+/// A path with its weight.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct SharedPath {
     /// Share relative to the other paths.
     pub(crate) weight: u16,
-    /// Sending ports on the way.
+    /// Sending ports along the path.
     pub(crate) path: Vec<End>,
 }
 
-/// Next hops at a switch towards another.
+/// Next hops at a switch towards an edge switch.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct NextHops {
-    /// At this switch.
+    /// Datapath id of the switch.
     pub(crate) at: String,
-    /// Towards the hosts of this one.
+    /// Datapath id of the destination switch.
     pub(crate) to: String,
-    /// By these ports.
+    /// Ports of the next hops.
     pub(crate) hops: Vec<SharedPort>,
 }
 
-/// A port with its share.
+/// A port with its weight.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct SharedPort {
-    /// Number of the port.
+    /// Port number.
     pub(crate) port: u32,
-    /// Share relative to the others.
+    /// Share relative to the other ports.
     pub(crate) weight: u16,
 }
 
-/// A select group that should be on a switch.
+/// A desired select group.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Group {
-    /// Switch.
+    /// Datapath id of the switch.
     pub(crate) switch: String,
-    /// Number of the group.
+    /// Group id.
     pub(crate) group: u32,
-    /// Alternatives.
+    /// Buckets of the group.
     pub(crate) buckets: Vec<GroupBucket>,
 }
 
-/// An alternative of a group.
+/// A bucket of a group.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct GroupBucket {
-    /// Share relative to the others.
+    /// Share relative to the other buckets.
     pub(crate) weight: u16,
-    /// Port whose life decides about it.
+    /// Port that must be up for the bucket to be used.
     pub(crate) watch_port: Option<u32>,
-    /// What it does.
+    /// Actions in the syntax of `ovs-ofctl`.
     pub(crate) actions: Vec<String>,
 }
 
-/// What control has cost since the controller started.
+/// Counters of the controller since its start.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Statistics {
-    /// How long it has been running, s.
+    /// Time since the start, in seconds.
     pub(crate) uptime_s: f64,
-    /// Open connections.
+    /// Number of open connections.
     pub(crate) connections: usize,
-    /// Those of them that have not finished the handshake.
+    /// Number of open connections that have not finished the handshake.
     pub(crate) handshaking: usize,
-    /// Conversations the controller keeps in mind.
+    /// Number of OpenFlow sessions.
     pub(crate) sessions: usize,
-    /// Whether nothing is waiting to be sent or confirmed anywhere.
+    /// Whether no message waits to be sent or confirmed.
     pub(crate) is_settled: bool,
-    /// Rule changes sent.
+    /// Flow-mods sent.
     pub(crate) flow_mods: u64,
-    /// Group changes sent.
+    /// Group-mods sent.
     pub(crate) group_mods: u64,
-    /// Packets received from switches.
+    /// Packet-ins received.
     pub(crate) packet_ins: u64,
-    /// Packets sent by switches for the controller.
+    /// Packet-outs sent.
     pub(crate) packet_outs: u64,
     /// Statistics requests sent.
     pub(crate) polls: u64,
-    /// Times the balancer was asked.
+    /// Decisions of the balancer.
     pub(crate) decisions: u64,
-    /// Flows moved between paths.
+    /// Flows migrated between paths.
     pub(crate) moves: u64,
-    /// Counter samples not used because the switch had not refreshed them.
+    /// Counter samples ignored because the switch had not refreshed them.
     pub(crate) stale_samples: u64,
-    /// First packets and reports of flows beyond the limit of flows: the balancer was not told.
+    /// First packets and reports of flows over the limit of flows, which the balancer does not
+    /// receive.
     pub(crate) flows_untold: u64,
-    /// Packets from hosts beyond the limits of hosts.
+    /// Packets from hosts over the host limits.
     pub(crate) hosts_refused: u64,
-    /// Questions for unknown hosts (ARP) that were not passed on: asked a moment ago, or more than a port may ask.
+    /// ARP requests for unknown hosts that were suppressed: repeated too soon, or above the rate of
+    /// their port.
     pub(crate) questions_dropped: u64,
 }
 
 /// A balancer with its parameters.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Balancer {
-    /// As it is written on the command line.
+    /// Specification, as on the command line.
     #[schema(example = "hedera:policy=gff")]
     pub(crate) spec: String,
-    /// Name.
+    /// Name of the balancer.
     pub(crate) name: String,
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) title: String,
-    /// What it does.
+    /// One-sentence description.
     pub(crate) summary: String,
-    /// Values of all its parameters.
+    /// Values of all parameters.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// A balancer wanted from now on.
+/// The balancer to use from now on.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BalancerWanted {
-    /// As it is written on the command line; parameters not named have their defaults.
+    /// Specification, as on the command line; omitted parameters have their defaults.
     #[schema(example = "ecmp")]
     pub(crate) spec: String,
 }
 
-/// A balancer there is.
+/// An available balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct BalancerKind {
-    /// Name.
+    /// Name of the balancer.
     pub(crate) name: String,
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) title: String,
-    /// What it does.
+    /// One-sentence description.
     pub(crate) summary: String,
-    /// Where it was published.
+    /// Publication that describes the balancer.
     pub(crate) source: String,
-    /// Its parameters.
+    /// Parameters of the balancer.
     pub(crate) parameters: Vec<Parameter>,
 }
 
 /// A parameter of a balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Parameter {
-    /// Name.
+    /// Name of the parameter.
     pub(crate) name: String,
-    /// Value if nothing is said.
+    /// Default value.
     pub(crate) default: String,
-    /// What it means.
+    /// Meaning of the parameter.
     pub(crate) meaning: String,
 }
 
@@ -292,8 +297,8 @@ impl End {
 }
 
 impl Switch {
-    pub(crate) fn new(engine: &Engine, facts: SwitchFacts) -> Switch {
-        let peer = facts.connection.and_then(|connection| engine.hub.peer(connection));
+    pub(crate) fn new(engine: &Engine, info: SwitchInfo) -> Switch {
+        let peer = info.connection.and_then(|connection| engine.hub.peer(connection));
         let port = |port: openflow::PortDesc| Port {
             port: port.port.0,
             mac: port.hw_addr.to_string(),
@@ -302,48 +307,48 @@ impl Switch {
             name: port.name,
         };
         Switch {
-            switch: dpid(facts.datapath),
-            is_connected: facts.connection.is_some(),
+            switch: dpid(info.datapath),
+            is_connected: info.connection.is_some(),
             address: peer.map(|peer| peer.address.to_string()),
-            since_s: engine.clock.now().saturating_sub(facts.since).as_s_f64(),
-            tables: facts.features.map(|features| features.tables),
-            rtt_us: facts.rtt.map(Time::as_us_f64),
-            rules: facts.rules_wanted,
-            groups: facts.groups_wanted,
-            rules_refused: facts.rules_refused,
-            spread: facts.spread,
-            is_settled: facts.is_settled,
-            ports: facts.ports.into_iter().map(port).collect(),
+            since_s: engine.clock.now().saturating_sub(info.since).as_s_f64(),
+            tables: info.features.map(|features| features.tables),
+            rtt_us: info.rtt.map(Time::as_us_f64),
+            rules: info.rules_wanted,
+            groups: info.groups_wanted,
+            rules_refused: info.rules_refused,
+            spread: info.spread,
+            is_settled: info.is_settled,
+            ports: info.ports.into_iter().map(port).collect(),
         }
     }
 }
 
 impl Link {
-    pub(crate) fn new(facts: LinkFacts) -> Link {
+    pub(crate) fn new(info: LinkInfo) -> Link {
         Link {
-            from: End::new(facts.from),
-            to: End::new(facts.to),
-            is_alive: facts.is_alive,
-            capacity_bps: facts.capacity.as_bps(),
-            latency_us: facts.latency.map(Time::as_us_f64),
-            load_bps: facts.load.map(|load| load.as_bps()),
+            from: End::new(info.from),
+            to: End::new(info.to),
+            is_alive: info.is_alive,
+            capacity_bps: info.capacity.as_bps(),
+            latency_us: info.latency.map(Time::as_us_f64),
+            load_bps: info.load.map(|load| load.as_bps()),
         }
     }
 }
 
 impl Host {
-    pub(crate) fn new(facts: HostAt) -> Host {
-        let known = facts.known;
+    pub(crate) fn new(info: HostInfo) -> Host {
+        let known = info.known;
         Host {
             ipv4: known.ipv4.to_string(),
             mac: known.mac.to_string(),
             at: End::new((known.datapath, known.port)),
-            is_alive: facts.is_alive,
+            is_alive: info.is_alive,
         }
     }
 }
 
-/// Sending ports along a path.
+/// Returns the sending ports along a path.
 fn ends(engine: &Engine, path: &[LinkIx]) -> Vec<End> {
     let topology = engine.controller.topology();
     let end = |link: &LinkIx| {
@@ -354,18 +359,18 @@ fn ends(engine: &Engine, path: &[LinkIx]) -> Vec<End> {
 }
 
 impl Flow {
-    pub(crate) fn new(engine: &Engine, flow: &FlowAt) -> Flow {
-        let (facts, tuple) = (flow.facts, flow.facts.tuple);
+    pub(crate) fn new(engine: &Engine, flow: &FlowDetail) -> Flow {
+        let (info, tuple) = (flow.facts, flow.facts.tuple);
         Flow {
             src: tuple.src.to_string(),
             dst: tuple.dst.to_string(),
             protocol: tuple.protocol,
             src_port: tuple.src_port,
             dst_port: tuple.dst_port,
-            age_s: engine.clock.now().saturating_sub(facts.started).as_s_f64(),
-            bytes: facts.bytes,
-            rate_bps: facts.rate.map(|rate| rate.as_bps()),
-            size_bytes: facts.size,
+            age_s: engine.clock.now().saturating_sub(info.started).as_s_f64(),
+            bytes: info.bytes,
+            rate_bps: info.rate.map(|rate| rate.as_bps()),
+            size_bytes: info.size,
             path: flow.path.as_ref().map(|path| ends(engine, path)),
         }
     }
@@ -376,7 +381,7 @@ impl Paths {
         let controller = &engine.controller;
         let switch = |node| controller.datapath_of(node).map(dpid);
         let shared = |path: &WeightedPath| SharedPath { weight: path.weight, path: ends(engine, &path.path) };
-        let pairs = controller.placements().pairs().iter().filter_map(|((from, to), paths)| {
+        let pairs = controller.placements().splits().iter().filter_map(|((from, to), paths)| {
             Some(Pair { from: switch(*from)?, to: switch(*to)?, paths: paths.iter().map(shared).collect() })
         });
         let table = controller.hops().into_iter().flat_map(|table| &table.0);
@@ -395,14 +400,14 @@ impl Group {
         let bucket = |bucket: &Bucket| GroupBucket {
             weight: bucket.weight,
             watch_port: (bucket.watch_port != PortNo::ANY).then_some(bucket.watch_port.0),
-            actions: bucket.actions.iter().map(words).collect(),
+            actions: bucket.actions.iter().map(action_text).collect(),
         };
         Group { switch: dpid(datapath), group: group.group.0, buckets: group.buckets.iter().map(bucket).collect() }
     }
 }
 
-/// An action, as `ovs-ofctl` writes it.
-fn words(action: &Action) -> String {
+/// Returns an action in the syntax of `ovs-ofctl`.
+fn action_text(action: &Action) -> String {
     match action {
         Action::Output { port, .. } => format!("output:{}", port.0),
         Action::Group(group) => format!("group:{}", group.0),

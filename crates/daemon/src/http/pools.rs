@@ -1,4 +1,4 @@
-//! `/v1/pools`: who serves.
+//! `/v1/pools`: pools of members.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -6,83 +6,83 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::body::{Body, BodyFaults, NewPool, PoolPatch};
-use super::named::{self, Named};
 use super::problem::Problem;
+use super::resource::{self, Resource};
 use super::vips::{Overview, Pool};
 use crate::server::Handle;
-use crate::services::{Desired, Focus, Name, Origin, PoolSpec, Refused};
+use crate::services::{ChangeError, Desired, ErrorScope, Name, Origin, PoolSpec};
 
-impl Named for PoolSpec {
+impl Resource for PoolSpec {
     const WHAT: &'static str = "pool";
-    type Shown = Pool;
+    type View = Pool;
 
     fn find<'a>(desired: &'a Desired, name: &Name) -> Option<&'a PoolSpec> {
         desired.pools.get(name).map(|pool| &pool.spec)
     }
-    fn insert(self, desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+    fn insert(self, desired: &mut Desired, name: &Name) -> Result<bool, ChangeError> {
         desired.put_pool(Origin::Api, name, self)
     }
-    fn remove(desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+    fn remove(desired: &mut Desired, name: &Name) -> Result<bool, ChangeError> {
         desired.remove_pool(Origin::Api, name)
     }
-    fn focus(name: &Name) -> Focus<'_> {
-        Focus::Pool(name)
+    fn error_scope(name: &Name) -> ErrorScope<'_> {
+        ErrorScope::Pool(name)
     }
-    fn shown(overview: &Overview, name: &Name) -> Option<Pool> {
+    fn view(overview: &Overview, name: &Name) -> Option<Pool> {
         overview.pool(name)
     }
 }
 
-/// Pools, whoever made them.
+/// Returns all pools, of any origin.
 #[utoipa::path(get, path = "/v1/pools", tag = "services", responses((status = 200, body = Vec<Pool>)))]
 pub(super) async fn pools(State(handle): State<Handle>) -> Result<Json<Vec<Pool>>, Problem> {
     Ok(Json(Overview::of(&handle).await?.pools()))
 }
 
-/// Makes a pool.
+/// Creates a pool.
 #[utoipa::path(
     post,
     path = "/v1/pools",
     tag = "services",
     request_body(content = inline(NewPool), content_type = "application/json"),
     responses(
-        (status = 201, description = "It is there now; `Location` is where", body = Pool),
-        (status = 409, description = "There is one of its name", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "Created; `Location` is its path", body = Pool),
+        (status = 409, description = "The name is used", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
 pub(super) async fn make_pool(State(handle): State<Handle>, body: Result<Body, Problem>) -> Result<Response, Problem> {
-    named::make::<PoolSpec>(&handle, body).await
+    resource::make::<PoolSpec>(&handle, body).await
 }
 
-/// One pool.
+/// Returns a pool.
 #[utoipa::path(
     get,
     path = "/v1/pools/{pool}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool")),
     responses(
         (status = 200, body = Pool),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn pool(State(handle): State<Handle>, Path(text): Path<String>) -> Result<Json<Pool>, Problem> {
-    named::get::<PoolSpec>(&handle, &text).await
+    resource::get::<PoolSpec>(&handle, &text).await
 }
 
-/// Makes a pool of this name, or puts this in the place of the one there is. Members that are not named any more keep the
-/// connections they have.
+/// Creates or replaces the pool of this name. Members that are no longer listed keep their
+/// connections.
 #[utoipa::path(
     put,
     path = "/v1/pools/{pool}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool")),
     request_body(content = PoolSpec, content_type = "application/json"),
     responses(
-        (status = 200, description = "It is another now", body = Pool),
-        (status = 201, description = "It is there now", body = Pool),
-        (status = 404, description = "No name", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Pool),
+        (status = 201, description = "Created", body = Pool),
+        (status = 404, description = "Not a valid name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -91,20 +91,20 @@ pub(super) async fn put_pool(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Response, Problem> {
-    named::put::<PoolSpec>(&handle, &text, body).await
+    resource::put::<PoolSpec>(&handle, &text, body).await
 }
 
-/// Changes some fields of a pool (JSON merge patch, RFC 7396); `members` is all of them.
+/// Changes some fields of a pool (JSON merge patch, RFC 7396); `members` replaces the whole list.
 #[utoipa::path(
     patch,
     path = "/v1/pools/{pool}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool")),
     request_body(content = inline(PoolPatch), content_type = "application/merge-patch+json"),
     responses(
-        (status = 200, description = "It is another now", body = Pool),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Pool),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -113,21 +113,21 @@ pub(super) async fn patch_pool(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Json<Pool>, Problem> {
-    named::patch::<PoolSpec>(&handle, &text, body).await
+    resource::patch::<PoolSpec>(&handle, &text, body).await
 }
 
-/// Ends a pool that no service uses.
+/// Removes a pool that no service uses.
 #[utoipa::path(
     delete,
     path = "/v1/pools/{pool}",
     tag = "services",
-    params(("pool" = Name, Path, description = "Its name")),
+    params(("pool" = Name, Path, description = "Name of the pool")),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "A service uses it, or it was made elsewhere", body = Problem, content_type = "application/problem+json")
+        (status = 204, description = "Removed"),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "A service uses it, or it has another origin", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn delete_pool(State(handle): State<Handle>, Path(text): Path<String>) -> Result<StatusCode, Problem> {
-    named::delete::<PoolSpec>(&handle, &text).await
+    resource::delete::<PoolSpec>(&handle, &text).await
 }

@@ -1,4 +1,4 @@
-//! Mistakes as JSON problems (RFC 9457).
+//! Errors as JSON problems (RFC 9457).
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -8,24 +8,23 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{self, ContentBuilder, Ref, ResponseBuilder};
 
-use crate::services::{Fault, Refused};
+use crate::services::{ChangeError, FieldError};
 
-/// What problems are called as content.
 const CONTENT: &str = "application/problem+json";
 
-/// What was wrong with a request, and what would do.
+/// The error of a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// Kind of problem; `about:blank` where the status says it all.
+    /// Type of the problem; `about:blank` if the status describes it completely.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The status in words.
+    /// Reason phrase of the status.
     title: &'static str,
     /// HTTP status.
     status: u16,
-    /// What was wrong here.
+    /// Description of this error.
     detail: String,
-    /// The field of the request that is wrong, if one is, such as `members[0].address`.
+    /// Invalid field of the request, such as `members[0].address`.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
 }
@@ -35,9 +34,9 @@ impl Problem {
         let title = status.canonical_reason().unwrap_or("Problem");
         Problem { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), field: None }
     }
-    /// A field of the request is wrong.
-    pub(crate) fn field(field: impl Into<String>, words: impl Into<String>) -> Problem {
-        Problem::from(Fault::at(field, words))
+    /// Creates the error of an invalid field.
+    pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem::from(FieldError::new(field, message))
     }
     pub(crate) fn conflict(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::CONFLICT, detail)
@@ -46,34 +45,37 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
     }
     pub(crate) fn method() -> Problem {
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the path does not take this method; GET /v1/openapi.json tells")
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method not allowed for this path; GET /v1/openapi.json lists the methods",
+        )
     }
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
-    /// An answer with a problem, as the document of the API has it.
-    pub(super) fn described(words: &str) -> openapi::Response {
+    /// Returns a problem response for the OpenAPI document.
+    pub(super) fn described(message: &str) -> openapi::Response {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        ResponseBuilder::new().description(words).content(CONTENT, content).build()
+        ResponseBuilder::new().description(message).content(CONTENT, content).build()
     }
 }
 
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Problem {
+impl From<FieldError> for Problem {
+    fn from(fault: FieldError) -> Problem {
         let problem = Problem::unprocessable(fault.to_string());
         Problem { field: (!fault.field.is_empty()).then_some(fault.field), ..problem }
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Problem {
-        let words = refused.to_string();
+impl From<ChangeError> for Problem {
+    fn from(refused: ChangeError) -> Problem {
+        let message = refused.to_string();
         match refused {
-            Refused::Fault(fault) => Problem::from(fault),
-            Refused::NotFound(_) => Problem::not_found(words),
-            Refused::Conflict(_) => Problem::conflict(words),
-            Refused::Store(_) => Problem::new(StatusCode::INSUFFICIENT_STORAGE, words),
-            Refused::Stopping => Problem::from(crate::server::Stopping),
+            ChangeError::Fault(fault) => Problem::from(fault),
+            ChangeError::NotFound(_) => Problem::not_found(message),
+            ChangeError::Conflict(_) => Problem::conflict(message),
+            ChangeError::Store(_) => Problem::new(StatusCode::INSUFFICIENT_STORAGE, message),
+            ChangeError::Stopping => Problem::from(crate::server::Stopping),
         }
     }
 }

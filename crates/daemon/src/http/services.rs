@@ -6,48 +6,48 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::body::{Body, BodyFaults, NewService, ServicePatch};
-use super::named::{self, Named};
 use super::problem::Problem;
+use super::resource::{self, Resource};
 use super::vips::{Overview, Service};
 use crate::server::Handle;
-use crate::services::{Desired, Focus, Name, Origin, Refused, ServiceSpec};
+use crate::services::{ChangeError, Desired, ErrorScope, Name, Origin, ServiceSpec};
 
-impl Named for ServiceSpec {
+impl Resource for ServiceSpec {
     const WHAT: &'static str = "service";
-    type Shown = Service;
+    type View = Service;
 
     fn find<'a>(desired: &'a Desired, name: &Name) -> Option<&'a ServiceSpec> {
         desired.services.get(name).map(|service| &service.spec)
     }
-    fn insert(self, desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+    fn insert(self, desired: &mut Desired, name: &Name) -> Result<bool, ChangeError> {
         desired.put_service(Origin::Api, name, self)
     }
-    fn remove(desired: &mut Desired, name: &Name) -> Result<bool, Refused> {
+    fn remove(desired: &mut Desired, name: &Name) -> Result<bool, ChangeError> {
         desired.remove_service(Origin::Api, name)
     }
-    fn focus(name: &Name) -> Focus<'_> {
-        Focus::Service(name)
+    fn error_scope(name: &Name) -> ErrorScope<'_> {
+        ErrorScope::Service(name)
     }
-    fn shown(overview: &Overview, name: &Name) -> Option<Service> {
+    fn view(overview: &Overview, name: &Name) -> Option<Service> {
         overview.service(name)
     }
 }
 
-/// Virtual services, whoever made them.
+/// Returns all virtual services, of any origin.
 #[utoipa::path(get, path = "/v1/services", tag = "services", responses((status = 200, body = Vec<Service>)))]
 pub(super) async fn services(State(handle): State<Handle>) -> Result<Json<Vec<Service>>, Problem> {
     Ok(Json(Overview::of(&handle).await?.services()))
 }
 
-/// Makes a service. It is written down, and the controller does it, when this is answered.
+/// Creates a service. The response is sent when the service is stored and active in the controller.
 #[utoipa::path(
     post,
     path = "/v1/services",
     tag = "services",
     request_body(content = inline(NewService), content_type = "application/json"),
     responses(
-        (status = 201, description = "It is there now; `Location` is where", body = Service),
-        (status = 409, description = "There is one of its name", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "Created; `Location` is its path", body = Service),
+        (status = 409, description = "The name is used", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -55,37 +55,37 @@ pub(super) async fn make_service(
     State(handle): State<Handle>,
     body: Result<Body, Problem>,
 ) -> Result<Response, Problem> {
-    named::make::<ServiceSpec>(&handle, body).await
+    resource::make::<ServiceSpec>(&handle, body).await
 }
 
-/// One service.
+/// Returns a service.
 #[utoipa::path(
     get,
     path = "/v1/services/{service}",
     tag = "services",
-    params(("service" = Name, Path, description = "Its name")),
+    params(("service" = Name, Path, description = "Name of the service")),
     responses(
         (status = 200, body = Service),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn service(State(handle): State<Handle>, Path(text): Path<String>) -> Result<Json<Service>, Problem> {
-    named::get::<ServiceSpec>(&handle, &text).await
+    resource::get::<ServiceSpec>(&handle, &text).await
 }
 
-/// Makes a service of this name, or puts this in the place of the one there is. Its connections go on if address, protocol
-/// and port stay.
+/// Creates or replaces the service of this name. Its connections stay if address, protocol and port
+/// stay.
 #[utoipa::path(
     put,
     path = "/v1/services/{service}",
     tag = "services",
-    params(("service" = Name, Path, description = "Its name")),
+    params(("service" = Name, Path, description = "Name of the service")),
     request_body(content = ServiceSpec, content_type = "application/json"),
     responses(
-        (status = 200, description = "It is another now", body = Service),
-        (status = 201, description = "It is there now", body = Service),
-        (status = 404, description = "No name", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Service),
+        (status = 201, description = "Created", body = Service),
+        (status = 404, description = "Not a valid name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -94,7 +94,7 @@ pub(super) async fn put_service(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Response, Problem> {
-    named::put::<ServiceSpec>(&handle, &text, body).await
+    resource::put::<ServiceSpec>(&handle, &text, body).await
 }
 
 /// Changes some fields of a service (JSON merge patch, RFC 7396).
@@ -102,12 +102,12 @@ pub(super) async fn put_service(
     patch,
     path = "/v1/services/{service}",
     tag = "services",
-    params(("service" = Name, Path, description = "Its name")),
+    params(("service" = Name, Path, description = "Name of the service")),
     request_body(content = inline(ServicePatch), content_type = "application/merge-patch+json"),
     responses(
-        (status = 200, description = "It is another now", body = Service),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Replaced or changed", body = Service),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It has another origin", body = Problem, content_type = "application/problem+json"),
         BodyFaults
     )
 )]
@@ -116,24 +116,25 @@ pub(super) async fn patch_service(
     Path(text): Path<String>,
     body: Result<Body, Problem>,
 ) -> Result<Json<Service>, Problem> {
-    named::patch::<ServiceSpec>(&handle, &text, body).await
+    resource::patch::<ServiceSpec>(&handle, &text, body).await
 }
 
-/// Ends a service: its address is not answered for any more, unless another has it, and its connections are over.
+/// Removes a service. Its connections end, and the controller stops replying to ARP requests for
+/// its address unless another service has it.
 #[utoipa::path(
     delete,
     path = "/v1/services/{service}",
     tag = "services",
-    params(("service" = Name, Path, description = "Its name")),
+    params(("service" = Name, Path, description = "Name of the service")),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "There is none", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Made elsewhere", body = Problem, content_type = "application/problem+json")
+        (status = 204, description = "Removed"),
+        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It has another origin", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn delete_service(
     State(handle): State<Handle>,
     Path(text): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    named::delete::<ServiceSpec>(&handle, &text).await
+    resource::delete::<ServiceSpec>(&handle, &text).await
 }

@@ -1,11 +1,11 @@
-//! Events as they happen, as server-sent events.
+//! The event stream (server-sent events).
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
-use balance::central::AgentOrder;
+use balance::central::AgentCommand;
 use control::Event;
 use net::FiveTuple;
 use serde::Serialize;
@@ -15,118 +15,133 @@ use tokio_stream::{Stream, StreamExt};
 use utoipa::ToSchema;
 
 use super::model::End;
-use crate::events::{Happening, dpid, limit_name};
+use crate::events::{DaemonEvent, dpid, limit_name};
 use crate::server::Handle;
 
-/// Something is sent this often, so that whoever is in between does not take the stream for dead.
+/// Interval of keep-alive comments, so that proxies do not close an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum EventModel {
-    /// A switch is in use.
+    /// A switch has connected and is in use.
     SwitchUp {
-        /// Its number.
+        /// Datapath id, 16 hexadecimal digits.
         switch: String,
     },
-    /// A switch is gone.
+    /// A switch has disconnected.
     SwitchDown {
-        /// Its number.
+        /// Datapath id, 16 hexadecimal digits.
         switch: String,
     },
-    /// A directed link is alive.
+    /// A directed link is up.
     LinkUp {
-        /// Sending end.
+        /// Sending port.
         from: End,
-        /// Receiving end.
+        /// Receiving port.
         to: End,
     },
-    /// A directed link is dead.
+    /// A directed link is down.
     LinkDown {
-        /// Sending end.
+        /// Sending port.
         from: End,
-        /// Receiving end.
+        /// Receiving port.
         to: End,
     },
-    /// A host was seen for the first time, or elsewhere than before.
+    /// A host was seen for the first time or at a new location.
     Host {
-        /// Its IPv4 address.
+        /// IPv4 address.
         ipv4: String,
-        /// Its Ethernet address.
+        /// Ethernet address.
         mac: String,
-        /// Where it is.
+        /// Switch port the host is connected to.
         at: End,
     },
-    /// There is no room for a host that spoke. Told once for a port, or for the network, until there is room again.
-    HostRefused {
-        /// Its IPv4 address.
-        ipv4: String,
-        /// Its Ethernet address.
-        mac: String,
-        /// Where it is.
+    /// A flapping port is damped: it is treated as down until it has been stable for some seconds.
+    PortDamped {
+        /// The port.
         at: End,
-        /// Which of `[limits]` is reached: `hosts` or `hosts_per_port`.
+    },
+    /// A host was ignored because a limit is reached. Sent once for a port or for the network,
+    /// until hosts are accepted again.
+    HostRefused {
+        /// IPv4 address.
+        ipv4: String,
+        /// Ethernet address.
+        mac: String,
+        /// Switch port the host is connected to.
+        at: End,
+        /// The reached key of `[limits]`: `hosts` or `hosts_per_port`.
         limit: String,
     },
-    /// A flow goes by another path now.
+    /// A flow has migrated to another path.
     FlowMoved {
-        /// Which flow.
+        /// The flow.
         flow: FlowName,
     },
-    /// A member of a pool can serve, or cannot any more.
+    /// A member of a pool is up or down.
     Member {
-        /// Number of its pool.
+        /// Id of the pool.
         pool: u16,
-        /// Its number there.
+        /// Id of the member within the pool.
         member: u32,
-        /// Its IPv4 address.
+        /// IPv4 address of the member.
         ipv4: String,
-        /// Whether it can serve.
+        /// Whether the member is up.
         is_up: bool,
-        /// What it is now, in words.
+        /// Human-readable state.
         state: String,
     },
-    /// A switch refused something.
-    Refused {
-        /// Which switch.
+    /// A switch was disconnected: its ports, groups and rules need more memory than `[limits]
+    /// read_back_bytes` allows.
+    ReadBackTooLarge {
+        /// Datapath id of the switch.
         switch: String,
-        /// The error of the specification.
+        /// The limit, in bytes.
+        limit_bytes: u64,
+    },
+    /// A switch sent an error.
+    Refused {
+        /// Datapath id of the switch.
+        switch: String,
+        /// Name of the error in the specification.
         error: String,
-        /// What it means.
+        /// Explanation of the error.
         words: String,
     },
-    /// Agents on hosts are to report flows that have sent more than this.
+    /// The report threshold of agents has changed.
     ReportAbove {
-        /// Bytes.
+        /// Bytes after which an agent reports a flow.
         bytes: u64,
     },
-    /// The agent of the flow's source is to limit it.
+    /// The rate limit of a flow has changed; the agent of its source applies it.
     Pace {
-        /// Which flow.
+        /// The flow.
         flow: FlowName,
-        /// Greatest rate, bit/s; null for no limit.
+        /// Maximum rate, in bit/s; null for no limit.
         rate_bps: Option<u64>,
     },
-    /// So many events were missed: the reader was too slow. What it knows should be read anew.
+    /// Events were lost because the reader was too slow. It should read the state of the network
+    /// again.
     Missed {
-        /// Number of events.
+        /// Number of lost events.
         count: u64,
     },
 }
 
-/// What names a flow.
+/// Five-tuple of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(super) struct FlowName {
-    /// Sender's address.
+    /// Source address.
     src: String,
-    /// Receiver's address.
+    /// Destination address.
     dst: String,
-    /// IP protocol; 0 for all traffic of the pair.
+    /// IP protocol; 0 if the flow is all traffic between two hosts.
     protocol: u8,
-    /// Sender's port.
+    /// Source port.
     src_port: u16,
-    /// Receiver's port.
+    /// Destination port.
     dst_port: u16,
 }
 
@@ -143,40 +158,46 @@ impl FlowName {
 }
 
 impl EventModel {
-    fn new(happening: &Happening) -> EventModel {
+    fn new(happening: &DaemonEvent) -> EventModel {
         match happening {
-            Happening::Event(Event::SwitchUp(datapath)) => EventModel::SwitchUp { switch: dpid(*datapath) },
-            Happening::Event(Event::SwitchDown(datapath)) => EventModel::SwitchDown { switch: dpid(*datapath) },
-            Happening::Event(Event::LinkUp { from, to }) => {
+            DaemonEvent::Event(Event::SwitchUp(datapath)) => EventModel::SwitchUp { switch: dpid(*datapath) },
+            DaemonEvent::Event(Event::SwitchDown(datapath)) => EventModel::SwitchDown { switch: dpid(*datapath) },
+            DaemonEvent::Event(Event::LinkUp { from, to }) => {
                 EventModel::LinkUp { from: End::new(*from), to: End::new(*to) }
             }
-            Happening::Event(Event::LinkDown { from, to }) => {
+            DaemonEvent::Event(Event::LinkDown { from, to }) => {
                 EventModel::LinkDown { from: End::new(*from), to: End::new(*to) }
             }
-            Happening::Event(Event::Host(host)) => EventModel::Host {
+            DaemonEvent::Event(Event::Host(host)) => EventModel::Host {
                 ipv4: host.ipv4.to_string(),
                 mac: host.mac.to_string(),
                 at: End::new((host.datapath, host.port)),
             },
-            Happening::Event(Event::HostRefused { host, limit }) => EventModel::HostRefused {
+            DaemonEvent::Event(Event::PortDamped { datapath, port }) => {
+                EventModel::PortDamped { at: End::new((*datapath, *port)) }
+            }
+            DaemonEvent::Event(Event::HostRefused { host, limit }) => EventModel::HostRefused {
                 ipv4: host.ipv4.to_string(),
                 mac: host.mac.to_string(),
                 at: End::new((host.datapath, host.port)),
                 limit: limit_name(*limit).to_owned(),
             },
-            Happening::Event(Event::Migrated(tuple)) => EventModel::FlowMoved { flow: FlowName::new(tuple) },
-            Happening::Event(Event::Member { pool, member, address, state }) => EventModel::Member {
+            DaemonEvent::Event(Event::FlowMigrated(tuple)) => EventModel::FlowMoved { flow: FlowName::new(tuple) },
+            DaemonEvent::Event(Event::Member { pool, member, address, state }) => EventModel::Member {
                 pool: pool.0,
                 member: member.0,
                 ipv4: address.to_string(),
                 is_up: *state == control::vip::MemberState::Up,
                 state: state.words().to_string(),
             },
-            Happening::Event(Event::Refused { datapath, error, words }) => {
-                EventModel::Refused { switch: dpid(*datapath), error: format!("{error:?}"), words: words.clone() }
+            DaemonEvent::Event(Event::ReadBackTooLarge { datapath, limit_bytes }) => {
+                EventModel::ReadBackTooLarge { switch: dpid(*datapath), limit_bytes: *limit_bytes as u64 }
             }
-            Happening::Order(AgentOrder::ReportAbove(bytes)) => EventModel::ReportAbove { bytes: *bytes },
-            Happening::Order(AgentOrder::Pace { tuple, rate }) => {
+            DaemonEvent::Event(Event::SwitchError { datapath, error, message }) => {
+                EventModel::Refused { switch: dpid(*datapath), error: format!("{error:?}"), words: message.clone() }
+            }
+            DaemonEvent::Order(AgentCommand::SetReportThreshold(bytes)) => EventModel::ReportAbove { bytes: *bytes },
+            DaemonEvent::Order(AgentCommand::SetRateLimit { tuple, rate }) => {
                 EventModel::Pace { flow: FlowName::new(tuple), rate_bps: rate.map(|rate| rate.as_bps()) }
             }
         }
@@ -188,9 +209,11 @@ impl EventModel {
             EventModel::LinkUp { .. } => "link_up",
             EventModel::LinkDown { .. } => "link_down",
             EventModel::Host { .. } => "host",
+            EventModel::PortDamped { .. } => "port_damped",
             EventModel::HostRefused { .. } => "host_refused",
             EventModel::FlowMoved { .. } => "flow_moved",
             EventModel::Member { .. } => "member",
+            EventModel::ReadBackTooLarge { .. } => "read_back_too_large",
             EventModel::Refused { .. } => "refused",
             EventModel::ReportAbove { .. } => "report_above",
             EventModel::Pace { .. } => "pace",
@@ -199,12 +222,12 @@ impl EventModel {
     }
 }
 
-/// Events as they happen, each with its name and a JSON object, from the moment of the request on.
+/// Streams events, each with its name and a JSON object, from the time of the request on.
 #[utoipa::path(
     get,
     path = "/v1/events",
     tag = "operation",
-    responses((status = 200, description = "A stream without end", body = EventModel, content_type = "text/event-stream"))
+    responses((status = 200, description = "The event stream", body = EventModel, content_type = "text/event-stream"))
 )]
 pub(super) async fn events(State(handle): State<Handle>) -> Sse<impl Stream<Item = Result<Sent, Infallible>>> {
     let stream = BroadcastStream::new(handle.events.subscribe()).map(|received| {
@@ -213,7 +236,7 @@ pub(super) async fn events(State(handle): State<Handle>) -> Sse<impl Stream<Item
             Err(BroadcastStreamRecvError::Lagged(count)) => EventModel::Missed { count },
         };
         let sent = Sent::default().event(model.name());
-        Ok(sent.json_data(&model).unwrap_or_else(|_| Sent::default().comment("an event that is no JSON")))
+        Ok(sent.json_data(&model).unwrap_or_else(|_| Sent::default().comment("event cannot be serialised")))
     });
     Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }

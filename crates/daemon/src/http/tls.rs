@@ -1,4 +1,4 @@
-//! HTTP over TLS: handshakes go on beside each other, so that nobody who is slow keeps others waiting.
+//! HTTP over TLS. Handshakes run concurrently, so that a slow client does not delay others.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,38 +17,38 @@ use crate::settings::Limits;
 
 type Opened = (TlsStream<TcpStream>, SocketAddr);
 
-/// Connections, once they speak TLS.
+/// A listener that returns connections after the TLS handshake.
 pub(super) struct Listener {
     listener: TcpListener,
     acceptor: TlsAcceptor,
     patience: Duration,
     max: usize,
     handshakes: JoinSet<Option<Opened>>,
-    /// Those that may still go on, oldest first.
+    /// Unfinished handshakes, oldest first.
     oldest: VecDeque<AbortHandle>,
 }
 
 impl Listener {
-    /// Handshakes are bounded in number and time as those of switches are.
+    /// Creates a listener. Handshakes are bounded in number and time by the limits for switches.
     pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor, limits: &Limits) -> Listener {
-        let (patience, max) = (duration(limits.handshake_timeout), limits.handshaking);
+        let (patience, max) = (duration(limits.handshake_timeout), limits.pending_handshakes);
         Listener { listener, acceptor, patience, max, handshakes: JoinSet::new(), oldest: VecDeque::new() }
     }
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
         if self.handshakes.len() >= self.max {
             self.oldest.retain(|handshake| !handshake.is_finished());
-            // Whoever has taken longest makes room.
+            // The oldest handshake is aborted to make way for this one.
             let _ = self.oldest.pop_front().map(|handshake| handshake.abort());
         }
-        // Answers are written in one piece each.
+        // Each response is written in one piece.
         let _ = stream.set_nodelay(true);
         let handshake = timeout(self.patience, self.acceptor.accept(stream));
         let handshake = self.handshakes.spawn(async move {
             match handshake.await {
                 Ok(Ok(stream)) => Some((stream, from)),
                 Ok(Err(error)) => {
-                    tracing::debug!(%from, "no TLS: {error}");
+                    tracing::debug!(%from, "TLS handshake failed: {error}");
                     None
                 }
                 Err(_) => None,

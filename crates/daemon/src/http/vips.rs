@@ -1,6 +1,6 @@
-//! What the API shows of virtual services and pools: what is wanted, and how it is now.
+//! Representation of virtual services and pools in the API: definition and current state.
 
-use control::vip::{Counts, Failure, MemberId, MemberNow, MemberState, ServiceNow};
+use control::vip::{Counts, Failure, MemberId, MemberState, MemberStatus, ServiceStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -11,16 +11,16 @@ use crate::server::Handle;
 use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal, Rules};
 use crate::services::{Established, Mac, NamedMember};
 
-/// Connections of a service or member.
+/// Connections and bytes of a service or member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Load {
-    /// Now.
+    /// Current connections.
     pub(crate) connections: u64,
-    /// In all, since the controller started.
+    /// Connections since the controller started.
     pub(crate) connections_total: u64,
-    /// Bytes from clients, as far as switches have told.
+    /// Bytes from clients, as reported by switches.
     pub(crate) bytes_in: u64,
-    /// Bytes to clients, as far as switches have told.
+    /// Bytes to clients, as reported by switches.
     pub(crate) bytes_out: u64,
 }
 
@@ -31,112 +31,113 @@ impl From<Counts> for Load {
     }
 }
 
-/// Whether a member can serve.
+/// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// It can.
+    /// The member is available.
     Up,
-    /// Nobody has heard of its address; it is asked for.
+    /// No host with the address of the member is known; the controller probes for it.
     Unknown,
-    /// Its port is down, or its switch is gone.
+    /// The switch port of the member is down, or its switch is disconnected.
     Unplugged,
-    /// Checks say that it does not serve.
+    /// Health checks fail.
     Failing,
-    /// No service uses its pool: nobody has looked.
+    /// No service uses the pool, so the member is not observed.
     Unused,
 }
 
 /// A member of a pool.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Member {
-    /// Its name; null once it is not wanted any more, and only keeps the connections it has.
+    /// Name of the member; null for a removed member that still has connections.
     pub(crate) name: Option<Name>,
-    /// Its number within its pool, as events and rules have it.
+    /// Id of the member within the pool, as in events and rules.
     pub(crate) number: u32,
-    /// Its IPv4 address.
+    /// IPv4 address of the member.
     pub(crate) address: String,
-    /// Its port, if it is not that of the service.
+    /// Port of the member; null if it is the port of the service.
     pub(crate) port: Option<u16>,
-    /// Its share of new connections relative to the others'.
+    /// Share of new connections relative to the weights of the other members.
     pub(crate) weight: u32,
-    /// Whether it may get new connections as far as the administrator is concerned.
+    /// Whether the definition allows new connections.
     pub(crate) is_enabled: bool,
-    /// Whether it can serve.
+    /// State of the member.
     pub(crate) state: State,
-    /// The same in words, with the reason.
+    /// Human-readable state with its reason.
     pub(crate) state_words: String,
-    /// Its connections that have rules of their own.
+    /// Connections of the member that have their own rules.
     pub(crate) load: Load,
-    /// Parts of the clients of services with wildcard rules whose connections it gets.
+    /// Number of client slots assigned to the member in services with wildcard rules.
     pub(crate) buckets: u32,
 }
 
-/// A virtual service as it is now.
+/// A virtual service and its current state.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Service {
-    /// Its name.
+    /// Name of the service.
     pub(crate) name: Name,
-    /// Its number, as rules have it.
+    /// Id of the service, as in rules.
     pub(crate) number: u16,
-    /// Who made it, and can change it.
+    /// Origin of the definition; only this origin can change it.
     pub(crate) origin: Origin,
-    /// Its IPv4 address.
+    /// Virtual IPv4 address.
     pub(crate) address: String,
-    /// What it speaks.
+    /// Transport protocol.
     pub(crate) protocol: Protocol,
-    /// Its port; 0 for ICMP.
+    /// Port; 0 for ICMP.
     pub(crate) port: u16,
-    /// The pool that serves it; null: whoever asks is refused.
+    /// Pool of the service; null: clients are refused.
     pub(crate) pool: Option<Name>,
-    /// The Ethernet address ARP is answered with.
+    /// Ethernet address in ARP replies.
     pub(crate) mac: Mac,
-    /// A connection that has been silent for this long is over, s.
+    /// Idle timeout of a connection, in seconds.
     pub(crate) idle_timeout_s: u16,
-    /// Which rules lead to members.
+    /// Kind of the rules that forward packets to members.
     pub(crate) rules: Rules,
-    /// How many parts clients are divided into, where rules are wildcards.
+    /// Number of client slots with wildcard rules.
     pub(crate) buckets: u16,
-    /// How many of these are moving from one member to another: their new connections ask the controller meanwhile.
+    /// Number of client slots that are migrating to another member; the controller handles their
+    /// new connections.
     pub(crate) buckets_moving: u16,
-    /// Its connections that have rules of their own, those of members that have gone included.
+    /// Connections of the service that have their own rules, including those of removed members.
     pub(crate) load: Load,
-    /// Who serves, with the connections of this service.
+    /// Members with their connections of this service.
     pub(crate) members: Vec<Member>,
 }
 
-/// A pool as it is now.
+/// A pool and its current state.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Pool {
-    /// Its name.
+    /// Name of the pool.
     pub(crate) name: Name,
-    /// Its number, as events have it.
+    /// Id of the pool, as in events.
     pub(crate) number: u16,
-    /// Who made it, and can change it.
+    /// Origin of the definition; only this origin can change it.
     pub(crate) origin: Origin,
-    /// Who picks members for new connections.
+    /// Balancer that picks members for new connections.
     pub(crate) balancer: String,
-    /// How members are checked; null: they count as well while their ports are up.
+    /// Health check of the members; with null, a member is up while its switch port is up.
     pub(crate) monitor: Option<MonitorSpec>,
-    /// What becomes of the connections of a member that fails.
+    /// Treatment of the connections of a failed member.
     pub(crate) established: Established,
-    /// What clients are told when nobody can serve.
+    /// Reply to clients when no member is available.
     pub(crate) refusal: Refusal,
-    /// Services it serves.
+    /// Services that use the pool.
     pub(crate) services: Vec<Name>,
-    /// Its members, with the connections of all services.
+    /// Members with their connections of all services.
     pub(crate) members: Vec<Member>,
 }
 
-/// What is wanted, with what the controller knows of it.
+/// The definitions of all services and pools with their state in the controller.
 pub(crate) struct Overview {
     desired: Desired,
-    /// By number of the service.
-    now: BTreeMap<u16, ServiceNow>,
+    /// By service id.
+    now: BTreeMap<u16, ServiceStatus>,
 }
 
 impl Overview {
-    /// Both of one moment.
+    /// Reads definitions and state at one point in time.
     pub(crate) async fn of(handle: &Handle) -> Result<Overview, Problem> {
         let desired = handle.services.desired().await;
         let now = handle.ask(|engine| engine.controller.services()).await?;
@@ -144,7 +145,7 @@ impl Overview {
         Ok(Overview { desired: desired.clone(), now })
     }
 
-    /// What Floodlight's calls told.
+    /// Returns the Floodlight definitions.
     pub(crate) fn floodlight(&self) -> &Floodlight {
         &self.desired.floodlight
     }
@@ -186,8 +187,8 @@ impl Overview {
         let pool = self.desired.pools.get(name)?;
         let PoolSpec { balancer, monitor, established, refusal, members } = pool.spec.clone();
         let services: Vec<Name> = self.desired.users_of(name).cloned().collect();
-        // The same members at every service, each with its own connections.
-        let mut all: BTreeMap<MemberId, MemberNow> = BTreeMap::new();
+        // Every service lists the same members, each with the connections of that service.
+        let mut all: BTreeMap<MemberId, MemberStatus> = BTreeMap::new();
         let numbers = services.iter().filter_map(|service| Some(self.desired.services.get(service)?.number));
         for now in numbers.filter_map(|number| self.now.get(&number)).flat_map(|service| &service.members) {
             let known = all.entry(now.id).and_modify(|known| {
@@ -198,11 +199,11 @@ impl Overview {
         }
         let found = all.values().filter_map(|now| Some((now.id.0, Member::of(named(pool, now), now)?)));
         let mut found: BTreeMap<u32, Member> = found.collect();
-        let wanted = |member: &NamedMember| {
+        let defined = |member: &NamedMember| {
             let number = pool.members.get(&member.name).copied().unwrap_or_default();
             found.remove(&number).unwrap_or_else(|| Member::unused(member, number))
         };
-        let mut all: Vec<Member> = members.iter().map(wanted).collect();
+        let mut all: Vec<Member> = members.iter().map(defined).collect();
         all.extend(found.into_values());
         Some(Pool {
             name: name.clone(),
@@ -223,7 +224,7 @@ impl Overview {
 }
 
 impl Service {
-    /// Of each member, for Prometheus.
+    /// Returns the metrics of every member.
     pub(crate) fn figures(&self) -> impl Iterator<Item = (Serving, Served)> {
         self.members.iter().map(|member| {
             let name = member.name.as_ref().map_or_else(|| format!("#{}", member.number), ToString::to_string);
@@ -235,20 +236,21 @@ impl Service {
     }
 }
 
-/// What is wanted of a member, if it still is.
-fn named<'a>(pool: &'a services::Pool, now: &MemberNow) -> Option<&'a NamedMember> {
+/// Returns the definition of a member; `None` if it was removed.
+fn named<'a>(pool: &'a services::Pool, now: &MemberStatus) -> Option<&'a NamedMember> {
     let (name, _) = pool.members.iter().find(|(_, number)| **number == now.id.0)?;
     pool.spec.member(name)
 }
 
 impl Member {
-    /// `None` of one that is not wanted any more and has no connections: it is only not yet forgotten.
-    fn of(named: Option<&NamedMember>, now: &MemberNow) -> Option<Member> {
+    /// Returns `None` for a removed member without connections, which the controller is about to
+    /// forget.
+    fn of(named: Option<&NamedMember>, now: &MemberStatus) -> Option<Member> {
         if named.is_none() && now.counts.connections == 0 {
             return None;
         }
         let state_words = match now.state {
-            MemberState::Failing(Failure::Status(status)) => format!("failing: it answers with status {status}"),
+            MemberState::Failing(Failure::Status(status)) => format!("failing: HTTP status {status}"),
             other => other.words().to_owned(),
         };
         Some(Member {
@@ -275,7 +277,7 @@ impl Member {
             weight: spec.weight,
             is_enabled: spec.is_enabled,
             state: State::Unused,
-            state_words: "no service uses its pool".to_owned(),
+            state_words: "unused: no service uses the pool".to_owned(),
             load: Load::default(),
             buckets: 0,
         }

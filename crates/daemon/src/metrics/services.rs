@@ -1,4 +1,4 @@
-//! Figures of virtual services: what rates over time are made from.
+//! Metrics of virtual services, as counters and gauges from which Prometheus computes rates.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +8,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// A member at a service.
+/// Labels of a member of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Serving {
-    /// Name of the service.
     pub(crate) service: String,
-    /// Name of the member; `#` and its number if it is not wanted any more.
+    /// Name of the member; `#` and its id once it is removed.
     pub(crate) member: String,
 }
 
@@ -24,7 +23,7 @@ struct Sent {
     direction: &'static str,
 }
 
-/// What a member at a service has come to.
+/// Figures of a member of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Served {
     pub(crate) is_up: bool,
@@ -34,7 +33,7 @@ pub(crate) struct Served {
     pub(crate) bytes_out: u64,
 }
 
-/// By service and member.
+/// Metrics by service and member.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceFigures {
     up: Family<Serving, Gauge>,
@@ -45,16 +44,16 @@ pub(crate) struct ServiceFigures {
 
 impl ServiceFigures {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let up = "Whether a member of a virtual service can serve: 1 or 0";
+        let up = "Whether a member of a virtual service is up: 1 or 0";
         registry.register("service_member_up", up, self.up.clone());
-        registry.register("service_connections", "Connections of a virtual service now", self.connections.clone());
+        registry.register("service_connections", "Current connections of a virtual service", self.connections.clone());
         let opened = "Connections of a virtual service since the controller started";
         registry.register("service_connections_opened", opened, self.opened.clone());
-        let bytes = "Bytes from clients (in) and to them (out) of a virtual service, as far as switches have told";
+        let bytes = "Bytes from clients (in) and to them (out) of a virtual service, as reported by switches";
         registry.register("service_bytes", bytes, self.bytes.clone());
     }
 
-    /// All there is now; who is not among it is not shown any more.
+    /// Replaces all values; entries that are not listed disappear.
     pub(crate) fn note(&self, all: impl IntoIterator<Item = (Serving, Served)>) {
         self.up.clear();
         self.connections.clear();

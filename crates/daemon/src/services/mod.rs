@@ -1,13 +1,14 @@
-//! Virtual services and pools that are wanted, whoever wants them: one state, which is checked, written down, and then
-//! handed to the controller.
+//! The desired virtual services and pools of all origins: one state that is checked, stored and
+//! then passed to the controller.
 //!
-//! What the configuration file defines is read-only elsewhere: it follows the file at every start. Numbers are given out
-//! here and stay with their names, also over restarts: rules of connections carry them.
+//! Services and pools of the configuration file are read-only in the API and follow the file at
+//! every start. Ids are assigned here and stay with their names, also over restarts: rules of
+//! connections carry them.
 
 mod check;
-mod fault;
+mod field_error;
 pub(crate) mod floodlight;
-mod keeper;
+mod manager;
 mod monitor;
 mod spec;
 mod store;
@@ -19,10 +20,10 @@ use control::vip::{self, MEMBER_MAX, MemberId, PoolId, ServiceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use check::Focus;
-pub(crate) use fault::{Fault, read};
+pub(crate) use check::ErrorScope;
+pub(crate) use field_error::{FieldError, read};
 pub(crate) use floodlight::Floodlight;
-pub(crate) use keeper::{Keeper, Refused};
+pub(crate) use manager::{ChangeError, ServiceManager};
 pub(crate) use monitor::MonitorSpec;
 pub(crate) use spec::{
     Established, Mac, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec,
@@ -30,39 +31,39 @@ pub(crate) use spec::{
 pub(crate) use store::Store;
 pub use store::StoreError;
 
-/// The pool of services that have none: nobody serves, and clients are told.
-const NOBODY: PoolId = PoolId(0);
+/// The pool of services without a pool: it has no members, and clients are refused.
+const EMPTY_POOL: PoolId = PoolId(0);
 
-/// Who wants something.
+/// Origin of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// This API.
     Api,
-    /// The configuration file; cannot be changed here.
+    /// The configuration file; read-only in the API.
     File,
-    /// Floodlight's calls, under `/quantum/v1.0`; cannot be changed here.
+    /// Calls of the Floodlight API, under `/quantum/v1.0`; read-only in this API.
     Floodlight,
 }
 
 impl Origin {
-    fn words(self) -> &'static str {
+    fn conflict(self) -> &'static str {
         match self {
-            Origin::Api => "was made by the API, under /v1: change it there",
-            Origin::File => "is defined in the configuration file: change it there and start again",
-            Origin::Floodlight => "was made by Floodlight's calls: change it there, under /quantum/v1.0",
+            Origin::Api => "was defined by the API, under /v1: change it there",
+            Origin::File => "is defined in the configuration file: change it there and restart the daemon",
+            Origin::Floodlight => "was defined by Floodlight calls: change it there, under /quantum/v1.0",
         }
     }
 }
 
-/// What the configuration file defines.
+/// Definitions of the configuration file.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Defined {
+pub struct ConfiguredServices {
     pub(crate) services: BTreeMap<Name, ServiceSpec>,
     pub(crate) pools: BTreeMap<Name, PoolSpec>,
 }
 
-/// A service with its number.
+/// A service with its id.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Service {
@@ -71,7 +72,7 @@ pub(crate) struct Service {
     pub(crate) spec: ServiceSpec,
 }
 
-/// A pool with its number and those of its members.
+/// A pool with its id and the ids of its members.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pool {
@@ -81,16 +82,17 @@ pub(crate) struct Pool {
     pub(crate) members: BTreeMap<Name, u32>,
 }
 
-/// All that is wanted.
+/// All desired services and pools.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Desired {
     pub(crate) services: BTreeMap<Name, Service>,
     pub(crate) pools: BTreeMap<Name, Pool>,
-    /// As Floodlight's calls told it; what it comes to is among the services and pools.
+    /// Definitions by Floodlight calls; the services and pools derived from them are in the other
+    /// fields.
     #[serde(default)]
     pub(crate) floodlight: Floodlight,
-    /// The numbers given out last: others are used before one is used again.
+    /// The ids assigned last: an id is not reused before all others have been used.
     last: Numbers,
 }
 
@@ -102,52 +104,52 @@ struct Numbers {
     member: u32,
 }
 
-/// The next number above 0 that is not used; `None` if all are.
+/// Returns the next id above 0 that is not used; `None` if all are used.
 fn next_free(last: u32, max: u32, is_used: impl Fn(u32) -> bool) -> Option<u32> {
     (1..=max).map(|step| (last.min(max) + step - 1) % max + 1).find(|number| !is_used(*number))
 }
 
-fn may(name: &Name, origin: Origin, found: Origin) -> Result<(), Refused> {
-    if origin == found { Ok(()) } else { Err(Refused::Conflict(format!("`{name}` {}", found.words()))) }
+fn check_origin(name: &Name, origin: Origin, found: Origin) -> Result<(), ChangeError> {
+    if origin == found { Ok(()) } else { Err(ChangeError::Conflict(format!("`{name}` {}", found.conflict()))) }
 }
 
 impl Desired {
-    /// Wants a service; whether there was none of its name.
+    /// Adds or replaces a service. Returns whether it is new.
     ///
     /// # Errors
-    /// It is someone else's, or there are too many.
-    pub(crate) fn put_service(&mut self, origin: Origin, name: &Name, spec: ServiceSpec) -> Result<bool, Refused> {
+    /// The service has another origin, or all ids are used.
+    pub(crate) fn put_service(&mut self, origin: Origin, name: &Name, spec: ServiceSpec) -> Result<bool, ChangeError> {
         if let Some(service) = self.services.get_mut(name) {
-            may(name, origin, service.origin)?;
+            check_origin(name, origin, service.origin)?;
             service.spec = spec;
             return Ok(false);
         }
         let used: BTreeSet<u16> = self.services.values().map(|service| service.number).collect();
         let free = next_free(self.last.service.into(), u16::MAX.into(), |number| used.contains(&(number as u16)));
-        let number = free.ok_or_else(|| Refused::Conflict("there are 65535 services already".to_owned()))? as u16;
+        let number = free.ok_or_else(|| ChangeError::Conflict("there are 65535 services already".to_owned()))? as u16;
         self.last.service = number;
         self.services.insert(name.clone(), Service { number, origin, spec });
         Ok(true)
     }
 
-    /// Does not want a service any more; whether it was wanted.
+    /// Removes a service. Returns whether it existed.
     ///
     /// # Errors
-    /// It is someone else's.
-    pub(crate) fn remove_service(&mut self, origin: Origin, name: &Name) -> Result<bool, Refused> {
+    /// The service has another origin.
+    pub(crate) fn remove_service(&mut self, origin: Origin, name: &Name) -> Result<bool, ChangeError> {
         let Some(service) = self.services.get(name) else { return Ok(false) };
-        may(name, origin, service.origin)?;
+        check_origin(name, origin, service.origin)?;
         Ok(self.services.remove(name).is_some())
     }
 
-    /// Wants a pool; whether there was none of its name.
+    /// Adds or replaces a pool. Returns whether it is new.
     ///
     /// # Errors
-    /// It is someone else's, or there are too many.
-    pub(crate) fn put_pool(&mut self, origin: Origin, name: &Name, spec: PoolSpec) -> Result<bool, Refused> {
+    /// The pool has another origin, or all ids are used.
+    pub(crate) fn put_pool(&mut self, origin: Origin, name: &Name, spec: PoolSpec) -> Result<bool, ChangeError> {
         let before = self.pools.get(name);
         if let Some(before) = before {
-            may(name, origin, before.origin)?;
+            check_origin(name, origin, before.origin)?;
         }
         let is_new = before.is_none();
         let number = match before {
@@ -155,7 +157,8 @@ impl Desired {
             None => {
                 let used: BTreeSet<u16> = self.pools.values().map(|pool| pool.number).collect();
                 let free = next_free(self.last.pool.into(), u16::MAX.into(), |number| used.contains(&(number as u16)));
-                let number = free.ok_or_else(|| Refused::Conflict("there are 65535 pools already".to_owned()))? as u16;
+                let number =
+                    free.ok_or_else(|| ChangeError::Conflict("there are 65535 pools already".to_owned()))? as u16;
                 self.last.pool = number;
                 number
             }
@@ -165,20 +168,20 @@ impl Desired {
         Ok(is_new)
     }
 
-    /// Numbers of the members of a pool. Who has another address or port than before is another server, and gets another
-    /// number: connections stay with the one they have.
+    /// Returns the ids of the members of a pool. A changed address or port makes another member
+    /// with a new id: connections stay with the old one.
     fn number_members(&mut self, pool: &Name, spec: &PoolSpec) -> BTreeMap<Name, u32> {
         let before = self.pools.get(pool);
         let mut used: BTreeSet<u32> = before.into_iter().flat_map(|pool| pool.members.values().copied()).collect();
         let mut last = self.last.member;
         let number = |member: &NamedMember| {
-            let place = |member: &NamedMember| (member.spec().address, member.spec().port);
+            let endpoint = |member: &NamedMember| (member.spec().address, member.spec().port);
             let kept = before.and_then(|pool| {
-                let same = pool.spec.member(&member.name).is_some_and(|other| place(other) == place(member));
+                let same = pool.spec.member(&member.name).is_some_and(|other| endpoint(other) == endpoint(member));
                 pool.members.get(&member.name).copied().filter(|_| same)
             });
             let number = kept.or_else(|| next_free(last, MEMBER_MAX.0, |number| used.contains(&number)));
-            // A request is far too short to name as many members as there are numbers.
+            // A request is far too short for as many members as there are ids.
             let number = number.unwrap_or(MEMBER_MAX.0);
             if kept.is_none() {
                 last = number;
@@ -191,53 +194,53 @@ impl Desired {
         numbers
     }
 
-    /// Does not want a pool any more; whether it was wanted.
+    /// Removes a pool. Returns whether it existed.
     ///
     /// # Errors
-    /// It is someone else's, or services use it.
-    pub(crate) fn remove_pool(&mut self, origin: Origin, name: &Name) -> Result<bool, Refused> {
+    /// The pool has another origin, or services use it.
+    pub(crate) fn remove_pool(&mut self, origin: Origin, name: &Name) -> Result<bool, ChangeError> {
         let Some(pool) = self.pools.get(name) else { return Ok(false) };
-        may(name, origin, pool.origin)?;
+        check_origin(name, origin, pool.origin)?;
         if let Some(user) = self.users_of(name).next() {
-            return Err(Refused::Conflict(format!(
-                "pool `{name}` serves `{user}`: give that service another pool first"
+            return Err(ChangeError::Conflict(format!(
+                "pool `{name}` is used by service `{user}`: assign another pool to the service first"
             )));
         }
         Ok(self.pools.remove(name).is_some())
     }
 
-    /// Services a pool serves.
+    /// Returns the names of the services that use a pool.
     pub(crate) fn users_of(&self, pool: &Name) -> impl Iterator<Item = &Name> {
         self.services.iter().filter(move |(_, service)| service.spec.pool.as_ref() == Some(pool)).map(|(name, _)| name)
     }
 
-    /// What an origin wants is this, and no more.
+    /// Replaces all definitions of an origin.
     ///
     /// # Errors
-    /// Something of it is someone else's, or there are too many.
-    pub(crate) fn follow(&mut self, origin: Origin, defined: &Defined) -> Result<(), Refused> {
-        let Defined { services, pools } = defined;
+    /// A definition has another origin, or all ids are used.
+    pub(crate) fn follow(&mut self, origin: Origin, defined: &ConfiguredServices) -> Result<(), ChangeError> {
+        let ConfiguredServices { services, pools } = defined;
         self.services.retain(|name, service| service.origin != origin || services.contains_key(name));
         self.pools.retain(|name, pool| pool.origin != origin || pools.contains_key(name));
         pools.iter().try_for_each(|(name, spec)| self.put_pool(origin, name, spec.clone()).map(drop))?;
         services.iter().try_for_each(|(name, spec)| self.put_service(origin, name, spec.clone()).map(drop))
     }
 
-    /// What Floodlight's calls told has changed: services and pools follow.
+    /// Derives services and pools from the Floodlight definitions again.
     ///
     /// # Errors
-    /// It does not go with what others want.
-    pub(crate) fn follow_floodlight(&mut self, checker: Option<Ipv4Addr>) -> Result<(), Refused> {
+    /// The definitions conflict with those of other origins.
+    pub(crate) fn follow_floodlight(&mut self, checker: Option<Ipv4Addr>) -> Result<(), ChangeError> {
         let defined = self.floodlight.lower(checker)?;
         self.follow(Origin::Floodlight, &defined)?;
-        Ok(self.check(checker, Focus::All)?)
+        Ok(self.check(checker, ErrorScope::All)?)
     }
 
-    /// As the controller takes it.
+    /// Converts the definitions for the controller.
     pub(crate) fn compile(&self) -> vip::Services {
         let pool_of = |spec: &ServiceSpec| {
             let pool = spec.pool.as_ref().and_then(|name| self.pools.get(name));
-            pool.map_or(NOBODY, |pool| PoolId(pool.number))
+            pool.map_or(EMPTY_POOL, |pool| PoolId(pool.number))
         };
         let service = |service: &Service| {
             let ServiceSpec { address, protocol, port, mac, idle_timeout_s, .. } = service.spec;
@@ -256,9 +259,9 @@ impl Desired {
         let mut pools: Vec<vip::Pool> = self.pools.values().map(Pool::compile).collect();
         if self.services.values().any(|service| service.spec.pool.is_none()) {
             let (established, refusal) = (vip::Established::Keep, vip::Refusal::Reset);
-            // One that goes with whichever rules a service wants.
+            // `maglev` supports both kinds of rules.
             let (monitor, members, balancer) = (None, Vec::new(), "maglev".to_owned());
-            pools.push(vip::Pool { id: NOBODY, balancer, monitor, members, established, refusal });
+            pools.push(vip::Pool { id: EMPTY_POOL, balancer, monitor, members, established, refusal });
         }
         vip::Services { services: self.services.values().map(service).collect(), pools }
     }

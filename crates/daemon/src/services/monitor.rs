@@ -1,58 +1,60 @@
-//! How members are checked, as users write it.
+//! Health checks of members, as users define them.
 
 use control::vip;
 use net::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::fault::Fault;
+use super::field_error::FieldError;
 
-/// Longest time of a monitor, s.
+/// Maximum of a time, in seconds.
 const MONITOR_S: f64 = 86_400.0;
 
-/// What is asked of members.
+/// Kind of a health check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckKind {
-    /// An echo, of ICMP.
+    /// ICMP echo.
     Icmp,
-    /// A connection of TCP, which is broken off at once.
+    /// A TCP connection, closed as soon as it is open.
     Tcp,
-    /// A page, over HTTP/1.0.
+    /// An HTTP/1.0 request.
     Http,
 }
 
-/// How members are checked. Needs `[services] checker` in the configuration: the address checks come from.
+/// A health check of members. It needs `[services] checker` in the configuration: the source
+/// address of health checks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MonitorSpec {
-    /// What is asked.
+    /// Kind of the check.
     pub(crate) check: CheckKind,
-    /// Where; the member's port, or that of the first service of the pool, if nothing is said.
+    /// Port of the check. By default the port of the member, or that of the first service of the
+    /// pool.
     #[serde(default)]
     #[schema(minimum = 1)]
     pub(crate) port: Option<u16>,
-    /// Path of the page, for HTTP.
+    /// Path of the HTTP request.
     #[serde(default = "path")]
     #[schema(pattern = "^/[!-~]{0,999}$", example = "/health")]
     pub(crate) path: String,
-    /// Least and greatest status that is well, for HTTP.
+    /// Lowest and highest HTTP status of a healthy member.
     #[serde(default = "statuses")]
     #[schema(value_type = [u16; 2], example = json!([200, 399]))]
     pub(crate) statuses: (u16, u16),
-    /// Time from the beginning of a check to that of the next one, s: from 0.01 to 86400.
+    /// Time between the starts of two checks, in seconds: 0.01 to 86400.
     #[serde(default = "interval_s")]
     #[schema(minimum = 0.01, maximum = 86_400.0)]
     pub(crate) interval_s: f64,
-    /// How long an answer is waited for, s: from 0.01 up to the interval.
+    /// Time limit for a reply, in seconds: 0.01 up to the interval.
     #[serde(default = "timeout_s")]
     #[schema(minimum = 0.01, maximum = 86_400.0)]
     pub(crate) timeout_s: f64,
-    /// Checks in a row that must succeed before a member that failed may serve again.
+    /// Consecutive successful checks after which a failed member is up again.
     #[serde(default = "rise")]
     #[schema(minimum = 1)]
     pub(crate) rise: u32,
-    /// Checks in a row that must fail before a member counts as failing.
+    /// Consecutive failed checks after which a member is down.
     #[serde(default = "fall")]
     #[schema(minimum = 1)]
     pub(crate) fall: u32,
@@ -78,7 +80,7 @@ fn fall() -> u32 {
 }
 
 impl MonitorSpec {
-    /// A monitor with what is usual for the rest; times are interval and timeout, s.
+    /// Creates a monitor with interval and timeout in seconds and defaults for the rest.
     pub(super) fn new(
         check: CheckKind,
         port: Option<u16>,
@@ -89,37 +91,40 @@ impl MonitorSpec {
         MonitorSpec { check, port, path, statuses, interval_s, timeout_s, rise, fall }
     }
 
-    /// The first fault, by its field.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    /// Returns the first invalid field.
+    pub(super) fn check(&self) -> Result<(), FieldError> {
         let is_time = |time: f64| (0.01..=MONITOR_S).contains(&time);
         if !is_time(self.interval_s) {
-            return Err(Fault::at("interval_s", format!("{} is not from 0.01 to {MONITOR_S} s", self.interval_s)));
+            return Err(FieldError::new(
+                "interval_s",
+                format!("{} is not from 0.01 to {MONITOR_S} s", self.interval_s),
+            ));
         }
         if !is_time(self.timeout_s) || self.timeout_s > self.interval_s {
-            let words = format!("{} is not from 0.01 s to the interval, {} s", self.timeout_s, self.interval_s);
-            return Err(Fault::at("timeout_s", words));
+            let message = format!("{} is not from 0.01 s to the interval, {} s", self.timeout_s, self.interval_s);
+            return Err(FieldError::new("timeout_s", message));
         }
         for (field, value) in [("rise", self.rise), ("fall", self.fall)] {
             if value == 0 {
-                return Err(Fault::at(field, "must be above 0"));
+                return Err(FieldError::new(field, "must be above 0"));
             }
         }
         if self.port == Some(0) {
-            return Err(Fault::at("port", "must be above 0"));
+            return Err(FieldError::new("port", "must be above 0"));
         }
         let is_plain = self.path.len() <= 1000 && self.path.bytes().all(|byte| byte.is_ascii_graphic());
         if !(self.path.starts_with('/') && is_plain) {
             let rule = "must begin with `/`, in ASCII without spaces, at most 1,000 bytes";
-            return Err(Fault::at("path", rule));
+            return Err(FieldError::new("path", rule));
         }
-        let (least, greatest) = self.statuses;
-        if least > greatest {
-            return Err(Fault::at("statuses", format!("there is no status from {least} to {greatest}")));
+        let (lowest, highest) = self.statuses;
+        if lowest > highest {
+            return Err(FieldError::new("statuses", format!("no status is from {lowest} to {highest}")));
         }
         Ok(())
     }
 
-    /// As the controller takes it.
+    /// Converts the monitor for the controller.
     pub(super) fn compile(&self) -> vip::Monitor {
         let check = match self.check {
             CheckKind::Icmp => vip::Check::Icmp,
@@ -132,7 +137,7 @@ impl MonitorSpec {
 }
 
 impl CheckKind {
-    /// In a word, for people.
+    /// Returns the human-readable name.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             CheckKind::Icmp => "ICMP",

@@ -1,4 +1,4 @@
-//! Virtual services and pools as users write them: in the API, in the configuration file and in the store alike.
+//! Virtual services and pools in the form of the API, the configuration file and the store.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -12,10 +12,10 @@ use utoipa::ToSchema;
 use super::monitor::MonitorSpec;
 use crate::config;
 
-/// Longest name.
+/// Maximum length of a name.
 const NAME_CHARS: usize = 63;
 
-/// A name users choose: letters, digits, `.`, `_` and `-`, beginning with a letter or digit.
+/// A name chosen by the user: letters, digits, `.`, `_` and `-`, beginning with a letter or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "web")]
@@ -25,11 +25,11 @@ impl TryFrom<String> for Name {
     type Error = String;
 
     fn try_from(text: String) -> Result<Name, String> {
-        let is_right = text.len() <= NAME_CHARS
+        let is_valid = text.len() <= NAME_CHARS
             && text.starts_with(|c: char| c.is_ascii_alphanumeric())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         let rule = "1 to 63 letters, digits, `.`, `_` and `-`, beginning with a letter or digit";
-        if is_right { Ok(Name(text)) } else { Err(format!("`{text}` is no name: {rule}")) }
+        if is_valid { Ok(Name(text)) } else { Err(format!("`{text}` is not a valid name: {rule}")) }
     }
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a service speaks.
+/// Transport protocol of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Protocol {
@@ -59,7 +59,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// In a word, for people.
+    /// Returns the human-readable name.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Protocol::Tcp => "TCP",
@@ -79,7 +79,7 @@ impl From<Protocol> for vip::Protocol {
     }
 }
 
-/// An Ethernet address in text.
+/// An Ethernet address as text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schema(value_type = String, pattern = "^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$", example = "06:a7:0a:00:00:64")]
@@ -99,35 +99,35 @@ impl From<Mac> for String {
     }
 }
 
-/// A virtual service: an address (and port) at which the members of a pool are reached.
+/// A virtual service: an address (and port) at which clients reach the members of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceSpec {
-    /// Its IPv4 address: no host has it.
+    /// Virtual IPv4 address. It must not belong to a host.
     #[schema(schema_with = station_schema)]
     pub(crate) address: Ipv4Addr,
-    /// What it speaks; TCP if nothing is said.
+    /// Transport protocol; TCP by default.
     #[serde(default)]
     pub(crate) protocol: Protocol,
-    /// Its port, above 0; 0 (or nothing) for ICMP, which has none.
+    /// Port, above 0; 0 or omitted for ICMP.
     #[serde(default)]
     #[schema(example = 80, required = true)]
     pub(crate) port: u16,
-    /// The pool that serves it, by name; without one, whoever asks is refused.
+    /// Name of the pool of members. Without a pool, clients are refused.
     #[serde(default)]
     pub(crate) pool: Option<Name>,
-    /// The Ethernet address ARP is answered with, the same for all services of an address; derived from the address if
-    /// nothing is said.
+    /// Ethernet address in ARP replies, the same for all services of an address. Derived from the
+    /// address by default.
     #[serde(default)]
     pub(crate) mac: Option<Mac>,
-    /// A connection that has been silent for this long is over, s.
+    /// Idle timeout of a connection, in seconds.
     #[serde(default = "idle_timeout_s")]
     #[schema(minimum = 1)]
     pub(crate) idle_timeout_s: u16,
     /// Which rules lead to members.
     #[serde(default)]
     pub(crate) rules: Rules,
-    /// How many parts clients are divided into, where rules are wildcards: a power of two.
+    /// Number of client slots with `rules` = `wildcard`: a power of two.
     #[serde(default = "buckets")]
     #[schema(schema_with = buckets_schema)]
     pub(crate) buckets: u16,
@@ -136,20 +136,22 @@ pub(crate) struct ServiceSpec {
 pub(super) fn idle_timeout_s() -> u16 {
     300
 }
-/// Shares of up to eight members within a few percent, at a switch that has room for a few services.
+/// Default number of client slots: up to eight members get their shares within a few percent, and
+/// the tables of a switch hold a few services.
 pub(in crate::services) fn buckets() -> u16 {
     64
 }
 
-/// Which rules lead to members.
+/// Kind of the rules of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rules {
-    /// Two for every connection, sent when its first packet has come to the controller.
+    /// Reactive: the controller installs two rules for every connection after its first packet.
     #[default]
     Connection,
-    /// Some that stand beforehand and divide clients among members by the lowest bits of their addresses. Connections need no
-    /// controller. TCP and UDP only, with balancers that go by weights alone: maglev, server-random.
+    /// Proactive: wildcard rules divide clients among members by the lowest bits of their
+    /// addresses, and connections need no controller. TCP and UDP only, with balancers that use
+    /// weights alone: maglev, server-random.
     Wildcard,
 }
 
@@ -162,21 +164,21 @@ impl ServiceSpec {
     }
 }
 
-/// A server.
+/// A member of a pool: a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberSpec {
-    /// Its IPv4 address.
+    /// IPv4 address of the server.
     #[schema(schema_with = station_schema)]
     pub(crate) address: Ipv4Addr,
-    /// Its port, above 0; that of the service if nothing is said.
+    /// Port of the server, above 0; the port of the service by default.
     #[serde(default)]
     #[schema(minimum = 1)]
     pub(crate) port: Option<u16>,
-    /// Its share of new connections relative to the others'; 0 for none.
+    /// Share of new connections relative to the weights of the other members; 0 for none.
     #[serde(default = "weight")]
     pub(crate) weight: u32,
-    /// Whether it may get new connections; those it has stay. False drains it.
+    /// Whether the member gets new connections. False drains it: existing connections stay.
     #[serde(default = "is_enabled")]
     pub(crate) is_enabled: bool,
 }
@@ -188,23 +190,23 @@ fn is_enabled() -> bool {
     true
 }
 
-/// A server with its name.
+/// A member of a pool with its name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedMember {
-    /// Its name within the pool.
+    /// Name of the member, unique in the pool.
     pub(crate) name: Name,
-    /// Its IPv4 address.
+    /// IPv4 address of the server.
     #[schema(schema_with = station_schema)]
     address: Ipv4Addr,
-    /// Its port, above 0; that of the service if nothing is said.
+    /// Port of the server, above 0; the port of the service by default.
     #[serde(default)]
     #[schema(minimum = 1)]
     port: Option<u16>,
-    /// Its share of new connections relative to the others'; 0 for none.
+    /// Share of new connections relative to the weights of the other members; 0 for none.
     #[serde(default = "weight")]
     weight: u32,
-    /// Whether it may get new connections; those it has stay. False drains it.
+    /// Whether the member gets new connections. False drains it: existing connections stay.
     #[serde(default = "is_enabled")]
     is_enabled: bool,
 }
@@ -220,51 +222,51 @@ impl NamedMember {
     }
 }
 
-/// What becomes of the connections of a member that fails.
+/// Treatment of the connections of a failed member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Established {
-    /// They stay: it may come back.
+    /// Keep them: the member may recover.
     #[default]
     Keep,
-    /// Their next packet goes to another member.
+    /// Send their next packet to another member.
     Move,
-    /// Clients are told: TCP is reset, others get an ICMP error.
+    /// Reset them: clients get a TCP reset or, with other protocols, an ICMP error.
     Reset,
 }
 
-/// What clients are told when nobody can serve.
+/// Reply to clients when no member is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Refusal {
-    /// TCP is reset, UDP gets "port unreachable", ICMP "host unreachable".
+    /// A TCP reset, for UDP "port unreachable", for ICMP "host unreachable".
     #[default]
     Reset,
     /// "Host unreachable".
     Unreachable,
-    /// Nothing.
+    /// No reply.
     Drop,
 }
 
-/// Those who serve, and who picks among them.
+/// A pool: members and the balancer that picks among them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PoolSpec {
-    /// Who picks members for new connections: a balancer of servers with its parameters. Its state begins anew when this
-    /// text changes.
+    /// Balancer that picks members for new connections, with its parameters. A changed text resets
+    /// its state.
     #[serde(default = "balancer")]
     #[schema(schema_with = balancer_schema)]
     pub(crate) balancer: String,
-    /// How members are checked; null: they count as well while their ports are up.
+    /// Health check of the members. With null, a member is up while its switch port is up.
     #[serde(default)]
     pub(crate) monitor: Option<MonitorSpec>,
-    /// Its members.
+    /// Members of the pool.
     #[serde(default)]
     pub(crate) members: Vec<NamedMember>,
-    /// What becomes of the connections of a member that fails.
+    /// Treatment of the connections of a failed member.
     #[serde(default)]
     pub(crate) established: Established,
-    /// What clients are told when nobody can serve.
+    /// Reply to clients when no member is available.
     #[serde(default)]
     pub(crate) refusal: Refusal,
 }
@@ -273,7 +275,7 @@ pub(super) fn balancer() -> String {
     "server-rr".to_owned()
 }
 
-/// The address of one host, as a pattern: a format would allow those of groups.
+/// Schema of the address of one host, as a pattern: a format would allow multicast addresses.
 fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     use utoipa::openapi::schema::{ObjectBuilder, Type};
     let first = "([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3])";
@@ -286,7 +288,7 @@ fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     schema.into()
 }
 
-/// Powers of two.
+/// Schema of the powers of two.
 fn buckets_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     use utoipa::openapi::schema::{ObjectBuilder, Type};
     let counts = std::iter::successors(Some(*vip::BUCKETS.start()), |count| count.checked_mul(2));
@@ -298,7 +300,7 @@ fn buckets_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     schema.into()
 }
 
-/// The names there are; with parameters it is other text.
+/// Schema of a balancer: an enumeration of the names, or other text with parameters.
 fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
     let names = SERVER.iter().map(|entry| entry.name);

@@ -1,8 +1,9 @@
-//! Where what is wanted is written down: one file, whole at every moment.
+//! The file of desired services, complete at every moment.
 //!
-//! All of it is small and read once, so that a file written anew and put in place of the old one is as safe as a database and
-//! simpler: data and folder are flushed to the disk before a change counts. Its first line tells the format, and the length
-//! and hash of the rest, so that damage is noticed and not taken for fewer wishes.
+//! The content is small and read once, so a file that replaces the old one is as safe as a database
+//! and simpler: data and folder are flushed to the disk before a change counts. The first line
+//! holds the format and the length and hash of the rest, so that damage is detected and not taken
+//! for missing services.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,61 +14,46 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Desired;
 
-/// What the first line begins with; the number is that of the format.
+/// Start of the first line, with the number of the format.
 const MAGIC: &str = "anabranch-services 1";
 
-/// A store that cannot be used. It is left as it is.
+/// The reason why a store cannot be used. The file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be read or made.
+    /// The file cannot be read or created.
     #[error("cannot use the store of services {file}")]
-    Io {
-        /// The file.
-        file: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// Someone else uses it.
+    Io { file: String, source: io::Error },
     #[error("another daemon uses the store of services {file}")]
-    InUse {
-        /// The file.
-        file: String,
-    },
-    /// It holds something else, or is damaged.
+    InUse { file: String },
+    /// The content is damaged or of another kind.
     #[error(
-        "{file} does not hold virtual services as they were written: {words}; it was left as it is: put back a copy, or move it away to begin without"
+        "{file} is not an intact store of virtual services: {message}; the file was left unchanged: restore a copy, or move it away to start without services"
     )]
-    Content {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        words: String,
-    },
+    Content { file: String, message: String },
 }
 
-/// The file.
 #[derive(Debug)]
 pub(crate) struct Store {
     file: PathBuf,
-    /// Locked as long as this lives.
+    /// Held as long as the store exists.
     _lock: File,
 }
 
-fn beside(file: &Path, end: &str) -> PathBuf {
+fn with_suffix(file: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(end);
     PathBuf::from(name)
 }
 
 impl Store {
-    /// Opens a store and reads what it holds; one that is not there holds nothing.
+    /// Opens a store and reads its content; a missing file holds no services.
     ///
     /// # Errors
-    /// It is in use, or cannot be used. Nothing has changed then.
+    /// Returns why the store cannot be used. Nothing has changed then.
     pub(crate) fn open(file: &Path) -> Result<(Store, Desired), StoreError> {
         let name = || file.display().to_string();
         let failed = |source| StoreError::Io { file: name(), source };
-        let lock = File::options().create(true).truncate(false).write(true).open(beside(file, ".lock"));
+        let lock = File::options().create(true).truncate(false).write(true).open(with_suffix(file, ".lock"));
         let lock = lock.map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -75,35 +61,35 @@ impl Store {
             Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
         }
         let desired = match fs::read(file) {
-            Ok(bytes) => decode(&bytes).map_err(|words| StoreError::Content { file: name(), words })?,
+            Ok(bytes) => decode(&bytes).map_err(|message| StoreError::Content { file: name(), message })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Desired::default(),
             Err(source) => return Err(failed(source)),
         };
         Ok((Store { file: file.to_owned(), _lock: lock }, desired))
     }
 
-    /// Where services are written down, beside the file of hosts.
-    pub(crate) fn beside(state: &Path) -> PathBuf {
-        beside(state, ".services")
+    /// Returns the path of the store, next to the file of hosts.
+    pub(crate) fn path_for(state: &Path) -> PathBuf {
+        with_suffix(state, ".services")
     }
 
-    /// Writes everything down. When this returns, it is on the disk.
+    /// Stores all services. When this returns, they are on disk.
     ///
     /// # Errors
-    /// It may not be: what is there is all of this, or all that was before.
+    /// Returns a failed write. The file then holds the old state or the new one, completely.
     pub(crate) fn write(&self, desired: &Desired) -> io::Result<()> {
-        let new = beside(&self.file, ".new");
+        let new = with_suffix(&self.file, ".new");
         let mut file = File::create(&new)?;
         file.write_all(&encode(desired)?)?;
         file.sync_all()?;
         fs::rename(&new, &self.file)?;
-        // The name is the folder's.
+        // The folder holds the name of the file.
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 
-/// The first line that belongs to a body.
+/// Returns the first line of a body.
 fn head_of(body: &[u8]) -> String {
     format!("{MAGIC} {} {:016x}", body.len(), xxh3_64(body))
 }
@@ -118,13 +104,13 @@ fn encode(desired: &Desired) -> io::Result<Vec<u8>> {
 }
 
 fn decode(bytes: &[u8]) -> Result<Desired, String> {
-    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("it has no first line")?;
+    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("the first line is missing")?;
     let (head, body) = (&bytes[..end], &bytes[end + 1..]);
     if !head.starts_with(MAGIC.as_bytes()) {
-        return Err(format!("its first line does not begin with `{MAGIC}`: another program or version wrote it"));
+        return Err(format!("the first line does not begin with `{MAGIC}`: another program or version wrote it"));
     }
     if head != head_of(body).as_bytes() {
-        return Err("its content is not what its first line says: it was cut, edited or damaged".to_owned());
+        return Err("length or hash does not match: the file was truncated, edited or damaged".to_owned());
     }
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
@@ -146,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_comes_back_and_nothing_else_is_taken_for_it() {
+    fn content_round_trips_and_damage_is_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("services");
         let (store, empty) = Store::open(&file).expect("a store that is not there is empty");
@@ -158,7 +144,7 @@ mod tests {
         assert_eq!(read, some());
         drop(store);
 
-        // Every bit of damage, everywhere, and every length.
+        // One bit error at every position, and every length.
         let whole = fs::read(&file).expect("the file");
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
@@ -167,8 +153,8 @@ mod tests {
             assert!(decode(&whole[..at]).is_err(), "cut at {at}");
         }
         fs::write(&file, "{}").expect("the file");
-        let error = Store::open(&file).expect_err("that is something else").to_string();
-        assert!(error.contains("left as it is"), "{error}");
+        let error = Store::open(&file).expect_err("another content is rejected").to_string();
+        assert!(error.contains("left unchanged"), "{error}");
         assert_eq!(fs::read(&file).expect("the file"), b"{}", "it is kept");
     }
 }

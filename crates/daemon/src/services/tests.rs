@@ -1,4 +1,4 @@
-//! Names and numbers, who may change what, and what cannot be together.
+//! Names and ids, origins, and conflicts.
 
 use serde_json::{Value, json};
 
@@ -26,14 +26,14 @@ fn some() -> Desired {
 }
 
 #[test]
-fn numbers_stay_with_names_and_are_not_used_again_soon() {
+fn ids_stay_with_names_and_are_reused_last() {
     let mut desired = some();
     let numbers = |desired: &Desired| {
         desired.pools[&name("web")].members.iter().map(|(name, number)| (name.to_string(), *number)).collect::<Vec<_>>()
     };
     let owned = |list: &[(&str, u32)]| list.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<Vec<_>>();
     assert_eq!(numbers(&desired), owned(&[("a", 1), ("b", 2)]));
-    // `a` is another server now; `b` goes, and comes back.
+    // `a` gets another address and so is another member; `b` is removed and returns.
     desired.put_pool(Origin::Api, &name("web"), pool(&[("a", "10.0.0.3"), ("b", "10.0.0.2")])).expect("a pool");
     assert_eq!(numbers(&desired), owned(&[("a", 3), ("b", 2)]));
     desired.put_pool(Origin::Api, &name("web"), pool(&[("a", "10.0.0.3")])).expect("a pool");
@@ -42,7 +42,7 @@ fn numbers_stay_with_names_and_are_not_used_again_soon() {
     assert_eq!(desired.remove_service(Origin::Api, &name("web")), Ok(true));
     let web = service(json!({"address": "10.0.0.100", "port": 80}));
     assert_eq!(desired.put_service(Origin::Api, &name("web"), web), Ok(true));
-    assert_eq!(desired.services[&name("web")].number, 2, "connections of the one before are not its own");
+    assert_eq!(desired.services[&name("web")].number, 2, "a new service gets a new id");
     assert_eq!(next_free(3, 4, |number| number > 2), Some(1));
     assert_eq!(next_free(4, 4, |number| number == 1), Some(2));
     assert_eq!(next_free(2, 4, |number| number != 2), Some(2));
@@ -50,37 +50,43 @@ fn numbers_stay_with_names_and_are_not_used_again_soon() {
 }
 
 #[test]
-fn everyone_changes_only_what_is_their_own() {
+fn origin_protects_definitions_from_other_origins() {
     let mut desired = some();
     let refused = desired.remove_service(Origin::File, &name("web"));
-    assert!(matches!(&refused, Err(Refused::Conflict(words)) if words.contains("made by the API")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ChangeError::Conflict(message)) if message.contains("defined by the API")),
+        "{refused:?}"
+    );
     let refused = desired.remove_pool(Origin::Api, &name("web"));
-    assert!(matches!(&refused, Err(Refused::Conflict(words)) if words.contains("serves `web`")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ChangeError::Conflict(message)) if message.contains("used by service `web`")),
+        "{refused:?}"
+    );
     let file = |port: u16| service(json!({"address": "10.0.0.101", "port": port}));
-    let wanted = |list: &[(&str, u16)]| {
+    let defined = |list: &[(&str, u16)]| {
         let services = list.iter().map(|(text, port)| (name(text), file(*port))).collect();
-        Defined { services, ..Defined::default() }
+        ConfiguredServices { services, ..ConfiguredServices::default() }
     };
-    desired.follow(Origin::File, &wanted(&[("x", 1), ("y", 2)])).expect("they are free");
-    desired.follow(Origin::File, &wanted(&[("y", 3), ("z", 4)])).expect("they are free");
+    desired.follow(Origin::File, &defined(&[("x", 1), ("y", 2)])).expect("they are free");
+    desired.follow(Origin::File, &defined(&[("y", 3), ("z", 4)])).expect("they are free");
     let found: Vec<_> = desired.services.iter().map(|(name, service)| (name.to_string(), service.number)).collect();
     assert_eq!(
         found,
         [("web", 1), ("y", 3), ("z", 4)].map(|(name, n)| (name.to_owned(), n)),
-        "`y` keeps its number, the API's are left alone"
+        "`y` keeps its id, definitions of the API are unchanged"
     );
-    let refused = desired.follow(Origin::File, &wanted(&[("web", 3)]));
-    assert!(matches!(&refused, Err(Refused::Conflict(_))), "{refused:?}");
+    let refused = desired.follow(Origin::File, &defined(&[("web", 3)]));
+    assert!(matches!(&refused, Err(ChangeError::Conflict(_))), "{refused:?}");
 }
 
 #[test]
-fn what_cannot_be_together_is_named_by_field() {
+fn conflicts_name_the_field() {
     let checker = Some("10.0.0.254".parse().expect("an address"));
-    assert_eq!(some().check(None, Focus::All), Ok(()));
+    assert_eq!(some().check(None, ErrorScope::All), Ok(()));
     let fault = |value: Value| {
         let mut desired = some();
         desired.put_service(Origin::Api, &name("a"), service(value)).expect("a service");
-        desired.check(checker, Focus::Service(&name("a"))).expect_err("a fault").field
+        desired.check(checker, ErrorScope::Service(&name("a"))).expect_err("a fault").field
     };
     for (field, value) in [
         ("address", json!({"address": "224.0.0.1", "port": 80})),
@@ -89,7 +95,7 @@ fn what_cannot_be_together_is_named_by_field() {
         ("port", json!({"address": "10.0.0.100", "port": 80})),
         ("port", json!({"address": "10.0.0.100"})),
         ("port", json!({"address": "10.0.0.100", "protocol": "icmp", "port": 8})),
-        ("pool", json!({"address": "10.0.0.100", "port": 81, "pool": "nobody"})),
+        ("pool", json!({"address": "10.0.0.100", "port": 81, "pool": "absent"})),
         ("mac", json!({"address": "10.0.0.100", "port": 81, "mac": "02:00:00:00:00:01"})),
         ("mac", json!({"address": "10.0.0.101", "port": 81, "mac": "01:00:00:00:00:01"})),
         ("idle_timeout_s", json!({"address": "10.0.0.101", "port": 81, "idle_timeout_s": 0})),
@@ -103,7 +109,7 @@ fn what_cannot_be_together_is_named_by_field() {
     let fault = |value: Value| {
         let mut desired = some();
         desired.put_pool(Origin::Api, &name("web"), read(value).expect("a pool")).expect("a pool");
-        desired.check(checker, Focus::Pool(&name("web"))).expect_err("a fault").field
+        desired.check(checker, ErrorScope::Pool(&name("web"))).expect_err("a fault").field
     };
     for (field, value) in [
         ("balancer", json!({"balancer": "server-rrr"})),
@@ -128,7 +134,7 @@ fn what_cannot_be_together_is_named_by_field() {
     let mut desired = some();
     let monitored = read(json!({"monitor": {"check": "icmp"}})).expect("a pool");
     desired.put_pool(Origin::Api, &name("web"), monitored).expect("a pool");
-    let fault = desired.check(None, Focus::All).expect_err("no checker");
+    let fault = desired.check(None, ErrorScope::All).expect_err("no checker");
     assert_eq!(fault.field, "pools.web.monitor");
-    assert_eq!(desired.check(checker, Focus::All), Ok(()));
+    assert_eq!(desired.check(checker, ErrorScope::All), Ok(()));
 }

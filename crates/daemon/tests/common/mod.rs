@@ -1,4 +1,5 @@
-//! Switches of the `switch` crate on loopback sockets, wired as a topology, with hosts that are only addresses.
+//! Switches of the `switch` crate on loopback sockets, wired as a topology; hosts exist as
+//! addresses only.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -16,10 +17,10 @@ use net::{FiveTuple, HostIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::{ConnectionId, DatapathId, Description, Headers, MacAddr, PortDesc, PortNo, frame, wire};
 use switch::{HashFields, Output, Select, Switch};
 
-/// How long a test waits for something that should happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of an expected event.
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Settings for tests: any port of the loopback interface.
+/// Returns settings for tests: any port of the loopback interface.
 pub fn settings() -> Settings {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Settings { listen: any, http: Some(any), ..Settings::default() }
@@ -29,7 +30,7 @@ pub fn fat_tree() -> Topology {
     net::spec::parse("fat-tree:k=4").expect("a fat-tree")
 }
 
-/// A daemon that knows the hosts of a topology.
+/// Starts a daemon with the hosts of a topology configured.
 pub fn daemon(topology: &Topology, edit: impl FnOnce(&mut Settings)) -> Daemon {
     let mut settings = settings();
     settings.control.hosts = KnownHost::all_of(topology);
@@ -41,11 +42,11 @@ pub fn small_limits() -> Limits {
     Limits { handshake_timeout: Time::from_ms(500), write_timeout: Time::from_ms(500), ..Limits::default() }
 }
 
-/// Waits until something is so.
-pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let limit = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < limit, "{what}: not within {PATIENCE:?}");
+/// Waits until a condition holds.
+pub fn wait(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + WAIT_TIMEOUT;
+    while !condition() {
+        assert!(Instant::now() < limit, "{what}: not within {WAIT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -58,15 +59,15 @@ pub struct Node {
     input: Vec<u8>,
     output: Vec<u8>,
     retry_at: Instant,
-    /// Whether it connects again by itself.
+    /// Whether the switch reconnects on its own.
     pub is_connecting: bool,
 }
 
-/// All switches and what is between them.
+/// All switches and the links between them.
 pub struct Wires {
     pub topology: Topology,
     pub nodes: BTreeMap<NodeIx, Node>,
-    /// Frames that came to hosts.
+    /// Frames that reached hosts.
     pub arrived: Vec<(HostIx, Vec<u8>)>,
     pub connects: u32,
     frames: VecDeque<(NodeIx, PortNo, Vec<u8>)>,
@@ -76,7 +77,7 @@ pub struct Wires {
 
 type Order = Box<dyn FnOnce(&mut Wires) + Send>;
 
-/// A thread that plays a network.
+/// A thread that emulates a network.
 pub struct Fabric {
     orders: Option<mpsc::Sender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -104,7 +105,7 @@ impl Fabric {
         Fabric { orders: Some(orders), thread: Some(thread) }
     }
 
-    /// Does something with the network.
+    /// Runs a closure on the network.
     pub fn with<T: Send + 'static>(&self, act: impl FnOnce(&mut Wires) -> T + Send + 'static) -> T {
         let (answer, answered) = mpsc::channel();
         let order: Order = Box::new(move |wires| drop(answer.send(act(wires))));
@@ -146,7 +147,7 @@ impl Wires {
         Time::from_ns(self.began.elapsed().as_nanos() as u64)
     }
 
-    /// Moves bytes and frames; whether there were any.
+    /// Moves bytes and frames. Returns whether there were any.
     pub fn step(&mut self) -> bool {
         let mut has_moved = false;
         let now = self.now();
@@ -179,7 +180,7 @@ impl Wires {
         has_moved
     }
 
-    /// A frame along a link.
+    /// Forwards a frame along a link.
     fn travel(&mut self, link: net::LinkIx, bytes: &[u8]) {
         let to = self.topology.link(link).to;
         let now = self.now();
@@ -195,19 +196,19 @@ impl Wires {
         }
     }
 
-    /// A host sends a frame.
+    /// Sends a frame from a host.
     pub fn transmit(&mut self, from: HostIx, bytes: &[u8]) {
         let link = self.topology.out_links(self.topology.host(from))[0];
         self.travel(link, bytes);
     }
-    /// Every host asks for its own address, as hosts do that come up.
+    /// Sends a gratuitous ARP request from every host, as hosts do at start-up.
     pub fn announce(&mut self) {
         for host in (0..self.topology.hosts().len() as u32).map(HostIx) {
             let (mac, ipv4) = (MacAddr(address::host_mac(host)), address::host_ipv4(host));
             self.transmit(host, &frame::arp_request(mac, ipv4, ipv4));
         }
     }
-    /// A host sends a packet of a flow.
+    /// Sends a packet of a flow.
     pub fn send(&mut self, tuple: FiveTuple) {
         let count = self.topology.hosts().len();
         let [from, to] = [tuple.src, tuple.dst].map(|at| address::host_of_ipv4(at, count).expect("a host's address"));
@@ -216,7 +217,7 @@ impl Wires {
         self.transmit(from, &frame::build(&headers, 100));
     }
 
-    /// Sends a packet from every host to every other; the pairs where it did not arrive.
+    /// Sends a packet from every host to every other. Returns the pairs whose packet was lost.
     pub fn unreached(&mut self) -> Vec<(u32, u32)> {
         let hosts = self.topology.hosts().len() as u32;
         self.arrived.clear();
@@ -225,7 +226,8 @@ impl Wires {
         for (src, dst) in &pairs {
             self.send(udp(*src, *dst, 1000));
         }
-        // No more than the longest way takes; the controller may send frames of its own for ever.
+        // Limits the steps to the longest path: the controller may send its own frames
+        // indefinitely.
         for _ in 0..32 {
             self.step();
         }
@@ -240,7 +242,7 @@ impl Wires {
     pub fn connected(&self) -> usize {
         self.nodes.values().filter(|node| node.stream.is_some()).count()
     }
-    /// Rules on all switches.
+    /// Returns the number of rules on all switches.
     pub fn entries(&self) -> usize {
         self.nodes.values().map(|node| node.switch.entries().len()).sum()
     }
@@ -314,7 +316,7 @@ impl Node {
         while !self.output.is_empty() {
             match stream.write(&self.output) {
                 Ok(length) => drop(self.output.drain(..length)),
-                Err(_) => break, // Full, or gone: reading will tell.
+                Err(_) => break, // Full or closed: the next read shows which.
             }
         }
     }
@@ -344,15 +346,15 @@ fn make_switch(topology: &Topology, node: NodeIx) -> Switch {
         select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
-        takes_tcp_flags: false,
+        supports_tcp_flags: false,
         description: Description::default(),
     })
 }
 
-/// A request over HTTP/1.1, written by hand; status and body.
+/// Sends a handwritten HTTP/1.1 request. Returns status and body.
 pub fn request(to: SocketAddr, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
     let mut stream = TcpStream::connect(to).expect("the HTTP interface");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
     let body = body.unwrap_or("");
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \

@@ -1,14 +1,14 @@
 //! `matrix.csv`: one line per scenario and balancer.
 
 use super::{Cell, Column, Matrix};
-use crate::points_out::quoted;
+use crate::results::points_csv::quoted;
 use crate::summary::{Measure, Stat};
 
 const HEADER: &str = "experiment,variant,load,scenario,measure,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
 mean,mean_ci95,p99,p99_ci95,ratio,ratio_p99,share_of_optimum,share_of_optimum_ci95,reordered,reorder_extent_max,held_max,\
 hold_mean_us,path_changes_per_flow,control_packets,control_bytes,control_share,retransmitted,timeouts,failed,unfinished\n";
 
-/// The table as text.
+/// Returns the table as text.
 pub(super) fn csv(matrix: &Matrix) -> String {
     let mut text = HEADER.to_owned();
     for column in &matrix.columns {

@@ -1,10 +1,10 @@
-//! `matrix.md`: the table for people who read Markdown.
+//! `matrix.md`: the table as Markdown.
 
 use super::{Cell, Column, Matrix, Row};
 use crate::report::text;
 use crate::summary::{Measure, Stat};
 
-/// The table, with what its cells mean below it.
+/// Returns the table, with an explanation of its cells below it.
 pub(super) fn markdown(matrix: &Matrix) -> String {
     let mut out = format!("# {}: balancers × scenarios\n\n", plain(&matrix.name));
     let mut head = vec!["balancer".to_owned(), "vs best".to_owned()];
@@ -40,7 +40,7 @@ fn cells(matrix: &Matrix, row: &Row) -> Vec<String> {
     cells
 }
 
-/// `**1.83 ± 0.04** / 5.20 ± 0.31 (12 of 400 flows unfinished)`.
+/// Formats `**1.83 ± 0.04** / 5.20 ± 0.31 (12 of 400 flows unfinished)`.
 fn cell(column: &Column, cell: &Cell) -> String {
     let bold = |text: String, is_best: bool| if is_best { format!("**{text}**") } else { text };
     let is_throughput = column.measure == Measure::Throughput;
@@ -74,7 +74,7 @@ fn notes(matrix: &Matrix) -> String {
          what they had reached. vs best: geometric mean over scenarios of how many times worse than the best.\n",
     );
     if matrix.has_optimum() {
-        notes += "Share of the optimum: geometric mean over scenarios; a bound is no balancer and wins nothing.\n";
+        notes += "Share of the optimum: geometric mean over scenarios; a bound is computed, not a balancer, and never ranked.\n";
     }
     notes += "\n";
     for column in &matrix.columns {
@@ -93,7 +93,7 @@ fn line(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Text that is no markup in a table.
+/// Escapes text for a cell.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

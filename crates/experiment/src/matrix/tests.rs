@@ -1,8 +1,9 @@
 use super::*;
-use crate::statistics::evaluate;
-use crate::statistics::tests::run;
+use crate::results::statistics::evaluate;
+use crate::results::statistics::tests::run;
 
-/// An experiment of which only these matter: per balancer the mean slowdown with each seed, and flows left unfinished.
+/// An experiment in which only these values matter: per balancer the mean slowdown with each seed,
+/// and the number of unfinished flows.
 fn part(name: &str, measure: Measure, rivals: &[(&str, &[f64], u64)]) -> Part {
     let mut runs = Vec::new();
     for (balancer, values, unfinished) in rivals {
@@ -54,7 +55,7 @@ fn cells_are_compared_with_the_best_of_their_column() {
     // b left flows unfinished, so it is not ranked, and neither its mean nor its tail is the best.
     assert_eq!((matrix.columns[1].best.as_str(), matrix.columns[1].best_p99.as_str()), ("a", "a"));
     assert_eq!((cell(1, "b").rank, cell(1, "b").unfinished(), cell(1, "b").ratio), (0, 200, Some(0.5)));
-    // More is better where throughput counts, and there is no tail.
+    // For throughput more is better, and there is no tail.
     assert_eq!(
         (matrix.columns[2].best.as_str(), cell(2, "a").ratio, cell(2, "a").p99.as_ref()),
         ("b", Some(2.0), None)
@@ -66,7 +67,7 @@ fn cells_are_compared_with_the_best_of_their_column() {
 }
 
 #[test]
-fn rows_come_best_first_those_with_gaps_after_and_bounds_last() {
+fn rows_are_ordered_best_first_incomplete_next_bounds_last() {
     let matrix = three();
     let labels: Vec<&str> = matrix.rows.iter().map(|row| row.balancer.label.as_str()).collect();
     assert_eq!(labels, ["a", "b", "c", "optimum"]);
@@ -89,7 +90,7 @@ fn the_schema_reads_back_equal() {
 }
 
 #[test]
-fn the_markdown_is_this() {
+fn markdown_matches_expected_text() {
     let expected = "\
 # three: balancers × scenarios
 
@@ -107,7 +108,7 @@ fn the_markdown_is_this() {
 }
 
 #[test]
-fn a_name_is_no_markup() {
+fn markup_in_names_is_escaped() {
     let parts = [part("x", Measure::Slowdown, &[("a|b*", &[2.0], 0)])];
     assert!(Matrix::build("m", &parts).markdown().contains("| a\\|b\\* | 1.00× |"));
 }
@@ -126,7 +127,7 @@ fn lines_of_the_csv_have_as_many_fields_as_its_header() {
 }
 
 #[test]
-fn nothing_at_all_is_still_a_matrix() {
+fn matrix_without_results_is_written() {
     let nothing = Matrix::build("none", &[]);
     assert!(nothing.rows.is_empty() && !nothing.has_optimum());
     assert!(crate::report::matrix_html(&nothing).contains("No balancer has results in every scenario"));
@@ -135,6 +136,6 @@ fn nothing_at_all_is_still_a_matrix() {
     assert_eq!((cell.p99.as_ref(), cell.ratio_p99, cell.mean.mean), (None, None, 2.0));
     assert!(failed.markdown().contains("≥ 2.00** / — (1000 of 1000 flows unfinished)"), "{}", failed.markdown());
     for page in [crate::report::matrix_html(&failed), crate::report::matrix_html(&three())] {
-        assert!(!page.contains("NaN") && !page.contains(">inf"), "a number that is none");
+        assert!(!page.contains("NaN") && !page.contains(">inf"), "a value that is not a number");
     }
 }

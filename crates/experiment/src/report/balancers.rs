@@ -1,22 +1,22 @@
-//! What each balancer is, and what it costs at each point: one block per balancer, closed until asked for.
+//! A block per balancer with its description and its costs at each point, initially closed.
 
 use super::figures::swatch;
 use super::tables::share_with_interval;
 use super::text::{self, bytes, count_text, esc, micros, put, share, with_interval};
 use super::view::View;
-use crate::about::About;
-use crate::cost::Cost;
+use crate::results::balancer_info::BalancerInfo;
+use crate::results::cost::Cost;
 use crate::summary::Stat;
 
-/// One line of a balancer's table: how it did at one point.
-pub(super) struct Place<'a> {
-    /// The point in words.
+/// One line of a balancer's table: its results at one point.
+pub(super) struct PointRow<'a> {
+    /// Human-readable point.
     pub name: String,
-    /// What is ranked by, as text.
+    /// Formatted value of the ranked quantity.
     pub mean: String,
-    /// 99th percentile slowdown; `None` where there is none.
+    /// 99th percentile slowdown, if any.
     pub p99: Option<&'a Stat>,
-    /// Compared with the best, such as `1.12×`.
+    /// Ratio to the best, such as `1.12×`.
     pub versus: String,
     /// Share of the optimum, if known.
     pub share_of_optimum: Option<&'a Stat>,
@@ -26,17 +26,17 @@ pub(super) struct Place<'a> {
     pub cost: Cost,
 }
 
-/// The blocks of a report of one experiment.
+/// Returns the blocks of a report of one experiment.
 pub(super) fn of_experiment(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"balancers\"><h2>The balancers</h2>\n");
     for (index, (label, colour)) in view.balancers.iter().enumerate() {
         let runs = view.summary.runs.iter().find(|run| run.balancer == *label);
         let (parameters, is_bound) = runs.map_or((&[][..], false), |run| (run.parameters.as_slice(), run.is_bound));
-        let about = About { is_bound, ..About::of(label, parameters) };
-        let mut places = Vec::new();
+        let about = BalancerInfo { is_bound, ..BalancerInfo::of(label, parameters) };
+        let mut rows = Vec::new();
         for panel in &view.panels {
             let Some(entry) = panel.entries.iter().find(|entry| entry.balancer == *label) else { continue };
-            places.push(Place {
+            rows.push(PointRow {
                 name: panel.title(),
                 mean: super::tables::headline_value(panel, entry),
                 p99: Some(&entry.point.slowdown_p99).filter(|stat| stat.mean > 0.0),
@@ -48,24 +48,24 @@ pub(super) fn of_experiment(view: &View<'_>) -> String {
             });
         }
         let is_open = view.balancers.len() == 1;
-        out.push_str(&block(&format!("b{}", index + 1), &about, &swatch(*colour), "Point", &places, is_open));
+        out.push_str(&block(&format!("b{}", index + 1), &about, &swatch(*colour), "Point", &rows, is_open));
     }
     out.push_str("</section>\n");
     out
 }
 
-/// `1.12×`.
+/// Formats `1.12×`.
 pub(super) fn times(ratio: f64) -> String {
     format!("{}×", text::number(ratio))
 }
 
-/// The block of one balancer. `swatch` is markup.
+/// Returns the block of one balancer. `swatch` is markup.
 pub(super) fn block(
     id: &str,
-    about: &About,
+    about: &BalancerInfo,
     swatch: &str,
     points: &str,
-    places: &[Place<'_>],
+    rows: &[PointRow<'_>],
     is_open: bool,
 ) -> String {
     let open = if is_open { " open=\"open\"" } else { "" };
@@ -77,7 +77,7 @@ pub(super) fn block(
         esc(&about.label)
     );
     match about.summary.is_empty() {
-        true => out.push_str("<p>This version of the program does not know it.</p>\n"),
+        true => out.push_str("<p>This version of the program does not know this balancer.</p>\n"),
         false => put!(out, "<p>{}</p>\n", esc(&about.summary)),
     }
     out.push_str("<dl class=\"facts\">");
@@ -92,14 +92,14 @@ pub(super) fn block(
         put!(out, "<dt>{} = {}{unit}</dt><dd>{meaning}</dd>", esc(&setting.name), esc(&setting.value));
     }
     out.push_str("</dl>\n");
-    out.push_str(&table(about, points, places));
-    out.push_str(&control_table(about, points, places));
+    out.push_str(&table(about, points, rows));
+    out.push_str(&control_table(about, points, rows));
     out.push_str("</details>\n");
     out
 }
 
-fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
-    let has_optimum = places.iter().any(|place| place.share_of_optimum.is_some());
+fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
+    let has_optimum = rows.iter().any(|row| row.share_of_optimum.is_some());
     let label = format!("{} at each point", esc(&about.label));
     let mut out = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
@@ -124,20 +124,20 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for place in places {
-        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&place.name));
-        let p99 = place.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
-        let rank = if place.rank == 0 { "—".to_owned() } else { place.rank.to_string() };
-        let mut cells = vec![rank, place.mean.clone(), p99, place.versus.clone()];
+    for row in rows {
+        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
+        let p99 = row.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
+        let rank = if row.rank == 0 { "—".to_owned() } else { row.rank.to_string() };
+        let mut cells = vec![rank, row.mean.clone(), p99, row.versus.clone()];
         if has_optimum {
-            cells.push(place.share_of_optimum.map_or_else(|| "—".to_owned(), share_with_interval));
+            cells.push(row.share_of_optimum.map_or_else(|| "—".to_owned(), share_with_interval));
         }
         match about.is_bound {
-            // A bound has no packets that could be reordered or lost.
+            // A bound sends no packets.
             true => cells.extend(std::iter::repeat_n("—".to_owned(), 8)),
-            false => cells.extend(costs(&place.cost)),
+            false => cells.extend(costs(&row.cost)),
         }
-        cells.push(unfinished(place));
+        cells.push(unfinished(row));
         for cell in cells {
             let class = if cell == "0" || cell == "—" { " class=\"zero\"" } else { "" };
             put!(out, "<td{class}>{}</td>", esc(&cell));
@@ -148,9 +148,9 @@ fn table(about: &About, points: &str, places: &[Place<'_>]) -> String {
     out
 }
 
-/// What the controller cost at each point; nothing without one.
-fn control_table(about: &About, points: &str, places: &[Place<'_>]) -> String {
-    if places.iter().all(|place| place.cost.plane.is_none()) {
+/// Returns the controller's costs at each point; empty without a controller.
+fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
+    if rows.iter().all(|row| row.cost.plane.is_none()) {
         return String::new();
     }
     let label = format!("What controlling {} costs at each point", esc(&about.label));
@@ -174,9 +174,9 @@ fn control_table(about: &About, points: &str, places: &[Place<'_>]) -> String {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for place in places {
-        let Some(plane) = place.cost.plane else { continue };
-        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&place.name));
+    for row in rows {
+        let Some(plane) = row.cost.plane else { continue };
+        put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
         let number = |value: f64| if value == 0.0 { "0".to_owned() } else { text::number(value) };
         for cell in [
             number(plane.to_switches),
@@ -200,7 +200,8 @@ fn control_table(about: &About, points: &str, places: &[Place<'_>]) -> String {
     out
 }
 
-/// Reordered, extent, held, path changes, control packets and bytes, retransmitted, time-outs.
+/// Returns the cells for reordering, extent, held packets, path changes, control packets and bytes,
+/// retransmissions and time-outs.
 fn costs(cost: &Cost) -> [String; 8] {
     let held = match (cost.resequencing, cost.held_max) {
         (false, _) => "off".to_owned(),
@@ -223,12 +224,12 @@ fn costs(cost: &Cost) -> [String; 8] {
     ]
 }
 
-fn unfinished(place: &Place<'_>) -> String {
-    match (place.cost.unfinished, place.cost.failed) {
+fn unfinished(row: &PointRow<'_>) -> String {
+    match (row.cost.unfinished, row.cost.failed) {
         (0, _) => "0".to_owned(),
-        (open, 0) => format!("{} of {}", count_text(open), count_text(place.flows_started)),
+        (open, 0) => format!("{} of {}", count_text(open), count_text(row.flows_started)),
         (open, failed) => {
-            format!("{} of {}, {} gave up", count_text(open), count_text(place.flows_started), count_text(failed))
+            format!("{} of {}, {} failed", count_text(open), count_text(row.flows_started), count_text(failed))
         }
     }
 }

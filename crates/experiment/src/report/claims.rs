@@ -1,10 +1,10 @@
-//! What became of published claims, right after the answer.
+//! Verdicts on published claims, directly after the answer.
 
 use super::text::{esc, put};
 use super::view::View;
 use crate::summary::{ClaimOutcome, ClaimVerdict};
 
-/// The table of claims; nothing where the experiment has none.
+/// Returns the table of claims; empty if the experiment has none.
 pub(super) fn section(view: &View<'_>) -> String {
     let claims = &view.summary.claims;
     if claims.is_empty() {
@@ -30,25 +30,25 @@ fn introduction(view: &View<'_>) -> String {
         .into_iter()
         .map(|verdict| (count(verdict), verdict))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict.words()))
+        .map(|(count, verdict)| format!("{count} {}", verdict.as_str()))
         .collect();
-    format!("What the source{source} says would come out: {}.", counts.join(", "))
+    format!("Claims of the source{source}: {}.", counts.join(", "))
 }
 
-/// What came of a claim, in its colour.
+/// Returns a coloured badge with the verdict.
 pub(super) fn badge(outcome: ClaimOutcome) -> String {
     let class = match outcome {
         ClaimOutcome::Reproduced => "win",
         ClaimOutcome::WithinNoise => "tie",
         ClaimOutcome::NotReproduced => "lost",
     };
-    format!("<span class=\"badge {class}\">{}</span>", outcome.words())
+    format!("<span class=\"badge {class}\">{}</span>", outcome.as_str())
 }
 
 fn row(out: &mut String, claim: &ClaimVerdict) {
     put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&claim.id), esc(&claim.claim));
     put!(out, "<td>{}</td>", badge(claim.verdict));
-    // A number stays with its sign at the end of a line.
+    // A line break must not separate a number from its sign.
     put!(out, "<td>{}", esc(&claim.sentence.replace(" %", "\u{a0}%")));
     if let Some(reason) = &claim.reason {
         put!(out, "<p class=\"reason\">{}</p>", esc(reason));

@@ -1,14 +1,14 @@
-//! Which figures the page has, and how results become curves, dots and rasters.
+//! The figures of the page: curves, dots and rasters from results.
 
 use super::plot::{self, Axes, BOUND, Curve, GREY, Group, Raster, Scale, Shape, Stroke, Unit, Value};
 use super::stats::{self, pooled_cdf};
-use super::switches::time_title;
+use super::testbed::time_title;
 use super::text::{self, esc, join, put};
 use super::view::{Detail, Entry, Panel, View, ranked_by};
-use crate::statistics::stat;
+use crate::results::statistics::stat;
 use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
 
-/// A figure with legend and caption. Empty if there is no picture.
+/// Returns a figure with legend and caption; empty without a picture.
 pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
     if picture.is_empty() {
         return String::new();
@@ -16,7 +16,7 @@ pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
     format!("<figure>{legend}{picture}<figcaption>{caption}</figcaption></figure>\n")
 }
 
-/// The balancers with their colours and marks; those in grey as one.
+/// Returns the balancers with their colours and marks; grey ones share an entry.
 pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) -> String {
     let mut entries: Vec<(usize, &str)> = entries.into_iter().collect();
     entries.sort_by_key(|(colour, _)| *colour);
@@ -33,7 +33,7 @@ pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) ->
     out
 }
 
-/// Colour and mark of a balancer, to stand before its name.
+/// Returns colour and mark of a balancer, to put before its name.
 pub(super) fn swatch(colour: usize) -> String {
     format!(
         r#"<svg class="swatch" viewBox="-14 -8 28 16" aria-hidden="true"><path class="line {0}" d="M-14 0H14"/><path class="mark {0}" d="{1}"/></svg>"#,
@@ -55,7 +55,7 @@ const SWEEPS: [(&str, StatOf, Unit); 5] = [
     ("Throughput, share of host links", |point| &point.throughput_share, Unit::Share),
 ];
 
-/// Quantities against load, for the panels of one variant.
+/// Returns quantities over load, for the panels of one variant.
 pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> String {
     let mut out = String::new();
     let loads: Vec<f64> = panels.iter().filter_map(|panel| panel.load).collect();
@@ -64,7 +64,7 @@ pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> Strin
     let names = all_names(balancers.iter().map(|(name, _)| *name));
     for (title, quantity, unit) in SWEEPS {
         let curves = sweep_curves(panels, balancers, quantity, unit);
-        // Below saturation all balancers carry what is offered: a picture of one line says nothing.
+        // Below saturation all balancers carry the offered load, and their curves coincide.
         if curves.is_empty() || (unit == Unit::Share && !differ(&curves)) {
             continue;
         }
@@ -82,7 +82,7 @@ pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> Strin
     out
 }
 
-/// Whether curves are more than 2 % apart anywhere.
+/// Returns whether curves differ by more than 2 % at any point.
 fn differ(curves: &[Curve]) -> bool {
     let points = curves.iter().map(|curve| curve.points.len()).max().unwrap_or(0);
     (0..points).any(|index| {
@@ -100,7 +100,7 @@ fn sweep_curves(panels: &[&Panel<'_>], balancers: &[(&str, usize)], quantity: St
         for panel in panels {
             let Some(entry) = panel.entries.iter().find(|entry| entry.balancer == *balancer) else { continue };
             let (stat, load) = (quantity(entry.point), panel.load.unwrap_or(0.0));
-            // A mean of zero says that no flow of the kind completed.
+            // A mean of zero indicates that no flow of the kind completed.
             if stat.mean > 0.0 {
                 curve.points.push((load, stat.mean));
                 if *colour < GREY {
@@ -118,7 +118,7 @@ fn sweep_curves(panels: &[&Panel<'_>], balancers: &[(&str, usize)], quantity: St
     curves
 }
 
-/// Distributions of completion time and slowdown.
+/// Returns distributions of completion time and slowdown.
 pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
     let quantities: [(&str, &str, Unit, QuantilesOf); 2] = [
         ("Flow completion time", "FCT", Unit::Micros, |detail| &detail.fct_quantiles_us),
@@ -152,7 +152,7 @@ pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
     out
 }
 
-/// Mean and tail slowdown by flow size.
+/// Returns mean and tail slowdown by flow size.
 pub(super) fn by_size(panel: &Panel<'_>) -> String {
     let Some(buckets) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.fct_us_by_size) else {
         return String::new();
@@ -199,14 +199,14 @@ fn bucket_values(entry: &Entry<'_>, categories: &[String], quantity: BucketValue
         }
         let Stat { mean, ci95, .. } = stat(&values);
         let hint = format!("{}, {category}: {}", entry.balancer, text::with_interval(mean, ci95));
-        // Whiskers of dozens at one place would hide each other.
+        // Whiskers of dozens of points at one position would hide each other.
         let reach = if entry.colour == GREY { 0.0 } else { ci95 };
         Some(Value { value: mean, whiskers: (mean - reach, mean + reach), hint })
     };
     categories.iter().enumerate().map(value).collect()
 }
 
-/// `≤ 10 KB`: short enough to stand side by side on a phone.
+/// Returns labels such as `≤ 10 KB`, short enough to fit next to each other on a phone.
 fn bucket_labels(buckets: &[SizeBucket]) -> Vec<String> {
     let mut below = None;
     let mut labels = Vec::new();
@@ -221,7 +221,7 @@ fn bucket_labels(buckets: &[SizeBucket]) -> Vec<String> {
     labels
 }
 
-/// Mean and greatest utilisation over time, one figure per kind of link.
+/// Returns mean and maximum utilisation over time, one figure per kind of link.
 pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut out = String::new();
     let entries = panel.few();
@@ -249,7 +249,7 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
             y_title: "Utilisation",
             y: Scale::linear(0.0, 1.0, Unit::Share),
         };
-        let few = of_few(panel);
+        let few = few_note(panel);
         let caption = format!("<b>{}</b> links: mean (bold) and busiest link (thin) over time{few}.", esc(&tier.name));
         let picture = plot::curves(&axes, &Scale::exact(0.0, end_us, Unit::Micros), &curves);
         out.push_str(&figure(&picture, &few_legend(panel), &caption));
@@ -263,12 +263,13 @@ fn time_points(values: &[f32], bin_us: f64, detail: &Detail, merge: fn(&[f32]) -
     cells.iter().enumerate().map(|(index, value)| ((index as f64 + 0.5) * width, f64::from(*value))).collect()
 }
 
-/// The seed all balancers share first: same flows, so their pictures can be compared.
+/// Returns the first common seed of all balancers: with the same flows their pictures are
+/// comparable.
 fn first_detail<'a>(entry: &Entry<'a>) -> Option<&'a RunDetail> {
     entry.details.iter().map(|(_, detail)| *detail).find(|detail| !detail.tiers.is_empty())
 }
 
-/// A heat map per balancer, on one colour scale.
+/// Returns a heat map per balancer, on one colour scale.
 pub(super) fn heat_maps(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut maps = Vec::new();
     for entry in panel.few() {
@@ -345,7 +346,7 @@ fn padded(strip: &Raster, stretch: f64) -> Raster {
     Raster { name: strip.name.clone(), columns, values }
 }
 
-/// What packets found queued, by kind of port.
+/// Returns queue lengths at the arrival of packets, by kind of port.
 pub(super) fn queues(panel: &Panel<'_>) -> String {
     let Some(model) = panel.few().iter().find_map(|entry| entry.runs.first().copied()).map(|run| &run.queues) else {
         return String::new();
@@ -354,8 +355,8 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
     let lengths = queue_groups(panel, &ports, |entry, index, port| {
         let p50 = over_seeds(entry, index, |queue| queue.p50_bytes as f64)?;
         let p99 = over_seeds(entry, index, |queue| queue.p99_bytes as f64)?;
-        let words = [text::bytes(p50), text::bytes(p99)];
-        let hint = format!("{}, {port}: median {}, 99th percentile {}", entry.balancer, words[0], words[1]);
+        let values_text = [text::bytes(p50), text::bytes(p99)];
+        let hint = format!("{}, {port}: median {}, 99th percentile {}", entry.balancer, values_text[0], values_text[1]);
         Some(Value { value: p99, whiskers: (p50, p50), hint })
     });
     let marked = queue_groups(panel, &ports, |entry, index, port| {
@@ -374,7 +375,7 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
         (
             marked,
             Unit::Share,
-            "Packets that found the marking threshold reached",
+            "Packets that arrived at or above the marking threshold",
             "Share of packets that found the queue at or above its marking threshold, mean over seeds; bars in the order of the legend.",
         ),
     ] {
@@ -382,7 +383,7 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
         let highest = highest.fold(0.0, f64::max);
         if highest > 0.0 {
             let label = format!("{y_title}, by kind of port, for {}", few_names(panel));
-            let caption = format!("{}{}.", caption.trim_end_matches('.'), of_few(panel));
+            let caption = format!("{}{}.", caption.trim_end_matches('.'), few_note(panel));
             let axes = Axes { label, x_title: "Kind of port", y_title, y: Scale::linear(0.0, highest, unit) };
             let picture = plot::grouped(&axes, &ports, &groups, Shape::Bar);
             out.push_str(&figure(&picture, &few_legend(panel), &caption));
@@ -414,17 +415,17 @@ fn few_legend(panel: &Panel<'_>) -> String {
     legend(panel.few().into_iter().map(|entry| (entry.colour, entry.balancer)))
 }
 
-/// Said where a figure shows a few of many.
-fn of_few(panel: &Panel<'_>) -> String {
+/// Returns the caption of a figure that shows only some balancers.
+fn few_note(panel: &Panel<'_>) -> String {
     match panel.few().len() < panel.rivals().len() {
         true => format!("; the {} best of {} balancers", panel.few().len(), panel.rivals().len()),
         false => String::new(),
     }
 }
 
-/// A sentence that only a few of many are drawn; empty where all are.
-pub(super) fn said_of_few(panel: &Panel<'_>) -> String {
-    match of_few(panel).trim_start_matches("; ") {
+/// Returns a sentence that only some balancers are drawn; empty if all are.
+pub(super) fn few_sentence(panel: &Panel<'_>) -> String {
+    match few_note(panel).trim_start_matches("; ") {
         "" => String::new(),
         few => format!(" Of {few}."),
     }
@@ -438,13 +439,13 @@ fn few_names(panel: &Panel<'_>) -> String {
     all_names(panel.few().iter().map(|entry| entry.balancer))
 }
 
-/// All names, or how many there are where nobody would listen to the list.
+/// Returns all names, or their number if the list is too long for an accessible label.
 fn all_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(str::to_owned).collect();
     if names.len() > 10 { text::plural(names.len() as u64, "balancer") } else { join(&names) }
 }
 
-/// Least and greatest positive value; (1, 1) if there is none.
+/// Returns minimum and maximum of the positive values; (1, 1) without any.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let positive = values.filter(|value| value.is_finite() && *value > 0.0);
     let (low, high) = positive.fold((f64::INFINITY, 0f64), |(low, high), value| (low.min(value), high.max(value)));

@@ -1,16 +1,18 @@
-//! The report of a matrix: balancers × scenarios as a table in one hue, then every scenario and every balancer.
+//! The report of a matrix: balancers × scenarios as a table in one hue, then every scenario and
+//! every balancer.
 
-use super::balancers::{Place, block, times};
+use super::balancers::{PointRow, block, times};
 use super::tables::{pairs, share_with_interval};
 use super::text::{count_text, esc, join_few, number, plural, put, share, with_interval};
 use super::{GLOSSARY, document_end, document_head};
 use crate::matrix::{Cell, Column, Matrix, Row};
 use crate::summary::{Measure, Stat};
 
-/// Upper ends of the steps of the colour scale, in times the best; the last step is open.
+/// Upper ends of the steps of the colour scale, in multiples of the best; the last step is open.
 const STEPS: [f64; 7] = [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
 
-/// The report page of a matrix: one file that loads nothing; scenarios are linked in the folders beside it.
+/// Returns the report page of a matrix: one self-contained file; it links to scenarios in the
+/// neighbouring folders.
 pub fn matrix_html(matrix: &Matrix) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, &matrix.name);
@@ -39,8 +41,8 @@ fn head(out: &mut String, matrix: &Matrix) {
         (runs, "run"),
         (flows, "flow"),
     ] {
-        let words = plural(count, noun);
-        let (figure, noun) = words.split_once(' ').unwrap_or((&words, ""));
+        let label = plural(count, noun);
+        let (figure, noun) = label.split_once(' ').unwrap_or((&label, ""));
         if count > 0 {
             put!(out, "<li><b>{figure}</b> {noun}</li>");
         }
@@ -49,11 +51,11 @@ fn head(out: &mut String, matrix: &Matrix) {
     let warned: Vec<&Column> = matrix.columns.iter().filter(|column| !column.warnings.is_empty()).collect();
     if !warned.is_empty() {
         out.push_str("<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>");
-        let mut said: Vec<(&str, &str)> = Vec::new();
+        let mut listed: Vec<(&str, &str)> = Vec::new();
         for column in warned {
             for warning in &column.warnings {
-                if !said.contains(&(&column.experiment, warning)) {
-                    said.push((&column.experiment, warning));
+                if !listed.contains(&(&column.experiment, warning)) {
+                    listed.push((&column.experiment, warning));
                     put!(out, "<li>{}: {}</li>", esc(&column.title), esc(warning));
                 }
             }
@@ -63,7 +65,8 @@ fn head(out: &mut String, matrix: &Matrix) {
     out.push_str("</header>\n");
 }
 
-/// Who does best over all, in large type; geometric means have no interval, so nobody is said to win.
+/// Writes the best balancer over all scenarios in large type. Geometric means have no interval, so
+/// the text declares no winner.
 fn answer(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
     let all = matrix.columns.len() as u32;
@@ -86,17 +89,17 @@ fn answer(out: &mut String, matrix: &Matrix) {
     if !next.is_empty() {
         put!(out, "<p class=\"rest\">Then {}.</p>", esc(&super::text::join(&next)));
     }
-    // The first of those with most: rows come best first.
+    // The first of those with most: rows are ordered best first.
     let most = rows.iter().rev().max_by_key(|row| row.best_or_tied);
     if let Some(most) = most.filter(|most| rows[0].best_or_tied < most.best_or_tied) {
-        let words = format!("{} is {}, more often than any before it.", most.balancer.label, standing(most));
-        put!(out, "<p class=\"rest\">{}</p>", esc(&words));
+        let label = format!("{} is {}, more often than any balancer above it.", most.balancer.label, standing(most));
+        put!(out, "<p class=\"rest\">{}</p>", esc(&label));
     }
     caveats(out, matrix, all);
     out.push_str("</article>\n</section>\n");
 }
 
-/// `1.12×`, or `at least 1.12×`.
+/// Formats `1.12×` or `at least 1.12×`.
 fn overall(row: &Row) -> String {
     let at_least = if row.unranked > 0 { "at least " } else { "" };
     row.ratio.map_or_else(|| "—".to_owned(), |ratio| format!("{at_least}{}", times(ratio)))
@@ -107,7 +110,7 @@ fn standing(row: &Row) -> String {
     format!("best or tied in {}{unranked}", row.best_or_tied)
 }
 
-/// What must be known before the answer is repeated elsewhere.
+/// Writes the caveats of the answer.
 fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
     let mut caveats: Vec<(&str, String)> = Vec::new();
     let rivals = || matrix.rows.iter().filter(|row| !row.balancer.is_bound);
@@ -117,7 +120,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
         .collect();
     if !unranked.is_empty() {
         let text = format!(
-            "Not ranked somewhere, because more flows were left unfinished than by others: {}. Unfinished flows count with what they had reached, so the overall figure is a lower bound that depends on when runs stop.",
+            "Not ranked somewhere, because more flows were left unfinished than by others: {}. An unfinished flow counts with the slowdown it had reached, so the overall figure is a lower bound that depends on when runs stop.",
             join_few(&unranked)
         );
         caveats.push(("unfinished", text));
@@ -127,13 +130,16 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
         .map(|row| format!("{} ({} of {all})", row.balancer.label, row.scenarios))
         .collect();
     if !missing.is_empty() {
-        caveats.push(("noise", format!("Not in every scenario, and set after the others: {}.", join_few(&missing))));
+        caveats.push((
+            "noise",
+            format!("Without results in every scenario, and therefore listed last: {}.", join_few(&missing)),
+        ));
     }
     let few = matrix.columns.iter().map(|column| column.seeds).min().unwrap_or(0);
     if few == 1 {
         caveats.push((
             "noise",
-            "Some scenarios have one seed only: there is no interval, and a difference may be chance.".to_owned(),
+            "Some scenarios have only one seed: they have no interval, and a difference may be chance.".to_owned(),
         ));
     }
     if caveats.is_empty() {
@@ -146,10 +152,10 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
     out.push_str("</ul>");
 }
 
-/// The heat map: a table whose numbers stand for themselves, coloured by how far they are from the best of the column.
+/// Writes the heat map: a table of numbers, coloured by their distance from the best of the column.
 fn table_section(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"matrix\" id=\"matrix\">\n<h2>Every balancer in every scenario</h2>\n");
-    out.push_str("<p>Slowdown, in throughput scenarios the share of the host links; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈ cannot be told apart from it; hatched: not ranked for flows left unfinished, which count with what they had reached (≥).</p>\n");
+    out.push_str("<p>Slowdown; in throughput scenarios the share of the host links; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: indistinguishable from it; hatched: not ranked because of unfinished flows, which count with the slowdown they had reached (≥).</p>\n");
     out.push_str("<input type=\"radio\" name=\"quantity\" id=\"by-mean\" value=\"mean\" checked=\"checked\"/><label for=\"by-mean\">Mean</label>\n<input type=\"radio\" name=\"quantity\" id=\"by-p99\" value=\"p99\"/><label for=\"by-p99\">99th percentile</label>\n");
     legend(out);
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Balancers and scenarios\"><table class=\"heat sortable\">\n<thead><tr><th scope=\"col\">Balancer</th>");
@@ -169,18 +175,18 @@ fn table_section(out: &mut String, matrix: &Matrix) {
         }
         table_row(out, matrix, index, row);
     }
-    out.push_str("</tbody></table></div>\n<output class=\"detail\" id=\"detail\">Point at a number, or tap it, for what stands behind it.</output>\n</section>\n");
+    out.push_str("</tbody></table></div>\n<output class=\"detail\" id=\"detail\">Point at a number, or tap it, for its details.</output>\n</section>\n");
 }
 
 fn legend(out: &mut String) {
     out.push_str("<ul class=\"steps\" aria-label=\"Colour scale, in times the best\">");
     for step in 0..=STEPS.len() {
-        let words = match step {
+        let label = match step {
             0 => format!("≤\u{a0}{}×", STEPS[0]),
             step if step < STEPS.len() => format!("{}×", STEPS[step]),
             _ => format!(">\u{a0}{}×", STEPS[STEPS.len() - 1]),
         };
-        put!(out, "<li class=\"h{step}\">{}</li>", esc(&words));
+        put!(out, "<li class=\"h{step}\">{}</li>", esc(&label));
     }
     out.push_str("</ul>\n");
 }
@@ -204,8 +210,8 @@ fn table_row(out: &mut String, matrix: &Matrix, index: usize, row: &Row) {
     );
     if matrix.has_optimum() {
         let value = row.share_of_optimum.unwrap_or(0.0);
-        let words = row.share_of_optimum.map_or_else(|| "—".to_owned(), share);
-        put!(out, "<td data-v=\"{}\">{words}</td>", -value);
+        let label = row.share_of_optimum.map_or_else(|| "—".to_owned(), share);
+        put!(out, "<td data-v=\"{}\">{label}</td>", -value);
     }
     for column in &matrix.columns {
         match column.cell(&row.balancer.label) {
@@ -216,7 +222,7 @@ fn table_row(out: &mut String, matrix: &Matrix, index: usize, row: &Row) {
     out.push_str("</tr>\n");
 }
 
-/// A label that may be broken after the signs between its parts.
+/// Allows line breaks after the signs between the parts of a label.
 fn breakable(label: &str) -> String {
     let mut out = String::new();
     for part in label.split_inclusive([':', ',', '=']) {
@@ -230,7 +236,7 @@ fn sort_key(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "Infinity".to_owned(), |ratio| ratio.to_string())
 }
 
-/// Classes of a cell: colour steps by mean (`h`) and p99 (`q`); bounds have none.
+/// Returns the classes of a cell: colour steps by mean (`h`) and p99 (`q`); bounds have none.
 fn classes(is_bound: bool, mean: Option<f64>, p99: Option<f64>, more: &[&str]) -> String {
     let step = |ratio: f64| STEPS.iter().position(|end| ratio <= *end).unwrap_or(STEPS.len());
     let mut classes: Vec<String> = more.iter().map(|class| (*class).to_owned()).collect();
@@ -254,7 +260,7 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     if cell.rank == 0 && !is_bound {
         more.push("open");
     }
-    // Throughput is the same whichever quantity is chosen.
+    // Throughput is the same for either quantity.
     let (p99, ratio_p99) = match column.measure {
         Measure::Throughput => (None, cell.ratio),
         Measure::Slowdown => (cell.p99.as_ref(), cell.ratio_p99),
@@ -262,7 +268,7 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     let at_least = if cell.unfinished() > 0 && column.measure == Measure::Slowdown { "≥\u{a0}" } else { "" };
     let tied = if is_tied { "≈\u{a0}" } else { "" };
     let mean = stacked(&cell.mean, column.measure);
-    // On paper both quantities are shown, and this one only once.
+    // Paper shows both quantities; this one appears only once.
     let same = if column.measure == Measure::Throughput { " same" } else { "" };
     let tail = match (p99, column.measure) {
         (Some(p99), _) => stacked(p99, Measure::Slowdown),
@@ -279,21 +285,21 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     );
 }
 
-/// The mean over its interval, on two lines.
+/// Returns the mean over its interval, on two lines.
 fn stacked(stat: &Stat, measure: Measure) -> String {
     let scale = if measure == Measure::Throughput { 100.0 } else { 1.0 };
     if stat.mean <= 0.0 {
         return "—".to_owned();
     }
-    let words = with_interval(stat.mean * scale, stat.ci95 * scale);
+    let label = with_interval(stat.mean * scale, stat.ci95 * scale);
     let unit = if measure == Measure::Throughput { "\u{a0}%" } else { "" };
-    match words.split_once("\u{a0}±\u{a0}") {
+    match label.split_once("\u{a0}±\u{a0}") {
         Some((mean, interval)) => format!("{mean}{unit}<i>±\u{a0}{interval}</i>"),
-        None => format!("{words}{unit}"),
+        None => format!("{label}{unit}"),
     }
 }
 
-/// Everything about a cell in a sentence or two.
+/// Returns a description of a cell in a sentence or two.
 fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
     let mut parts = Vec::new();
     let versus = |ratio: Option<f64>, best: &str| match ratio {
@@ -363,7 +369,8 @@ fn scenarios(out: &mut String, matrix: &Matrix) {
     out.push_str("</section>\n");
 }
 
-/// A folder name in a link: experiment names hold no more than letters, digits and a few signs, but may be in any script.
+/// Returns a folder name for a link: experiment names contain only letters, digits and a few signs,
+/// but in any script.
 fn link_part(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
@@ -378,7 +385,7 @@ fn link_part(name: &str) -> String {
 fn balancers(out: &mut String, matrix: &Matrix) {
     out.push_str("<section id=\"balancers\"><h2>The balancers</h2>\n");
     for (index, row) in matrix.rows.iter().enumerate() {
-        let places: Vec<Place<'_>> = matrix
+        let places: Vec<PointRow<'_>> = matrix
             .columns
             .iter()
             .filter_map(|column| Some((column, column.cell(&row.balancer.label)?)))
@@ -389,9 +396,9 @@ fn balancers(out: &mut String, matrix: &Matrix) {
     out.push_str("</section>\n");
 }
 
-fn place<'a>(column: &Column, cell: &'a Cell) -> Place<'a> {
+fn place<'a>(column: &Column, cell: &'a Cell) -> PointRow<'a> {
     let at_least = if cell.unfinished() > 0 { "≥\u{a0}" } else { "" };
-    Place {
+    PointRow {
         name: column.name(),
         mean: match column.measure {
             Measure::Slowdown if cell.mean.mean <= 0.0 => "—".to_owned(),

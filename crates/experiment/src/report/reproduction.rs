@@ -1,29 +1,32 @@
-//! The report of a reproduction: what documents printed beside what came out, their figures drawn again, and what they got wrong.
+//! The report of a reproduction: printed and measured results, the figures of documents drawn
+//! again, and errata.
 
 use super::figures::{figure, legend};
 use super::plot::{self, Axes, Curve as Line, Group, Scale, Shape, Stroke, Unit, Value};
 use super::text::{esc, plural, put};
-use super::{document_end, document_head, worlds};
+use super::{document_end, document_head, validation};
 use crate::claims::Metric;
 use crate::reproduction::{
-    Curve, DocumentResult, EntryResult, NumberResult, Place, Reproduction, RunResult, Series, Verdict, WorldsRow, Wrong,
+    Curve, DocumentResult, EntryResult, Erratum, NumberResult, PointResult, Reproduction, RunResult, Series,
+    ValidationRow, Verdict,
 };
 
-/// The report page of a reproduction: what documents printed beside what was simulated, then the simulator beside real switches, as
-/// far as there are results of either. One file that loads nothing; the reports of runs are linked in the folders beside it.
-pub fn reproduction_html(reproduction: Option<&Reproduction>, worlds: &[&WorldsRow]) -> String {
+/// Returns the report page of a reproduction: printed results compared with the simulator, then the
+/// simulator compared with real switches, as far as results of either exist. One self-contained
+/// file; it links to the reports of runs in the neighbouring folders.
+pub fn reproduction_html(reproduction: Option<&Reproduction>, worlds: &[&ValidationRow]) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, "Reproduction of the founding documents");
     head(&mut out, reproduction, worlds);
     out.push_str("<main class=\"reproduction\">\n");
     if let Some(reproduction) = reproduction {
         summary(&mut out, reproduction);
-        wrongs(&mut out, reproduction);
+        errata(&mut out, reproduction);
         reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
     }
-    worlds::section(&mut out, worlds);
+    validation::section(&mut out, worlds);
     out.push_str(if reproduction.is_some() { RULES } else { "" });
-    out.push_str(if worlds.is_empty() { "" } else { worlds::RULES });
+    out.push_str(if worlds.is_empty() { "" } else { validation::RULES });
     let files = match (reproduction, worlds) {
         (Some(_), []) => "reproduction.json",
         (None, _) => "worlds.json",
@@ -33,7 +36,7 @@ pub fn reproduction_html(reproduction: Option<&Reproduction>, worlds: &[&WorldsR
     out
 }
 
-fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&WorldsRow]) {
+fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&ValidationRow]) {
     out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
     let title = match reproduction {
         Some(_) => "What the founding documents printed, and what comes out here",
@@ -51,8 +54,8 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Worlds
         (figures, "figure", " on switches, too"),
     ] {
         if count > 0 {
-            let words = plural(count as u64, noun);
-            let (number, noun) = words.split_once(' ').unwrap_or((&words, ""));
+            let label = plural(count as u64, noun);
+            let (number, noun) = label.split_once(' ').unwrap_or((&label, ""));
             put!(out, "<li><b>{number}</b> {noun}{more}</li>");
         }
     }
@@ -64,7 +67,7 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Worlds
     );
 }
 
-/// A table that becomes blocks on narrow screens.
+/// Writes a table that becomes blocks on narrow screens.
 pub(super) fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
     put!(
         out,
@@ -84,10 +87,10 @@ fn badge(verdict: Verdict) -> String {
         Verdict::DocumentInconsistent | Verdict::DirectionOnly => "tie",
         Verdict::NotReproduced => "lost",
     };
-    format!("<span class=\"badge {class}\">{}</span>", verdict.words())
+    format!("<span class=\"badge {class}\">{}</span>", verdict.as_str())
 }
 
-/// A cell with its heading for narrow screens; nothing where it is empty.
+/// Writes a cell with its heading for narrow screens; does nothing for an empty text.
 pub(super) fn cell(out: &mut String, heading: &str, text: &str) {
     if text.is_empty() {
         out.push_str("<td class=\"empty\">–</td>");
@@ -96,7 +99,7 @@ pub(super) fn cell(out: &mut String, heading: &str, text: &str) {
     }
 }
 
-/// A number stays with its sign at the end of a line.
+/// Escapes text; a line break must not separate a number from its sign.
 pub(super) fn text_of(text: &str) -> String {
     esc(&text.replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}").replace(" ×", "\u{a0}×"))
 }
@@ -104,8 +107,10 @@ pub(super) fn text_of(text: &str) -> String {
 fn summary(out: &mut String, reproduction: &Reproduction) {
     out.push_str("<section class=\"verdicts\"><h2>The answer</h2>\n<article class=\"verdict\"><p class=\"sentence\">");
     let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict));
-    let counts: Vec<String> =
-        counts.filter(|(count, _)| *count > 0).map(|(count, verdict)| format!("{count} {}", verdict.words())).collect();
+    let counts: Vec<String> = counts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {}", verdict.as_str()))
+        .collect();
     let all = plural(reproduction.entries().count() as u64, "experiment");
     put!(out, "Of {all}: {}.", esc(&counts.join(", ")));
     out.push_str("</p><p class=\"rest\">An experiment is as good as its worst number; the number shown is the one that decides.</p>");
@@ -130,8 +135,8 @@ fn entry_row(out: &mut String, entry: &EntryResult) {
     out.push_str("</tr>\n");
 }
 
-fn wrongs(out: &mut String, reproduction: &Reproduction) {
-    let all: Vec<(&DocumentResult, &Wrong)> = reproduction
+fn errata(out: &mut String, reproduction: &Reproduction) {
+    let all: Vec<(&DocumentResult, &Erratum)> = reproduction
         .documents
         .iter()
         .flat_map(|document| document.wrong.iter().map(move |wrong| (document, wrong)))
@@ -177,7 +182,7 @@ fn document(out: &mut String, document: &DocumentResult) {
     out.push_str("</section>\n");
 }
 
-/// A number; `above` is the reason in the row before, which is not said twice.
+/// Writes a number; a reason equal to the one in the row `above` is not repeated.
 fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
     put!(out, "<tr><th scope=\"row\">{}</th>", text_of(&number.what));
     cell(out, "Printed", &number.printed);
@@ -189,8 +194,8 @@ fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
         Some(verdict) => {
             put!(out, "<td data-head=\"Verdict\">{}", badge(verdict));
             if let Some(reason) = &number.reason {
-                let words = if above == Some(reason.as_str()) { "as above" } else { reason };
-                put!(out, "<p class=\"reason\">{}</p>", text_of(words));
+                let label = if above == Some(reason.as_str()) { "as above" } else { reason };
+                put!(out, "<p class=\"reason\">{}</p>", text_of(label));
             }
             out.push_str("</td>");
         }
@@ -218,12 +223,12 @@ fn runs(out: &mut String, document: &DocumentResult) {
     out.push_str("</details>\n");
 }
 
-/// How a metric is drawn: its unit, and what a value is divided by.
+/// Returns the unit of a drawn metric, and the divisor of its values.
 fn drawn(metric: &str, kind: &str) -> (Unit, f64) {
     match Metric::named(metric) {
         _ if kind == "ratio" => (Unit::Plain, 1.0),
         Some(Metric::DownloadRate) => (Unit::Plain, 1e3),
-        Some(metric) => match crate::claims::words::unit(metric, 1.0) {
+        Some(metric) => match crate::claims::sentence::unit(metric, 1.0) {
             (_, " %") => (Unit::Share, 1.0),
             (_, "") => (Unit::Plain, 1.0),
             _ => (Unit::Micros, 1.0),
@@ -232,7 +237,7 @@ fn drawn(metric: &str, kind: &str) -> (Unit, f64) {
     }
 }
 
-/// Figures whose dots are numbers: ours with whiskers beside the document's.
+/// Returns figures whose dots are numbers: measured values with whiskers next to the document's.
 fn dots(document: &DocumentResult) -> String {
     let numbers: Vec<&NumberResult> = document.entries.iter().flat_map(|entry| &entry.numbers).collect();
     let mut titles: Vec<&str> = Vec::new();
@@ -253,10 +258,10 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
         .collect();
     let Some((first, _)) = own.first() else { return String::new() };
     let (unit, size) = drawn(&first.metric, &first.kind);
-    let ours = |number: &NumberResult| match number.places.as_slice() {
-        [Place { measured: Some(ours), .. }] => Some(Value {
-            value: ours.mean / size,
-            whiskers: ((ours.mean - ours.ci95) / size, (ours.mean + ours.ci95) / size),
+    let value_of = |number: &NumberResult| match number.places.as_slice() {
+        [PointResult { measured: Some(measured), .. }] => Some(Value {
+            value: measured.mean / size,
+            whiskers: ((measured.mean - measured.ci95) / size, (measured.mean + measured.ci95) / size),
             hint: format!("here: {}", number.ours),
         }),
         _ => None,
@@ -266,7 +271,7 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
         Some(Value { value, whiskers: (value, value), hint: format!("printed: {}", number.printed) })
     };
     let groups = [
-        Group { colour: 0, values: own.iter().map(|(number, _)| ours(number)).collect() },
+        Group { colour: 0, values: own.iter().map(|(number, _)| value_of(number)).collect() },
         Group { colour: 1, values: own.iter().map(|(number, _)| printed(number)).collect() },
     ];
     let all = groups.iter().flat_map(|group| &group.values).flatten().map(|value| value.value);
@@ -280,7 +285,7 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
 fn axis_title(metric: &str, kind: &str) -> &'static str {
     match Metric::named(metric) {
         _ if kind == "ratio" => "ratio",
-        Some(Metric::CoreCllblRx | Metric::CoreCllblTx) => "CLLBL (greatest / mean load)",
+        Some(Metric::CoreCllblRx | Metric::CoreCllblTx) => "CLLBL (maximum / mean load)",
         Some(Metric::CoreBbRx | Metric::CoreBbTx) => "BB (mean utilisation)",
         Some(Metric::DownloadRate) => "kB/s",
         Some(Metric::FlowShareMean | Metric::ThroughputShare) => "throughput",
@@ -292,7 +297,7 @@ fn axis_title(metric: &str, kind: &str) -> &'static str {
     }
 }
 
-/// Our curves with bands, and the document's points.
+/// Returns the measured curves with bands, and the document's points.
 fn curve(curve: &Curve) -> String {
     let (unit, size) = drawn(&curve.metric, "value");
     let scaled = |series: &Series| -> Vec<[f64; 4]> {
@@ -342,19 +347,19 @@ fn curve(curve: &Curve) -> String {
     figure(&picture, &legend(names.iter().map(|(colour, name)| (*colour, name.as_str()))), &esc(&curve.figure))
 }
 
-const INTRODUCTION: &str = "The founding documents are published studies, called F0 to F4; their experiments are called E0.1 and so on. \
-    Each was run again. <b>Printed</b> is what the study printed, <b>Here</b> what comes out, <b>Bound</b> what could come out at best.";
+const INTRODUCTION: &str = "The founding documents are published studies, called F0 to F4, with experiments called E0.1 and so on. \
+    Each experiment was repeated. <b>Printed</b> is the value in the study, <b>Here</b> the measured value, <b>Bound</b> the best possible value.";
 
-const RULES: &str = "<details><summary>How verdicts come about</summary><dl>
+const RULES: &str = "<details><summary>Rules of the verdicts</summary><dl>
 <dt>exact</dt><dd>Equal to the closed form, in every seed.</dd>
-<dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant the number is about; of an order: it holds at more than half of them and fails at none.</dd>
-<dt>document inconsistent</dt><dd>The document contradicts itself about the number; the arithmetic is given. What comes out here is shown all the same.</dd>
-<dt>direction only</dt><dd>Outside the band, but with half of the printed effect at least: as far from the baseline (1 for ratios), on the side of what was printed, with all of the 95 % interval on that side.</dd>
-<dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown where ours is what it was when the reason was written.</dd>
-<dt>not judged</dt><dd>Printed, but no band was fixed for it.</dd>
-<dt>Asked</dt><dd>The band a number must be in to count as reproduced, or the order it must keep; fixed before running.</dd>
-<dt>Bound</dt><dd>What the figure can be at best: a closed form, or the fluid optimum of the same flows.</dd>
-<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t); of ratios and differences, taken seed by seed. With one seed there is none.</dd>
-<dt>CLLBL, BB; RX, TX</dt><dd>F0's measures of the links of the core: the greatest load divided by the mean load, and the mean utilisation; RX of those into the core, TX of those out of it.</dd>
+<dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant of the number. An order holds at more than half of them and fails at none.</dd>
+<dt>document inconsistent</dt><dd>The document contradicts itself about the number; the arithmetic is given. The measured value is shown nevertheless.</dd>
+<dt>direction only</dt><dd>Outside the band, but with at least half of the printed distance from the baseline (1 for ratios), on the printed side, with the whole 95 % interval on that side.</dd>
+<dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown if the measured value is still in the range it was written for.</dd>
+<dt>not judged</dt><dd>Printed, but without a band.</dd>
+<dt>Asked</dt><dd>The band or order a number must satisfy to count as reproduced; fixed before running.</dd>
+<dt>Bound</dt><dd>The best possible value: a closed form, or the fluid optimum of the same flows.</dd>
+<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t); of ratios and differences, taken seed by seed. One seed has no interval.</dd>
+<dt>CLLBL, BB; RX, TX</dt><dd>F0's measures of the links of the core: the maximum load divided by the mean load, and the mean utilisation; RX of those into the core, TX of those out of it.</dd>
 </dl></details>
 ";

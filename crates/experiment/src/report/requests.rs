@@ -1,14 +1,14 @@
-//! Requests to services: response times by class, and who served.
+//! Requests to services: response times by class, and the load of servers.
 
 use super::figures::{figure, panel_legend, swatch};
 use super::plot::{self, Axes, GREY, Group, Scale, Shape, Unit, Value};
 use super::tables::pairs;
 use super::text::{self, esc, put};
 use super::view::{Entry, Panel};
-use crate::responses::{self, ClassPoint};
+use crate::results::responses::{self, ClassPoint};
 use crate::summary::RunSummary;
 
-/// Everything about requests in a panel; nothing where flows are no requests.
+/// Returns the section on requests of a panel; empty if flows are not requests.
 pub(super) fn section(panel: &Panel<'_>) -> String {
     let points: Vec<(&Entry<'_>, Vec<ClassPoint>)> =
         panel.entries.iter().map(|entry| (entry, points_of(entry))).filter(|(_, points)| !points.is_empty()).collect();
@@ -30,7 +30,7 @@ fn points_of(entry: &Entry<'_>) -> Vec<ClassPoint> {
     responses::points(&runs)
 }
 
-/// Medians with bars from the 10th to the 90th percentile, as F1 draws them.
+/// Returns medians with bars from the 10th to the 90th percentile, as F1 draws them.
 fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
     let categories: Vec<String> = points[0].1.iter().map(|point| point.class.clone()).collect();
     let value = |entry: &Entry<'_>, point: &ClassPoint| {
@@ -43,7 +43,7 @@ fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> Strin
             text::micros(low),
             text::micros(high)
         );
-        // Whiskers of dozens at one place would hide each other.
+        // Whiskers of dozens of points at one position would hide each other.
         let whiskers = if entry.colour == GREY { (median, median) } else { (low, high) };
         (point.counts[1] > 0).then_some(Value { value: median, whiskers, hint })
     };
@@ -115,7 +115,7 @@ fn row(out: &mut String, entry: &Entry<'_>, point: &ClassPoint) {
     out.push_str("</tr>\n");
 }
 
-/// Servers and connections of the first run of each balancer.
+/// Returns servers and connections of the first run of each balancer.
 fn servers(panel: &Panel<'_>) -> String {
     let mut rows: Vec<(String, String)> = Vec::new();
     for entry in &panel.entries {
@@ -131,7 +131,7 @@ fn servers(panel: &Panel<'_>) -> String {
             )
         });
         let counts = requests.connections;
-        let words = format!(
+        let line = format!(
             "{}; connections {} = {} answered + {} failed + {} open; {} packets misaddressed",
             servers.collect::<Vec<_>>().join("; "),
             counts.opened,
@@ -140,7 +140,7 @@ fn servers(panel: &Panel<'_>) -> String {
             counts.open,
             requests.misaddressed
         );
-        rows.push((entry.balancer.to_owned(), words));
+        rows.push((entry.balancer.to_owned(), line));
     }
     pairs("Servers and connections (first seed)", &rows)
 }

@@ -1,11 +1,11 @@
-//! The little statistics the figures need beside what the summary already holds.
+//! Small statistics for the figures, in addition to the summary.
 
-/// Distribution of several samples taken together, each given by `quantiles` at even steps and its count:
-/// points (value, share of all at or below it), at most about `most` of them.
+/// Returns the distribution of several pooled samples, each given by `quantiles` at even steps and
+/// its count: points (value, share of all at or below it), at most about `most` of them.
 pub(super) fn pooled_cdf(samples: &[(&[f64], u64)], most: usize) -> Vec<(f64, f64)> {
     let mut atoms: Vec<(f64, f64)> = Vec::new();
     for (quantiles, count) in samples.iter().filter(|(quantiles, count)| quantiles.len() > 1 && *count > 0) {
-        // The quantile at step k stands for the share of flows between the steps around it.
+        // The quantile at step k represents the share of flows between the neighbouring steps.
         let share = *count as f64 / (quantiles.len() - 1) as f64;
         atoms.push((quantiles[0], 0.0));
         atoms.extend(quantiles[1..].iter().map(|value| (*value, share)));
@@ -16,7 +16,7 @@ pub(super) fn pooled_cdf(samples: &[(&[f64], u64)], most: usize) -> Vec<(f64, f6
     let (mut below, mut points) = (0.0, Vec::new());
     for (index, (value, share)) in atoms.iter().enumerate() {
         below += share;
-        // Both tails stay whole: that is where balancers differ.
+        // Both tails stay complete, because balancers differ there.
         let tail = index < stride || index + 4 * stride >= atoms.len();
         if tail || index % stride == 0 {
             points.push((*value, below / total));
@@ -25,12 +25,12 @@ pub(super) fn pooled_cdf(samples: &[(&[f64], u64)], most: usize) -> Vec<(f64, f6
     points
 }
 
-/// Shrinks a row of equal bins to at most `most`, each the result of `merge` over those it covers.
+/// Reduces a row of equal bins to at most `most`, each computed by `merge` from the bins it covers.
 pub(super) fn thin(values: &[f32], most: usize, merge: fn(&[f32]) -> f32) -> Vec<f32> {
     values.chunks(bins_per_cell(values.len(), most)).map(merge).collect()
 }
 
-/// How many bins [`thin`] merges into one.
+/// Returns the number of bins that [`thin`] merges into one.
 pub(super) fn bins_per_cell(bins: usize, most: usize) -> usize {
     bins.div_ceil(most.max(1)).max(1)
 }

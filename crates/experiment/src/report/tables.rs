@@ -1,25 +1,26 @@
-//! The tables: results, the books, the setting, and how to run it again.
+//! The tables: results, accounting, settings, and instructions to repeat the run.
 
 use super::figures::swatch;
 use super::plot::base64;
-use super::switches;
+use super::testbed;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
-use crate::statistics;
+use crate::results::statistics;
 use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat};
 
 /// Text of a cell, and the value to sort by.
 type Cell = (String, f64);
 type CellOf<'a> = Box<dyn Fn(&Entry<'_>) -> Cell + 'a>;
 
-/// A column of numbers: heading, explanation, and for each balancer the text and the value to sort by.
+/// A column of numbers: heading, explanation, and for each balancer the text and the value to sort
+/// by.
 struct Column<'a> {
     heading: String,
     explanation: &'a str,
     cell: CellOf<'a>,
 }
 
-/// The results of a panel, winner first.
+/// Returns the results of a panel, winner first.
 pub(super) fn results(panel: &Panel<'_>) -> String {
     let columns = result_columns(panel);
     let mut out = String::from(
@@ -42,7 +43,7 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
     };
     panel.rivals().into_iter().for_each(|entry| row(&mut out, entry));
     out.push_str("</tbody>\n");
-    // Apart, so that sorting leaves them where they are.
+    // In a separate body, so that sorting leaves them in place.
     let bounds: Vec<&Entry<'_>> = panel.entries.iter().filter(|entry| entry.point.is_bound).collect();
     if !bounds.is_empty() {
         out.push_str("<tbody class=\"bounds\">\n");
@@ -53,7 +54,7 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
     out
 }
 
-/// Row class and badge of the winner, of those tied with it, and of the rest.
+/// Returns row class and badge of the winner, of balancers tied with it, and of the rest.
 fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str) {
     let Some(verdict) = panel.verdict else { return ("", "") };
     if entry.point.is_bound {
@@ -66,7 +67,7 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
         };
     }
     match verdict.tied.iter().any(|name| name == entry.balancer) {
-        // Ranks say so, and a badge on every row would say nothing.
+        // The ranks show ties, and a badge on every row would carry no information.
         true if panel.rivals().len() > RANKED_FROM => (" class=\"tied\"", ""),
         true => (" class=\"tied\"", "<span class=\"badge tie\">tied</span>"),
         false if starts_group(panel, entry) => (" class=\"group\"", ""),
@@ -74,7 +75,7 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
     }
 }
 
-/// Whether a balancer is the first of those that cannot be told apart from it.
+/// Returns whether a balancer is the first of those indistinguishable from it.
 fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
     let first = panel.entries.iter().find(|other| other.point.rank == entry.point.rank && !other.point.is_bound);
     first.is_some_and(|first| first.balancer == entry.balancer)
@@ -85,7 +86,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
     let mut columns = vec![
         Column {
             heading: "Mean slowdown".into(),
-            explanation: "FCT / FCT in an empty network, mean over flows; ≥ where some did not complete",
+            explanation: "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
             cell: Box::new(mean_slowdown),
         },
         Column {
@@ -106,8 +107,10 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             cell: Box::new(completed),
         },
         share("Dropped", "Packets dropped / packets sent", dropped_share),
-        share("Retransmitted", "Data packets sent again / data packets sent", |run| run.loss.retransmitted_share),
-        share("Reordered", "Data packets that arrived below the highest sequence seen", |run| run.reordering.fraction),
+        share("Retransmitted", "Retransmitted data packets / data packets sent", |run| run.loss.retransmitted_share),
+        share("Reordered", "Data packets that arrived below the highest sequence number received", |run| {
+            run.reordering.fraction
+        }),
     ];
     if panel.entries.iter().any(|entry| entry.point.group_mean_us.mean > 0.0) {
         let explanation =
@@ -134,13 +137,13 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             0 => ("—".to_owned(), f64::MAX),
             rank => (rank.to_string(), f64::from(rank)),
         };
-        let explanation = "The same for all that cannot be told apart from the best of them; — is not ranked";
+        let explanation = "Equal for a balancer and all that are indistinguishable from it; — is not ranked";
         columns.insert(0, Column { heading: "Rank".into(), explanation, cell: Box::new(cell) });
     }
     columns
 }
 
-/// With fewer balancers the badges say it all.
+/// With fewer balancers the badges suffice.
 const RANKED_FROM: usize = 8;
 
 fn throughput<'a>() -> Column<'a> {
@@ -148,11 +151,11 @@ fn throughput<'a>() -> Column<'a> {
         let stat = &entry.point.throughput_share;
         (share_with_interval(stat), stat.mean)
     };
-    let explanation = "Delivered payload / what the host links could carry";
+    let explanation = "Delivered payload / capacity of the host links";
     Column { heading: "Throughput".into(), explanation, cell: Box::new(cell) }
 }
 
-/// For throughput: how much less than the best.
+/// Returns the column of throughput lost compared with the best.
 fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
     let cell = move |entry: &Entry<'_>| match panel.ratio(entry) {
         _ if entry.point.is_bound => ("bound".to_owned(), f64::MAX),
@@ -163,7 +166,7 @@ fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
     Column { heading: "vs best".into(), explanation: "Throughput compared with the best", cell: Box::new(cell) }
 }
 
-/// `83.1 ± 0.4 %`.
+/// Formats `83.1 ± 0.4 %`.
 pub(super) fn share_with_interval(stat: &Stat) -> String {
     format!("{}\u{a0}%", text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
 }
@@ -179,7 +182,7 @@ fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Poin
     Column { heading: format!("{heading}, {}", unit.name()), explanation, cell: Box::new(cell) }
 }
 
-/// A mean with its interval; a mean of zero says that there was nothing to average.
+/// Formats a mean with its interval; a mean of zero has no observations.
 fn measured(stat: &Stat, unit: f64) -> Cell {
     match stat.mean > 0.0 {
         true => (text::with_interval(stat.mean / unit, stat.ci95 / unit), stat.mean),
@@ -199,14 +202,15 @@ fn dropped_share(run: &RunSummary) -> f64 {
     run.packets.dropped.values().sum::<u64>() as f64 / run.packets.sent.max(1) as f64
 }
 
-/// Flows that did not complete count with what they had reached, so the mean is at least this.
+/// Formats the mean slowdown. Flows that did not complete count with the slowdown they had reached,
+/// so it is a lower bound.
 fn mean_slowdown(entry: &Entry<'_>) -> Cell {
     let (text, value) = measured(entry.ranked_by(), 1.0);
     let at_least = if entry.unfinished() > 0 && value < f64::MAX { "≥\u{a0}" } else { "" };
     (format!("{at_least}{text}"), value)
 }
 
-/// What the panel ranks by, of one balancer.
+/// Formats the ranked quantity of one balancer.
 pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
     match panel.measure {
         Measure::Slowdown => mean_slowdown(entry).0,
@@ -240,23 +244,23 @@ fn completed(entry: &Entry<'_>) -> Cell {
     }
 }
 
-/// Flow and packet books of a panel, over all seeds.
-pub(super) fn books(panel: &Panel<'_>) -> String {
+/// Returns flow and packet accounting of a panel, over all seeds.
+pub(super) fn accounting(panel: &Panel<'_>) -> String {
     let mut out = String::from("<div class=\"stack\">\n");
     let causes = causes(panel);
     let flow_headings =
         ["Started", "=\u{a0}completed", "+\u{a0}failed", "+\u{a0}running", "Balance"].map(str::to_owned);
-    // A bound sends no packets, and its flows end when the arithmetic says so.
+    // A bound sends no packets, and its flows end as computed.
     let flows = panel.rivals().into_iter().map(|entry| {
         let sum = |of: fn(&FlowCounts) -> u64| entry.runs.iter().map(|run| of(&run.flows)).sum::<u64>();
         vec![sum(|f| f.started), sum(|f| f.completed), sum(|f| f.failed), sum(|f| f.running)]
     });
-    out.push_str(&ledger("Flows", &flow_headings, panel, flows));
+    out.push_str(&accounting_table("Flows", &flow_headings, panel, flows));
     let mut headings: Vec<String> = vec!["Sent".into(), "=\u{a0}delivered".into()];
     let has_controller = panel.entries.iter().flat_map(|entry| &entry.runs).any(|run| run.packets.to_controller > 0);
     headings.extend(has_controller.then(|| "+\u{a0}to\u{a0}controller".into()));
     headings.extend(causes.iter().map(|cause| format!("+\u{a0}dropped: {}", cause.replace('_', "\u{a0}"))));
-    // Where nothing was lost there is no cause to name.
+    // Without losses there are no causes.
     headings.extend(causes.is_empty().then(|| "+\u{a0}dropped".into()));
     headings.extend(["+\u{a0}in\u{a0}flight".into(), "Balance".into()]);
     let packets = panel.rivals().into_iter().map(|entry| {
@@ -266,7 +270,7 @@ pub(super) fn books(panel: &Panel<'_>) -> String {
         let arrived = [sum(&|p| p.sent), sum(&|p| p.delivered)].into_iter().chain(taken);
         arrived.chain(lost).chain(causes.is_empty().then_some(0)).chain([sum(&|p| p.in_flight)]).collect()
     });
-    out.push_str(&ledger("Packets", &headings, panel, packets));
+    out.push_str(&accounting_table("Packets", &headings, panel, packets));
     out.push_str("</div>\n");
     out
 }
@@ -284,8 +288,13 @@ fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
     causes
 }
 
-/// A table whose first number must equal the sum of the others.
-fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterator<Item = Vec<u64>>) -> String {
+/// Writes a table whose first number must equal the sum of the others.
+fn accounting_table(
+    name: &str,
+    headings: &[String],
+    panel: &Panel<'_>,
+    rows: impl Iterator<Item = Vec<u64>>,
+) -> String {
     let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table>\n");
     put!(out, "<caption><span>{name}, all seeds</span></caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
     for heading in headings {
@@ -306,14 +315,14 @@ fn ledger(name: &str, headings: &[String], panel: &Panel<'_>, rows: impl Iterato
     out
 }
 
-/// What all runs share.
+/// Returns the settings shared by all runs.
 pub(super) fn setting(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
-    // Title and question stand at the top of the page.
+    // The top of the page shows title and question.
     let stated = |key: &str| matches!(key, "title" | "question");
     let rows: Vec<(String, String)> = view.summary.setting.iter().filter(|(key, _)| !stated(key)).cloned().collect();
     out.push_str(&pairs("Common to all runs", &rows));
-    out.push_str(&switches::machine(view));
+    out.push_str(&testbed::machine(view));
     out.push_str("</div>\n</section>\n");
     out
 }
@@ -331,7 +340,7 @@ pub(super) fn pairs(caption: &str, rows: &[(String, String)]) -> String {
     out
 }
 
-/// Everything needed to get the same numbers again.
+/// Returns instructions to reproduce the numbers.
 pub(super) fn repeat(view: &View<'_>) -> String {
     let summary = view.summary;
     let mut seeds: Vec<u64> = summary.runs.iter().map(|run| run.seed).collect();
@@ -339,7 +348,7 @@ pub(super) fn repeat(view: &View<'_>) -> String {
     seeds.dedup();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
     let name = file_name(&summary.experiment);
-    let is_real = switches::is_real(view);
+    let is_real = testbed::is_real(view);
     let run = if is_real { "testbed run" } else { "run" };
     let mut out = String::from("<section id=\"repeat\"><h2>How to repeat this</h2>\n");
     put!(
@@ -350,7 +359,7 @@ pub(super) fn repeat(view: &View<'_>) -> String {
     );
     let same = match is_real {
         true => {
-            "The same file and seeds give the same flows and failures. Real switches on a real machine take their own time: the numbers differ a little from run to run."
+            "The same file and seeds give the same flows and failures. Real switches have real timing, so the numbers vary slightly from run to run."
         }
         false => "The same file and seeds give the same numbers, to the last digit, on any number of cores.",
     };
@@ -364,7 +373,7 @@ pub(super) fn repeat(view: &View<'_>) -> String {
     out
 }
 
-/// A name that is safe in a shell, in a URL and as a file.
+/// Returns a name that is safe in a shell, in a URL and as a file.
 fn file_name(experiment: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let stem: String = experiment.chars().map(safe).collect();

@@ -1,4 +1,4 @@
-//! Words and numbers as people read them, and the escaping that keeps names from becoming markup.
+//! Human-readable text and numbers, and the escaping of markup.
 
 /// Appends formatted text to a `String`.
 macro_rules! put {
@@ -9,7 +9,7 @@ macro_rules! put {
 }
 pub(super) use put;
 
-/// Text that is safe as element content and inside a double-quoted attribute.
+/// Returns text that is safe as element content and inside a double-quoted attribute.
 pub(super) fn esc(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -27,30 +27,30 @@ pub(super) fn esc(text: &str) -> String {
     out
 }
 
-/// `a, b and c`.
-pub(super) fn join(words: &[String]) -> String {
-    match words {
+/// Formats `a, b and c`.
+pub(super) fn join(items: &[String]) -> String {
+    match items {
         [] => String::new(),
         [only] => only.clone(),
         [init @ .., last] => format!("{} and {last}", init.join(", ")),
     }
 }
 
-/// `a, b, c and 17 others`: a list somebody reads.
-pub(super) fn join_few(words: &[String]) -> String {
+/// Formats `a, b, c and 17 others`, for long lists.
+pub(super) fn join_few(items: &[String]) -> String {
     const SHOWN: usize = 4;
-    if words.len() <= SHOWN + 1 {
-        return join(words);
+    if items.len() <= SHOWN + 1 {
+        return join(items);
     }
-    format!("{} and {} others", words[..SHOWN].join(", "), words.len() - SHOWN)
+    format!("{} and {} others", items[..SHOWN].join(", "), items.len() - SHOWN)
 }
 
-/// `1 flow`, `2 flows`.
+/// Formats `1 flow`, `2 flows`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", count_text(count), if count == 1 { "" } else { "s" })
 }
 
-/// Digits in groups of three: `1,234,567`.
+/// Formats digits in groups of three: `1,234,567`.
 pub(super) fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -63,7 +63,7 @@ pub(super) fn count_text(count: u64) -> String {
     out
 }
 
-/// Decimals that show three significant digits of `value`.
+/// Returns the number of decimals that shows three significant digits of `value`.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => 0,
@@ -78,23 +78,24 @@ fn fixed(value: f64, decimals: usize) -> String {
     if decimals == 0 && value >= 0.0 { count_text(value.round() as u64) } else { format!("{value:.decimals$}") }
 }
 
-/// Three significant digits.
+/// Formats three significant digits.
 pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { fixed(value, decimals(value)) } else { "—".to_owned() }
 }
 
-/// `1.83 ± 0.04`, the interval with the decimals of the mean; without it where there is none.
+/// Formats `1.83 ± 0.04`, the interval with the decimals of the mean; without the interval if it is
+/// 0.
 pub(crate) fn with_interval(mean: f64, half_width: f64) -> String {
     if !(half_width.is_finite() && half_width > 0.0) {
         return number(mean);
     }
-    // An interval is never written as 0: that would claim what nobody measured.
+    // A positive interval is never shown as 0, which would claim more precision than was measured.
     let digits = decimals(mean);
     let digits = (digits..digits + 3).find(|digits| half_width >= 0.5 * 0.1f64.powi(*digits as i32)).unwrap_or(digits);
     format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
 }
 
-/// A share of 1 as a percentage with two significant digits.
+/// Formats a share of 1 as a percentage with two significant digits.
 pub(crate) fn share(value: f64) -> String {
     let percent = value * 100.0;
     match percent {
@@ -107,13 +108,13 @@ pub(crate) fn share(value: f64) -> String {
     }
 }
 
-/// A load such as 0.6 as `60 %`.
+/// Formats a load such as 0.6 as `60 %`.
 pub(crate) fn load_text(load: f64) -> String {
     let percent = format!("{:.1}", load * 100.0);
     format!("{}\u{a0}%", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Bytes in decimal units.
+/// Formats bytes in decimal units.
 pub(super) fn bytes(value: f64) -> String {
     let (size, unit) = match value {
         value if value >= 1e9 => (value / 1e9, "GB"),
@@ -124,19 +125,19 @@ pub(super) fn bytes(value: f64) -> String {
     format!("{}\u{a0}{unit}", short(size))
 }
 
-/// Microseconds in the unit that needs the fewest zeros.
+/// Formats microseconds in the unit that needs the fewest zeros.
 pub(super) fn micros(value: f64) -> String {
     let unit = TimeUnit::of(value);
     format!("{}\u{a0}{}", short(value / unit.us()), unit.name())
 }
 
-/// Three significant digits without trailing zeros.
+/// Formats three significant digits without trailing zeros.
 pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.*}", decimals(value));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Unit for a column or an axis of times.
+/// Unit of a column or an axis of times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum TimeUnit {
     Micro,
@@ -153,7 +154,8 @@ impl TimeUnit {
         }
     }
 
-    /// One unit for all of a column: that of its least value, so that none is rounded away.
+    /// Returns one unit for a whole column: that of its smallest value, so that rounding leaves no
+    /// value at 0.
     pub(super) fn of_column(values_us: impl Iterator<Item = f64>) -> TimeUnit {
         TimeUnit::of(values_us.filter(|us| *us > 0.0).min_by(f64::total_cmp).unwrap_or(0.0))
     }

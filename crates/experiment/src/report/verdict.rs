@@ -1,4 +1,4 @@
-//! Who won, in words large enough for the last row.
+//! The verdict in large type.
 
 use super::figures::swatch;
 use super::text::{count_text, esc, join_few, plural, put, share};
@@ -6,9 +6,9 @@ use super::view::{Entry, Panel, View};
 use crate::summary::{Measure, Verdict};
 
 const ONE_SEED: &str =
-    "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would tell.";
+    "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would show.";
 
-/// All verdicts: one in full, or a headline over the list of them.
+/// Returns all verdicts: one in full, or a headline over the list of them.
 pub(super) fn section(view: &View<'_>) -> String {
     let mut out =
         String::from("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
@@ -33,9 +33,9 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
         put!(out, "<h3><a href=\"#{}\">{}</a></h3>", panel.id, esc(&panel.title()));
     }
     let winner = panel.best().map(|entry| swatch(entry.colour)).unwrap_or_default();
-    // The first sentence is the answer and can be read from afar; what follows explains it.
-    let words = sentence(panel);
-    let (answer, rest) = words.split_once(". ").map_or((words.as_str(), ""), |(answer, rest)| (answer, rest));
+    // The first sentence is the answer in large type; the rest explains it.
+    let text = sentence(panel);
+    let (answer, rest) = text.split_once(". ").map_or((text.as_str(), ""), |(answer, rest)| (answer, rest));
     put!(out, "<p class=\"sentence\">{winner}{}.</p>", with_small_remark(answer.trim_end_matches('.')));
     if !rest.is_empty() {
         put!(out, "<p class=\"rest\">{}</p>", esc(rest));
@@ -53,7 +53,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     out
 }
 
-/// The sentence with a long remark in parentheses at its end set small.
+/// Sets a long remark in parentheses at the end of the sentence in small type.
 fn with_small_remark(sentence: &str) -> String {
     let remark = sentence.rfind(" (").filter(|at| sentence.ends_with(')') && sentence.len() - at > 30);
     match remark {
@@ -70,55 +70,59 @@ fn sentence(panel: &Panel<'_>) -> String {
     }
 }
 
-/// How near the best comes to the optimum, where that is known.
+/// Describes how close the best comes to the optimum, if that is known.
 fn of_optimum(panel: &Panel<'_>) -> String {
     let share_of_best = panel.best().and_then(|best| best.point.share_of_optimum.as_ref());
     share_of_best.map_or_else(String::new, |stat| {
         let share = super::tables::share_with_interval(stat);
-        format!("<p class=\"rest\">It reaches {} of the optimum, which is a bound and no balancer.</p>", esc(&share))
+        format!(
+            "<p class=\"rest\">It reaches {} of the optimum, which is a bound instead of a balancer.</p>",
+            esc(&share)
+        )
     })
 }
 
-/// What must be known before the sentence is repeated elsewhere, unless it says so itself.
+/// Returns the caveats of the sentence that it does not contain itself.
 fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
-    let said = sentence(panel);
+    let sentence_text = sentence(panel);
     let one_seed = panel.seeds() < 2;
-    let tie_said = said.contains("noise") || said.contains("within 2 %");
-    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !tie_said) {
+    let mentions_tie = sentence_text.contains("noise") || sentence_text.contains("within 2 %");
+    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !mentions_tie) {
         let (names, best) = (join_few(&verdict.tied), &verdict.best);
         let text = match one_seed {
             true => format!("Within 2 % of {best}: {names}. With one seed that counts as a tie."),
-            false => format!("Within noise: {names} cannot be told apart from {best} on these seeds."),
+            false => format!("Within noise: {names} are indistinguishable from {best} on these seeds."),
         };
         caveats.push(("noise", text));
     }
-    // Over several verdicts it is said once, above them.
+    // With several verdicts, one caveat above them suffices.
     if one_seed && !several {
         caveats.push(("noise", ONE_SEED.to_owned()));
     }
     let mut unfinished: Vec<&Entry<'_>> = panel.rivals().into_iter().filter(|entry| entry.unfinished() > 0).collect();
     unfinished.sort_by_key(|entry| std::cmp::Reverse(entry.unfinished()));
-    // Throughput is of what was delivered, whether the flow ended or not.
+    // Throughput counts delivered bytes, whether the flow completed or not.
     if !unfinished.is_empty() && panel.measure == Measure::Slowdown {
-        let list: Vec<String> = unfinished.into_iter().map(left_open).collect();
-        let who = if said.contains("unfinished") { String::new() } else { format!(": {}", join_few(&list)) };
+        let list: Vec<String> = unfinished.into_iter().map(unfinished_text).collect();
+        let who = if sentence_text.contains("unfinished") { String::new() } else { format!(": {}", join_few(&list)) };
         let text = format!(
-            "Not every flow completed{who}. The ranking counts unfinished flows as far as they had come; completion times are of completed flows only, which flatters a balancer that leaves the slowest out."
+            "Not every flow completed{who}. In the ranking an unfinished flow counts with the slowdown it had reached. Completion times exclude unfinished flows, which favours balancers that leave slow flows unfinished."
         );
         caveats.push(("unfinished", text));
     }
     caveats
 }
 
-/// `ecmp left 12 of 400 flows (3.0 %)`.
-fn left_open(entry: &Entry<'_>) -> String {
+/// Formats `ecmp left 12 of 400 flows (3.0 %)`.
+fn unfinished_text(entry: &Entry<'_>) -> String {
     let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
     let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
     format!("{} left {count} of {all} ({})", entry.balancer, share(part))
 }
 
-/// One sentence over several panels: who wins outright, where, and how often it is a tie.
+/// Returns one sentence over several panels: the outright winners, with their points, and the
+/// number of ties.
 fn headline(view: &View<'_>) -> Option<String> {
     let verdicts: Vec<_> = view.panels.iter().filter_map(|panel| panel.verdict).collect();
     if verdicts.len() < 2 {
@@ -152,7 +156,7 @@ fn headline(view: &View<'_>) -> Option<String> {
     Some(format!("{}.", parts.join("; ")))
 }
 
-/// What to say when the best is tied everywhere: the group, if it is always the same.
+/// Describes a tie for the best in every panel: the group, if it is always the same.
 fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
     let group = |verdict: &Verdict| {
         let mut names: Vec<String> = verdict.tied.iter().chain([&verdict.best]).cloned().collect();

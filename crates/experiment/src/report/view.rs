@@ -1,24 +1,26 @@
-//! The results arranged as the page shows them: panels of (variant, load), balancers inside in rank order.
+//! The results arranged as on the page: panels of (variant, load), balancers inside in rank order.
 
 use super::plot::{BOUND, GREY};
 use super::text;
 use crate::summary::{Measure, Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
 
-/// The whole page's material.
+/// Data of the whole page.
 pub(super) struct View<'a> {
     pub summary: &'a Summary,
-    /// Balancers in the order of the experiment, each with its colour everywhere.
+    /// Balancers in the order of the experiment, each with its colour on all figures.
     pub balancers: Vec<(&'a str, usize)>,
     pub panels: Vec<Panel<'a>>,
     pub detail: Detail,
 }
 
-/// More balancers than this cannot be told apart by colour: the best few are coloured, the rest is grey.
+/// Maximum number of balancers that colours can distinguish. With more, only the best few are
+/// coloured and the rest is grey.
 const COLOURED_MAX: usize = 8;
-/// How many are coloured then.
+/// Number of coloured balancers in that case.
 const BEST_FEW: usize = 6;
 
-/// How finely pictures are drawn, so that a sweep of hundreds of points still makes a page that opens.
+/// Resolution of pictures, so that the page of a sweep of hundreds of points stays small enough to
+/// open.
 pub(super) struct Detail {
     pub curve_points: usize,
     pub time_cells: usize,
@@ -27,13 +29,13 @@ pub(super) struct Detail {
 
 /// One (variant, load).
 pub(super) struct Panel<'a> {
-    /// For links within the page.
+    /// Anchor of links within the page.
     pub id: String,
     pub variant: &'a str,
     pub load: Option<f64>,
     pub verdict: Option<&'a Verdict>,
     pub measure: Measure,
-    /// Best first; those not ranked and bounds last.
+    /// Best first; unranked balancers and bounds last.
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -42,9 +44,9 @@ pub(super) struct Entry<'a> {
     pub balancer: &'a str,
     pub colour: usize,
     pub point: &'a Point,
-    /// By seed.
+    /// Ordered by seed.
     pub runs: Vec<&'a RunSummary>,
-    /// With their summaries, by seed; those of resumed or old results may be missing.
+    /// With their summaries, ordered by seed; those of resumed or old results may be missing.
     pub details: Vec<(&'a RunSummary, &'a RunDetail)>,
 }
 
@@ -68,22 +70,22 @@ impl<'a> View<'a> {
         View { summary, balancers, panels, detail }
     }
 
-    /// How many balancers there are, bounds left out.
+    /// Returns the number of balancers without bounds.
     pub(super) fn rivals(&self) -> usize {
         self.balancers.iter().filter(|(_, colour)| *colour != BOUND).count()
     }
 
-    /// Whether there are too many balancers to draw each in a colour.
+    /// Returns whether there are too many balancers to draw each in a colour.
     pub(super) fn is_crowded(&self) -> bool {
         self.balancers.iter().any(|(_, colour)| *colour == GREY)
     }
 
-    /// A value of the setting.
+    /// Returns a value of the settings.
     pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
         self.summary.setting.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Distinct variants in order.
+    /// Returns the distinct variants in order.
     pub(super) fn variants(&self) -> Vec<&'a str> {
         let mut variants: Vec<&str> = Vec::new();
         for panel in &self.panels {
@@ -94,7 +96,7 @@ impl<'a> View<'a> {
         variants
     }
 
-    /// Panels of a variant that have a load, by load.
+    /// Returns the panels of a variant that have a load, by load.
     pub(super) fn sweep(&self, variant: &str) -> Vec<&Panel<'a>> {
         let chosen = self.panels.iter().filter(|panel| panel.variant == variant && panel.load.is_some());
         let mut panels: Vec<&Panel<'a>> = chosen.collect();
@@ -103,7 +105,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// A colour for each balancer: its position while there are few; the best few, over all panels, while there are many.
+/// Returns a colour for each balancer: its position if there are few; with many, only the best few
+/// over all panels have one.
 fn coloured<'a>(balancers: &[&'a str], keys: &[(&str, Option<f64>)], summary: &'a Summary) -> Vec<(&'a str, usize)> {
     let is_bound = |name: &str| summary.points.iter().any(|point| point.balancer == name && point.is_bound);
     let rivals: Vec<&str> = balancers.iter().copied().filter(|name| !is_bound(name)).collect();
@@ -121,7 +124,8 @@ fn coloured<'a>(balancers: &[&'a str], keys: &[(&str, Option<f64>)], summary: &'
     balancers.iter().map(|name| (*name, colour(name))).collect()
 }
 
-/// Mean over panels of the logarithm of a balancer's cost; what it is not ranked in counts against it.
+/// Returns the mean over panels of the logarithm of a balancer's cost; panels without its rank
+/// count against it.
 fn cost(balancer: &str, keys: &[(&str, Option<f64>)], summary: &Summary) -> f64 {
     const NOT_RANKED: f64 = 10.0;
     let at = |(variant, load): &(&str, Option<f64>)| {
@@ -159,8 +163,8 @@ impl<'a> Panel<'a> {
         let mut entries: Vec<Entry<'a>> = points.map(|point| Entry::new(point, summary, records, balancers)).collect();
         let verdict = summary.verdicts.iter().find(|verdict| verdict.variant == variant && verdict.load == load);
         let best = verdict.map_or("", |verdict| verdict.best.as_str());
-        // The verdict knows who is not ranked for leaving flows unfinished, also in results of before there were
-        // ranks; a mean of 0 means no flow at all.
+        // The verdict shows the balancers that are not ranked because of unfinished flows, also in
+        // results of versions without ranks; a mean of 0 means that no flow completed.
         let has_ranks = entries.iter().any(|entry| entry.point.rank > 0);
         let order = |entry: &Entry<'_>| {
             let rank = if has_ranks && entry.point.rank == 0 { u32::MAX } else { entry.point.rank };
@@ -174,7 +178,7 @@ impl<'a> Panel<'a> {
         Panel { id: format!("p{}", index + 1), variant, load, verdict, measure: summary.measure, entries }
     }
 
-    /// `Load 60 %, buffer=100KB`.
+    /// Formats `Load 60 %, buffer=100KB`.
     pub(super) fn title(&self) -> String {
         let load = self.load.map(|load| format!("Load {}", text::load_text(load)));
         let variant = (!self.variant.is_empty()).then(|| self.variant.to_owned());
@@ -182,12 +186,12 @@ impl<'a> Panel<'a> {
         if parts.is_empty() { "Results".to_owned() } else { parts.join(", ") }
     }
 
-    /// Most seeds of any balancer here.
+    /// Returns the maximum number of seeds of any balancer here.
     pub(super) fn seeds(&self) -> u32 {
         self.entries.iter().map(|entry| entry.point.seeds).max().unwrap_or(0)
     }
 
-    /// What the numbers are, as to seeds.
+    /// Describes the seeds behind the numbers.
     pub(super) fn seeds_text(&self) -> String {
         match self.seeds() {
             0 | 1 => "one seed".to_owned(),
@@ -195,32 +199,33 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// The entry of the winner.
+    /// Returns the entry of the winner.
     pub(super) fn best(&self) -> Option<&Entry<'a>> {
         let best = self.verdict?.best.as_str();
         self.entries.iter().find(|entry| entry.balancer == best)
     }
 
-    /// Entries for figures, in the order of drawing: what is grey goes below.
+    /// Returns the entries for figures, in the order of drawing: grey ones at the bottom.
     pub(super) fn by_colour(&self) -> Vec<&Entry<'a>> {
         let mut entries: Vec<&Entry<'a>> = self.entries.iter().collect();
         entries.sort_by_key(|entry| (entry.colour < GREY, entry.colour));
         entries
     }
 
-    /// Entries for figures with room for a few, of packets: neither those in grey nor bounds, which send none.
+    /// Returns the entries for packet figures with space for a few: neither grey ones nor bounds,
+    /// which send no packets.
     pub(super) fn few(&self) -> Vec<&Entry<'a>> {
         let mut entries: Vec<&Entry<'a>> = self.entries.iter().filter(|entry| entry.colour < GREY).collect();
         entries.sort_by_key(|entry| entry.colour);
         entries
     }
 
-    /// Entries without bounds, best first.
+    /// Returns the entries without bounds, best first.
     pub(super) fn rivals(&self) -> Vec<&Entry<'a>> {
         self.entries.iter().filter(|entry| !entry.point.is_bound).collect()
     }
 
-    /// How many times worse than the best an entry is; `None` where there is nothing to divide.
+    /// Returns the ratio of an entry to the best; `None` if a mean is 0.
     pub(super) fn ratio(&self, entry: &Entry<'_>) -> Option<f64> {
         let best = self.best()?;
         let ratio = match self.measure {
@@ -230,7 +235,7 @@ impl<'a> Panel<'a> {
         Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// Whether shares of the optimum are known.
+    /// Returns whether shares of the optimum are known.
     pub(super) fn has_optimum(&self) -> bool {
         self.entries.iter().any(|entry| entry.point.share_of_optimum.is_some())
     }
@@ -255,24 +260,24 @@ impl<'a> Entry<'a> {
         let found = records.iter().filter(|record| here(&record.summary));
         let mut details: Vec<(&RunSummary, &RunDetail)> =
             found.map(|record| (&record.summary, &record.detail)).collect();
-        // Records come in the order in which runs ended, which differs from time to time.
+        // Records are in the order in which runs ended, which varies.
         details.sort_by_key(|(run, _)| run.seed);
         let colour = balancers.iter().find(|(name, _)| *name == point.balancer).map_or(GREY, |(_, colour)| *colour);
         Entry { balancer: &point.balancer, colour, point, runs, details }
     }
 
-    /// What the verdict compares: mean slowdown over all flows that started, and in results of old, which
-    /// lack it, over those that completed.
+    /// Returns the compared quantity: mean slowdown over all started flows. In old results, which
+    /// lack it, mean slowdown over completed flows.
     pub(super) fn ranked_by(&self) -> &'a Stat {
         ranked_by(self.point)
     }
 
-    /// Flows that started but did not complete.
+    /// Returns the number of flows that started but did not complete.
     pub(super) fn unfinished(&self) -> u64 {
         self.point.flows_started.saturating_sub(self.point.flows_completed)
     }
 
-    /// A quantity of each run.
+    /// Returns a quantity of each run.
     pub(super) fn of_runs(&self, quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
         self.runs.iter().map(|run| quantity(run)).collect()
     }

@@ -1,10 +1,11 @@
-//! GraphML with the attribute names of the Topology Zoo where it has one; see [`crate::import::graphml`].
+//! GraphML with the attribute names of the Topology Zoo where they exist; see
+//! [`crate::import::graphml`].
 
 use std::fmt::Write;
 
 use crate::topology::{NodeKind, Topology};
 
-/// Attribute id, name, type, and what it belongs to.
+/// Attribute id, name, type, and the element it belongs to.
 const KEYS: [[&str; 4]; 9] = [
     ["label", "label", "string", "node"],
     ["kind", "Kind", "string", "node"],
@@ -17,8 +18,8 @@ const KEYS: [[&str; 4]; 9] = [
     ["delay", "LinkDelay", "double", "edge"],
 ];
 
-/// The topology as GraphML: rates in bit/s, delays in seconds. Reading it back gives the same topology,
-/// named after the file it then stands in.
+/// Returns the topology as GraphML: rates in bit/s, delays in seconds. The importer reads the same
+/// topology back, named after its file.
 pub fn graphml(topology: &Topology) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
@@ -52,7 +53,7 @@ pub fn graphml(topology: &Topology) -> String {
 }
 
 fn line(text: &mut String, content: std::fmt::Arguments) {
-    writeln!(text, "{content}").expect("a string takes all that is written to it");
+    writeln!(text, "{content}").expect("writing to a string never fails");
 }
 
 fn data(key: &str, value: impl std::fmt::Display) -> String {

@@ -1,12 +1,12 @@
-//! Our own JSON, format `topology/1`; see [`crate::import::json`].
+//! The project's JSON format `topology/1`; see [`crate::import::json`].
 
 use serde_json::{Map, Value, json as value};
 
 use crate::topology::{Link, Node, NodeKind, Topology};
 use crate::units::Bandwidth;
 
-/// The topology as `topology/1`, one node or link a line. Reading it back gives the same topology, named
-/// after the file it then stands in.
+/// Returns the topology as `topology/1`, one node or link per line. The importer reads the same
+/// topology back, named after its file.
 pub fn json(topology: &Topology) -> String {
     let nodes: Vec<String> = topology.nodes().iter().map(node).collect();
     let links = topology.links().chunks(2).map(|pair| link(topology, pair));
@@ -33,7 +33,7 @@ fn node(node: &Node) -> String {
     if let Some(rack) = node.rack {
         entry.insert("rack".to_owned(), value!(rack));
     }
-    // Only where it is not what the role implies.
+    // Written only if the role does not imply it.
     if node.forwards == is_host {
         entry.insert("forwards".to_owned(), value!(node.forwards));
     }

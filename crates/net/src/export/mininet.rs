@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use crate::topology::{NodeKind, Topology};
 
-/// A Python module with a class `AnabranchTopo(Topo)`, in `topos` under `anabranch`. Run it with
-/// `mn --custom FILE --topo anabranch --link tc`.
+/// Returns a Python module with a class `AnabranchTopo(Topo)`, registered in `topos` as
+/// `anabranch`. Run it with `mn --custom FILE --topo anabranch --link tc`.
 ///
-/// Names are `h1`, `h2`, ... and `s1`, `s2`, ... in our order, as Mininet derives interface names (at most
-/// 15 characters) and datapath ids from them; ours stand in comments. Rates are in Mbit/s, one per end of a
-/// link. Ports are numbered as here, from 1. Hosts that forward are marked, as Mininet needs routing set up
-/// on them.
+/// Names are `h1`, `h2`, ... and `s1`, `s2`, ... in the order of the topology, because Mininet
+/// derives interface names (at most 15 characters) and datapath ids from them. Comments give the
+/// names of the topology. Rates are in Mbit/s, one per end of a link. Ports are numbered as here,
+/// from 1. Hosts that forward are marked, because Mininet needs routing set up on them.
 pub fn mininet(topology: &Topology) -> String {
     let names = short_names(topology);
     let mut body = String::new();
@@ -57,7 +57,7 @@ pub fn mininet(topology: &Topology) -> String {
 }
 
 fn line(body: &mut String, content: std::fmt::Arguments) {
-    writeln!(body, "        {content}").expect("a string takes all that is written to it");
+    writeln!(body, "        {content}").expect("writing to a string never fails");
 }
 
 fn short_names(topology: &Topology) -> Vec<String> {
@@ -73,7 +73,7 @@ fn short_names(topology: &Topology) -> Vec<String> {
     topology.nodes().iter().map(short).collect()
 }
 
-/// Without anything that would end a comment or a line.
+/// Replaces all characters that would end a comment or a line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '\u{2028}' || c == '\u{2029}' { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Topologies as files for others: our JSON, GraphML, a Mininet script.
+//! Exporters of topologies: the project's JSON, GraphML, a Mininet script.
 
 mod graphml;
 mod json;

@@ -9,8 +9,8 @@ const NAME: &str = "bcube";
 
 /// Parameters of a BCube. The default is BCube(4, 1): 16 servers, 8 switches.
 ///
-/// A server's number, written in base n, is its address; switch `i` of level `l` links the n servers whose
-/// addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
+/// A server's number, written in base n, is its address; switch `i` of level `l` links the n
+/// servers whose addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BCube {
     /// Ports per switch, at least 2.
@@ -30,15 +30,15 @@ impl Default for BCube {
 }
 
 impl BCube {
-    /// n^(k+1) servers, (k+1)*n^k switches, (k+1)*n^(k+1) cables.
+    /// Returns n^(k+1) servers, (k+1)*n^k switches, (k+1)*n^(k+1) cables.
     pub fn size(&self) -> Size {
         let levels = u64::from(self.k) + 1;
         let hosts = power(self.n, self.k.saturating_add(1));
         Size { hosts, switches: product([levels, power(self.n, self.k)]), cables: product([levels, hosts]) }
     }
-    /// Number of digits in which two server addresses differ.
+    /// Returns the number of digits in which two server addresses differ.
     pub fn hamming(&self, a: u32, b: u32) -> u32 {
-        // A base below 2 builds no network, but must not loop for ever here.
+        // A base below 2 builds no network, but the loop must end.
         let n = self.n.max(2);
         let (mut a, mut b, mut differing) = (a, b, 0);
         while a > 0 || b > 0 {
@@ -47,20 +47,23 @@ impl BCube {
         }
         differing
     }
-    /// Equal-cost paths between two servers: the factorial of their Hamming distance.
+    /// Returns the number of equal-cost paths between two servers: the factorial of their Hamming
+    /// distance.
     pub fn paths_between(&self, a: u32, b: u32) -> u64 {
         factorial(self.hamming(a, b).into())
     }
-    /// Links on a shortest path between two servers: twice the Hamming distance.
+    /// Returns the links on a shortest path between two servers: twice the Hamming distance.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         2 * self.hamming(a, b)
     }
-    /// Least capacity between two halves of the servers, one direction: n^(k+1)/2 links. Exact for even n.
+    /// Returns the smallest capacity between two halves of the servers in one direction: n^(k+1)/2
+    /// links. Exact for even n.
     pub fn bisection(&self) -> Bandwidth {
         half_of(self.size().hosts, self.rate)
     }
 
-    /// Builds it. Servers come first, then switches level by level; a server's port `l` leads to level `l`.
+    /// Builds the topology. Servers come first, then switches level by level; a server's port `l`
+    /// leads to level `l`.
     ///
     /// # Errors
     /// n below 2, a zero rate, or too many nodes.
@@ -98,7 +101,7 @@ impl BCube {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "BCube: servers with several ports forward over small switches",
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_refused_before_any_memory_is_taken() {
+    fn huge_size_fails_before_allocation() {
         for (n, k) in [(u32::MAX, 1), (2, u32::MAX), (2, 17)] {
             let net = BCube { n, k, ..BCube::default() };
             assert!(matches!(net.build(), Err(TopologyError::TooLarge { .. })));

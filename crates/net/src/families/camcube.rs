@@ -9,7 +9,8 @@ const NAME: &str = "camcube";
 
 /// Parameters of a CamCube. The default is the 4x4x4 torus of 64 servers.
 ///
-/// Server `h(x + k*y + k*k*z)` has the coordinates x, y, z and links to its two neighbours per dimension.
+/// Server `h(x + k*y + k*k*z)` has the coordinates x, y, z and links to its two neighbours per
+/// dimension.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CamCube {
     /// Servers along each side, at least 3.
@@ -27,53 +28,56 @@ impl Default for CamCube {
 }
 
 impl CamCube {
-    /// k^3 servers, no switches, 3k^3 cables.
+    /// Returns k^3 servers, no switches, 3k^3 cables.
     pub fn size(&self) -> Size {
         let hosts = power(self.k, 3);
         Size { hosts, switches: 0, cables: hosts.saturating_mul(3) }
     }
-    /// Steps between two servers in each dimension, the short way round.
+    /// Returns the steps between two servers in each dimension, in the shorter direction.
     pub fn offsets(&self, a: u32, b: u32) -> [u32; 3] {
         [1, self.k, self.k * self.k].map(|stride| {
             let apart = (a / stride % self.k).abs_diff(b / stride % self.k);
             apart.min(self.k - apart)
         })
     }
-    /// Links on a shortest path between two servers.
+    /// Returns the links on a shortest path between two servers.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         self.offsets(a, b).iter().sum()
     }
-    /// Equal-cost paths between two servers: the multinomial of the offsets, doubled for every dimension
-    /// in which both ways round are equally long.
+    /// Returns the number of equal-cost paths between two servers. It is the multinomial of the
+    /// offsets, doubled for every dimension in which both directions are equally long.
     pub fn paths_between(&self, a: u32, b: u32) -> u64 {
         let offsets = self.offsets(a, b).map(u64::from);
-        // Interleavings of three sequences of steps, built up so that no factorial overflows early.
-        let mut ways: u64 = 1;
+        // The interleavings of three sequences of steps, multiplied step by step so that no
+        // factorial overflows early.
+        let mut paths: u64 = 1;
         let mut steps: u64 = 0;
         for offset in offsets {
             for i in 1..=offset {
                 steps += 1;
-                ways = ways.saturating_mul(steps) / i;
+                paths = paths.saturating_mul(steps) / i;
             }
         }
-        debug_assert!(steps > 20 || ways * offsets.map(factorial).iter().product::<u64>() == factorial(steps));
-        let both_ways = offsets.iter().filter(|offset| 2 * **offset == u64::from(self.k));
-        ways.saturating_mul(1 << both_ways.count())
+        debug_assert!(steps > 20 || paths * offsets.map(factorial).iter().product::<u64>() == factorial(steps));
+        let symmetric = offsets.iter().filter(|offset| 2 * **offset == u64::from(self.k));
+        paths.saturating_mul(1 << symmetric.count())
     }
-    /// Most links on any shortest path: 3*floor(k/2).
+    /// Returns the largest number of links on a shortest path: 3*floor(k/2).
     pub fn diameter(&self) -> u32 {
         3 * (self.k / 2)
     }
-    /// Least capacity between two halves of the servers, one direction: 2k^2 links. Exact for even k.
+    /// Returns the smallest capacity between two halves of the servers in one direction: 2k^2
+    /// links. Exact for even k.
     pub fn bisection(&self) -> Bandwidth {
         let bps = product([2, power(self.k, 2), self.rate.as_bps()]);
         Bandwidth::from_bps(bps)
     }
 
-    /// Builds it. A server's cables to its +x, +y and +z neighbours are added in this order.
+    /// Builds the topology. A server's cables to its +x, +y and +z neighbours are added in this
+    /// order.
     ///
     /// # Errors
-    /// k below 3 (both ways round would be the same cable), a zero rate, or too many nodes.
+    /// k below 3 (both directions would be the same cable), a zero rate, or too many nodes.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least(NAME, "k", self.k, 3)?;
         above_zero(NAME, "rate", self.rate)?;
@@ -103,7 +107,7 @@ impl CamCube {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "CamCube: a 3D torus of servers that forward",
@@ -140,12 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn the_antipode_of_64_servers_is_720_paths_away() {
+    fn antipode_of_64_servers_has_720_paths() {
         assert_eq!(CamCube::default().paths_between(0, 2 + 4 * 2 + 16 * 2), 720);
     }
 
     #[test]
-    fn a_side_of_two_is_refused() {
+    fn build_with_side_of_two_fails() {
         let net = CamCube { k: 2, ..CamCube::default() };
         assert!(net.build().unwrap_err().to_string().contains("at least 3"));
     }

@@ -1,4 +1,5 @@
-//! Diamond: one sender, one receiver, two paths between them; the smallest network with a choice.
+//! Diamond: one sender, one receiver, two paths between them. The smallest network with a choice of
+//! paths.
 
 use super::above_zero;
 use crate::spec::{Family, Param, SpecError, Values};
@@ -7,19 +8,20 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "diamond";
 
-/// Which of the published diamonds.
+/// The published diamonds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiamondForm {
     /// h1 - S1 - {S2 | S3} - S4 - h2, published with 100 Mb/s links.
     TwoPaths,
-    /// h1 - S1 - {S3 | S4} - S2 - h2, published with 1 Mb/s links, for moving flows between paths.
+    /// h1 - S1 - {S3 | S4} - S2 - h2, published with 1 Mb/s links, for the migration of flows
+    /// between paths.
     Migration,
 }
 
 /// Parameters of a diamond. Delays are not published; 1 us is assumed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diamond {
-    /// The numbering of the switches, and the default rate.
+    /// The numbering of the switches and the default rate.
     pub form: DiamondForm,
     /// Rate of every link; `None` stands for the published one.
     pub rate: Option<Bandwidth>,
@@ -41,12 +43,12 @@ impl Diamond {
             DiamondForm::Migration => Bandwidth::from_mbps(1),
         })
     }
-    /// Least capacity between the two hosts: one link, as each has only one.
+    /// Returns the smallest capacity between the two hosts: one link.
     pub fn bisection(&self) -> Bandwidth {
         self.rate()
     }
 
-    /// Builds it.
+    /// Builds the topology.
     ///
     /// # Errors
     /// A zero rate.
@@ -73,7 +75,7 @@ impl Diamond {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Diamond: two hosts, two paths",

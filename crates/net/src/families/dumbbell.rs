@@ -7,10 +7,11 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "dumbbell";
 
-/// Parameters of a dumbbell. Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender i's partner.
+/// Parameters of a dumbbell. Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender
+/// i's partner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dumbbell {
-    /// Senders, and as many receivers.
+    /// Number of senders, and of receivers.
     pub n: u32,
     /// Rate of host links.
     pub host_rate: Bandwidth,
@@ -35,18 +36,20 @@ impl Default for Dumbbell {
 }
 
 impl Dumbbell {
-    /// 2n hosts, 2 switches, 2n + 1 cables.
+    /// Returns 2n hosts, 2 switches, 2n + 1 cables.
     pub fn size(&self) -> Size {
         let hosts = product([2, self.n.into()]);
         Size { hosts, switches: 2, cables: hosts.saturating_add(1) }
     }
-    /// Least capacity between two halves of the hosts, one direction: the bottleneck, or n host links.
+    /// Returns the smallest capacity between two halves of the hosts in one direction: the
+    /// bottleneck, or n host links.
     pub fn bisection(&self) -> Bandwidth {
         let hosts = product([self.n.into(), self.host_rate.as_bps()]);
         self.bottleneck_rate.min(Bandwidth::from_bps(hosts))
     }
 
-    /// Builds it: switches `left` and `right`, hosts `h0` and up; port 0 of each switch is the bottleneck.
+    /// Builds the topology: switches `left` and `right`, hosts `h0` and up; port 0 of each switch
+    /// is the bottleneck.
     ///
     /// # Errors
     /// No senders, a zero rate, or too many hosts.
@@ -69,7 +72,7 @@ impl Dumbbell {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Dumbbell: senders and receivers around one bottleneck",
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_path_leads_across() {
+    fn sides_are_connected_by_one_path() {
         let net = Dumbbell::default();
         let topology = net.build().unwrap();
         assert_eq!(Size::of(&topology), net.size());

@@ -48,11 +48,12 @@ impl Default for FatTree {
 }
 
 impl FatTree {
-    /// Hosts per edge switch.
+    /// Returns the number of hosts per edge switch.
     pub fn hosts_per_edge(&self) -> u32 {
         self.hosts_per_edge.unwrap_or(self.k / 2)
     }
-    /// k^3/4 hosts (with k/2 per edge), 5k^2/4 switches, k^3/2 fabric cables and one per host.
+    /// Returns k^3/4 hosts (with k/2 per edge), 5k^2/4 switches, k^3/2 fabric cables and one per
+    /// host.
     pub fn size(&self) -> Size {
         let edges = power(self.k, 2) / 2;
         let hosts = product([edges, u64::from(self.hosts_per_edge())]);
@@ -62,23 +63,23 @@ impl FatTree {
             cables: hosts.saturating_add(power(self.k, 3) / 2),
         }
     }
-    /// Equal-cost paths between edge switches of two pods.
+    /// Returns the number of equal-cost paths between edge switches of two pods.
     pub fn paths_between_pods(&self) -> u64 {
         power(self.k / 2, 2)
     }
-    /// Equal-cost paths between two edge switches of one pod.
+    /// Returns the number of equal-cost paths between two edge switches of one pod.
     pub fn paths_within_pod(&self) -> u64 {
         u64::from(self.k / 2)
     }
-    /// Least capacity between two halves of the hosts, one direction: half of what all hosts, or all
-    /// k^3/4 core links, can carry.
+    /// Returns the smallest capacity between two halves of the hosts in one direction: half of what
+    /// all hosts, or all k^3/4 core links, can carry.
     pub fn bisection(&self) -> Bandwidth {
         let fabric = half_of(power(self.k, 3) / 4, self.fabric_rate);
         fabric.min(half_of(self.size().hosts, self.host_rate))
     }
 
-    /// Builds it. Cores come first, then pod by pod aggregations, edges and hosts; port order is hosts,
-    /// then lower aggregation or core first.
+    /// Builds the topology. Cores come first, then pod by pod aggregations, edges and hosts. Port
+    /// order is hosts, then lower aggregation or core first.
     ///
     /// # Errors
     /// An odd or zero k, no hosts, a zero rate, or too many nodes.
@@ -117,7 +118,7 @@ impl FatTree {
     fn check(&self) -> Result<(), TopologyError> {
         if self.k < 2 || !self.k.is_multiple_of(2) {
             let near = (self.k / 2 * 2).max(2);
-            let reason = format!("must be even and at least 2; {near} or {} would do", near + 2);
+            let reason = format!("must be even and at least 2; such as {near} or {}", near + 2);
             return Err(refuse(NAME, "k", self.k, reason));
         }
         at_least(NAME, "hosts_per_edge", self.hosts_per_edge(), 1)?;
@@ -134,7 +135,7 @@ impl FatTree {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Fat-tree of k-port switches in three tiers",
@@ -207,12 +208,12 @@ mod tests {
         let topology = tree.build().unwrap();
         assert_eq!(topology.hosts().len(), 80);
         assert_eq!(topology.links().len() / 2, 112);
-        // The hosts are the narrow part: 40 of them on each side.
+        // The hosts are the bottleneck: 40 of them on each side.
         assert_eq!(tree.bisection(), Bandwidth::from_mbps(40));
     }
 
     #[test]
-    fn wrong_parameters_name_themselves() {
+    fn wrong_parameter_is_named_in_error() {
         for k in [0, 1, 3, 5] {
             let tree = FatTree { k, ..FatTree::default() };
             let text = tree.build().unwrap_err().to_string();

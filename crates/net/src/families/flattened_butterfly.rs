@@ -38,7 +38,7 @@ impl Default for FlattenedButterfly {
 }
 
 impl FlattenedButterfly {
-    /// k^n hosts, k^(n-1) routers, k^(n-1)*(n-1)*(k-1)/2 cables between routers.
+    /// Returns k^n hosts, k^(n-1) routers, k^(n-1)*(n-1)*(k-1)/2 cables between routers.
     pub fn size(&self) -> Size {
         let dimensions = self.n.saturating_sub(1);
         let switches = power(self.k, dimensions);
@@ -46,24 +46,25 @@ impl FlattenedButterfly {
         let neighbours = product([dimensions.into(), self.k.saturating_sub(1).into()]);
         Size { hosts, switches, cables: hosts.saturating_add(switches.saturating_mul(neighbours) / 2) }
     }
-    /// Number of dimensions in which two routers differ: the links between them.
+    /// Returns the number of dimensions in which two routers differ: the links between them.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         let strides = (0..self.n - 1).map(|dimension| self.k.pow(dimension));
         let differ = |stride: &u32| a / stride % self.k != b / stride % self.k;
         strides.filter(differ).count() as u32
     }
-    /// Equal-cost paths between two routers: the factorial of their distance.
+    /// Returns the number of equal-cost paths between two routers: the factorial of their distance.
     pub fn paths_between(&self, a: u32, b: u32) -> u64 {
         factorial(self.distance(a, b).into())
     }
-    /// Least capacity between two halves of the hosts, one direction: k^n/4 router links, or what half the
-    /// hosts send if less. Exact for even k.
+    /// Returns the smallest capacity between two halves of the hosts in one direction: k^n/4 router
+    /// links, or the rate of half the hosts if less. Exact for even k.
     pub fn bisection(&self) -> Bandwidth {
         let hosts = self.size().hosts;
         half_of(hosts / 2, self.fabric_rate).min(half_of(hosts, self.host_rate))
     }
 
-    /// Builds it, router by router with its hosts; port order is hosts, then dimension by dimension.
+    /// Builds the topology, router by router with its hosts; port order is hosts, then dimension by
+    /// dimension.
     ///
     /// # Errors
     /// k or n below 2, a zero rate, or too many nodes.
@@ -96,7 +97,7 @@ impl FlattenedButterfly {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",

@@ -7,15 +7,16 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "geni-wan";
 
-/// Sites that request: each is a switch `Client-1` .. `Client-4` with a host `Client-1/host` and so on.
+/// Sites that send requests: each is a switch `Client-1` .. `Client-4` with a host `Client-1/host`
+/// and so on.
 pub const CLIENTS: [&str; 4] = ["Client-1", "Client-2", "Client-3", "Client-4"];
-/// Sites that serve, made alike.
+/// Sites with identical servers.
 pub const SERVERS: [&str; 3] = ["Server-1", "Server-2", "Server-3"];
 /// Sites that only forward.
 pub const TRANSIT: [&str; 2] = ["Kansas", "Kentucky"];
 
-/// Table 4.3 of founding document 001: ends, measured throughput there and back in kbit/s, one-way latency
-/// in ms.
+/// Table 4.3 of founding document 001: ends, measured throughput from the first to the second and
+/// back in kbit/s, one-way latency in ms.
 const TABLE: [(&str, &str, u64, u64, u64); 14] = [
     ("Client-1", "Server-1", 57_800, 58_100, 15),
     ("Client-1", "Kansas", 30_700, 26_800, 21),
@@ -33,8 +34,8 @@ const TABLE: [(&str, &str, u64, u64, u64); 14] = [
     ("Kansas", "Kentucky", 36_700, 39_100, 10),
 ];
 
-/// Parameters of the GENI WAN: how a site's host hangs on its switch. By default so fast that it never matters,
-/// as host and switch of a site were one machine.
+/// Parameters of the GENI WAN: the link between a site's host and its switch. Host and switch of a
+/// site were one machine, so the default is too fast to matter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GeniWan {
     /// Rate of the link between a site's host and its switch.
@@ -50,7 +51,8 @@ impl Default for GeniWan {
 }
 
 impl GeniWan {
-    /// Builds it. Hosts are numbered clients first, then servers; port 0 of their switches leads to them.
+    /// Builds the topology. Hosts are numbered clients first, then servers; port 0 of their
+    /// switches leads to them.
     ///
     /// # Errors
     /// A zero host rate.
@@ -83,7 +85,7 @@ impl GeniWan {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",

@@ -1,4 +1,5 @@
-//! Leaf-spine(leaves, spines, hosts per leaf, parallel links): two tiers, every leaf linked to every spine.
+//! Leaf-spine(leaves, spines, hosts per leaf, parallel links): two tiers, every leaf linked to
+//! every spine.
 
 use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of, product};
 use crate::spec::{Family, Param, SpecError, Values};
@@ -7,8 +8,8 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "leaf-spine";
 
-/// Parameters of a leaf-spine network. The defaults are the 8x8 network with 128 hosts of the CONGA and
-/// Hermes simulations: 10 Gb/s everywhere, so 2:1 oversubscribed at the leaf.
+/// Parameters of a leaf-spine network. The defaults are the 8x8 network with 128 hosts of the CONGA
+/// and Hermes simulations: 10 Gb/s everywhere, so 2:1 oversubscribed at the leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSpine {
     /// Leaf switches.
@@ -45,7 +46,7 @@ impl Default for LeafSpine {
 }
 
 impl LeafSpine {
-    /// L*H hosts, L + S switches, L*S*m + L*H cables.
+    /// Returns L*H hosts, L + S switches, L*S*m + L*H cables.
     pub fn size(&self) -> Size {
         let hosts = product([self.leaves.into(), self.hosts_per_leaf.into()]);
         Size {
@@ -54,22 +55,22 @@ impl LeafSpine {
             cables: hosts.saturating_add(self.fabric_cables()),
         }
     }
-    /// Uplinks of a leaf: S*m, the choices it has for another leaf.
+    /// Returns the number of uplinks of a leaf, S*m: its choices for another leaf.
     pub fn uplinks(&self) -> u64 {
         product([self.spines.into(), self.parallel.into()])
     }
-    /// Equal-cost paths between two leaves: S*m^2, as a spine in turn has m links down to choose from.
-    /// (At most S*m of them are disjoint.)
+    /// Returns the number of equal-cost paths between two leaves: S*m^2, because a spine in turn
+    /// chooses among m links down. At most S*m of them are disjoint.
     pub fn paths_between_leaves(&self) -> u64 {
         self.uplinks().saturating_mul(self.parallel.into())
     }
-    /// Host bandwidth over uplink bandwidth of a leaf.
+    /// Returns the host bandwidth over the uplink bandwidth of a leaf.
     pub fn oversubscription(&self) -> f64 {
         f64::from(self.hosts_per_leaf) * self.host_rate.as_bps_f64()
             / (self.uplinks() as f64 * self.fabric_rate.as_bps_f64())
     }
-    /// Least capacity between two halves of the hosts, one direction. Exact for an even number of leaves;
-    /// with an odd number one rack must be split, which can only cost more.
+    /// Returns the smallest capacity between two halves of the hosts in one direction. Exact for an
+    /// even number of leaves; an odd number splits a rack, which can only need more.
     pub fn bisection(&self) -> Bandwidth {
         let fabric = half_of(self.fabric_cables(), self.fabric_rate);
         fabric.min(half_of(self.size().hosts, self.host_rate))
@@ -79,8 +80,8 @@ impl LeafSpine {
         product([self.leaves.into(), self.spines.into(), self.parallel.into()])
     }
 
-    /// Builds it. Spines come first, then leaf by leaf with its hosts; port order is hosts, then lower spine
-    /// first, the parallel links of a spine together.
+    /// Builds the topology. Spines come first, then leaf by leaf with its hosts. Port order is
+    /// hosts, then lower spine first, the parallel links of a spine together.
     ///
     /// # Errors
     /// A zero count, a zero rate, or too many nodes.
@@ -119,7 +120,7 @@ impl LeafSpine {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Leaf-spine: two tiers, every leaf linked to every spine",
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn zeroes_are_refused_by_name() {
+    fn zero_parameter_is_named_in_error() {
         let none = LeafSpine { hosts_per_leaf: 0, ..LeafSpine::default() };
         assert_eq!(none.build().unwrap_err().to_string(), "leaf-spine: hosts_per_leaf = 0: must be at least 1");
     }

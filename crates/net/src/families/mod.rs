@@ -1,5 +1,5 @@
-//! Topology families: one file each, holding the parameters, the builder, the closed forms and the
-//! registry row ([`crate::spec::FAMILIES`] lists them).
+//! Topology families. Each file holds the parameters, the builder, the closed forms and the
+//! registry row of one family ([`crate::spec::FAMILIES`] lists them).
 
 pub mod bcube;
 pub mod camcube;
@@ -28,20 +28,20 @@ pub use vl2::Vl2;
 use crate::topology::{Topology, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-/// Most hosts and switches together that a builder or importer accepts.
+/// Maximum number of hosts and switches that a builder or importer accepts.
 pub const MAX_NODES: u64 = 200_000;
-/// Most cables that a builder or importer accepts.
+/// Maximum number of cables that a builder or importer accepts.
 pub const MAX_CABLES: u64 = 2_000_000;
 
-/// Longest propagation delay that specs and importers accept: sums of it over paths must not overflow.
+/// Longest propagation delay that specs and importers accept: sums over paths must not overflow.
 pub const MAX_DELAY: Time = Time::from_s(3600);
 
-/// Rate of a link unless told otherwise.
+/// Default rate of a link.
 pub(crate) const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(10);
-/// Propagation delay of a link unless told otherwise.
+/// Default propagation delay of a link.
 pub(crate) const DEFAULT_DELAY: Time = Time::from_us(1);
 
-/// How large a network is; sums and products saturate, so that absurd parameters still compare.
+/// The size of a network. Sums and products saturate, so that absurd parameters remain comparable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Number of hosts.
@@ -53,13 +53,13 @@ pub struct Size {
 }
 
 impl Size {
-    /// The size of a topology by counting.
+    /// Counts the nodes and cables of a topology.
     pub fn of(topology: &Topology) -> Size {
         let hosts = topology.hosts().len() as u64;
         Size { hosts, switches: topology.nodes().len() as u64 - hosts, cables: topology.links().len() as u64 / 2 }
     }
 
-    /// Refuses what would only fill the memory.
+    /// Checks the size, so that absurd parameters do not exhaust the memory.
     ///
     /// # Errors
     /// More than [`MAX_NODES`] nodes or [`MAX_CABLES`] cables.
@@ -72,28 +72,28 @@ impl Size {
     }
 }
 
-/// `base^exponent`, staying at `u64::MAX` on overflow.
+/// Returns `base^exponent`, at most `u64::MAX`.
 pub(crate) fn power(base: u32, exponent: u32) -> u64 {
     u64::from(base).saturating_pow(exponent)
 }
 
-/// The product of all factors, staying at `u64::MAX` on overflow.
+/// Returns the product of all factors, at most `u64::MAX`.
 pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
 }
 
-/// `n!`, staying at `u64::MAX` on overflow.
+/// Returns `n!`, at most `u64::MAX`.
 pub(crate) fn factorial(n: u64) -> u64 {
     (2..=n.min(21)).fold(1, u64::saturating_mul)
 }
 
-/// `rate * count / 2`, staying at `u64::MAX` bit/s on overflow: the form of most bisections.
+/// Returns `rate * count / 2`, at most `u64::MAX` bit/s: the form of most bisections.
 pub(crate) fn half_of(count: u64, rate: Bandwidth) -> Bandwidth {
     let bps = u128::from(count) * u128::from(rate.as_bps()) / 2;
     Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
 }
 
-/// The complaint about one parameter.
+/// Returns the error about one parameter.
 pub(crate) fn refuse(
     family: &'static str,
     parameter: &'static str,
@@ -103,7 +103,7 @@ pub(crate) fn refuse(
     TopologyError::Parameter { family, parameter, value: value.to_string(), reason: reason.into() }
 }
 
-/// Refuses a count below `least`.
+/// Checks that a count is at least `least`.
 pub(crate) fn at_least(
     family: &'static str,
     parameter: &'static str,
@@ -117,7 +117,7 @@ pub(crate) fn at_least(
     Ok(())
 }
 
-/// Refuses a rate of zero.
+/// Checks that a rate is above zero.
 pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Bandwidth) -> Result<(), TopologyError> {
     if rate.as_bps() == 0 {
         let reason = "must be above zero, such as `10Gbps`";
@@ -128,18 +128,19 @@ pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Ba
 
 #[cfg(test)]
 pub(crate) mod oracle {
-    //! What the tests of the closed forms count by enumeration.
+    //! Enumerations with which tests compare the closed forms.
 
     use crate::routes::Routes;
     use crate::topology::{NodeIx, Topology};
 
-    /// The node of that name.
+    /// Returns the node of a name.
     pub fn node(topology: &Topology, name: &str) -> NodeIx {
         let found = topology.nodes().iter().position(|node| node.name == name);
         NodeIx(found.unwrap_or_else(|| panic!("no node {name}")) as u32)
     }
 
-    /// Equal-cost paths and links between the switches (or forwarding hosts) of two names.
+    /// Returns the number of equal-cost paths and their links between the switches (or forwarding
+    /// hosts) of two names.
     pub fn paths(topology: &Topology, from: &str, to: &str) -> (u64, u16) {
         let routes = Routes::intact(topology);
         let class = routes.class_at(node(topology, to)).expect("a destination");

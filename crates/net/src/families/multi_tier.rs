@@ -1,4 +1,5 @@
-//! Multi-tier tree with a chosen number of switches and uplinks per tier, and so a chosen oversubscription.
+//! Multi-tier tree with a chosen number of switches and uplinks per tier, and therefore a chosen
+//! oversubscription.
 
 use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, product, refuse};
 use crate::spec::{Family, Param, SpecError, Values};
@@ -7,8 +8,9 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "multi-tier";
 
-/// Parameters of a multi-tier network. The default has tiers of 8, 4 and 2 switches, 8 hosts per edge switch
-/// and two uplinks per switch: oversubscribed 4:1 at the edge, 2:1 above, 8:1 end to end.
+/// Parameters of a multi-tier network. The default has tiers of 8, 4 and 2 switches, 8 hosts per
+/// edge switch and two uplinks per switch: oversubscribed 4:1 at the edge, 2:1 above, 8:1 end to
+/// end.
 ///
 /// Uplink `j` of switch `i` in a tier leads to switch `(i*uplinks + j) mod switches above`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +46,7 @@ impl Default for MultiTier {
 }
 
 impl MultiTier {
-    /// The sums and products of the parameters.
+    /// Returns the size that follows from the parameters.
     pub fn size(&self) -> Size {
         let edges = self.switches.first().copied().unwrap_or(0);
         let hosts = product([edges.into(), self.hosts_per_edge.into()]);
@@ -55,7 +57,8 @@ impl MultiTier {
             cables: fabric.map(|(n, up)| product([(*n).into(), (*up).into()])).fold(hosts, u64::saturating_add),
         }
     }
-    /// Down bandwidth over up bandwidth of tier `tier` (0 = edge); `None` for the top tier and above.
+    /// Returns the down bandwidth over the up bandwidth of tier `tier` (0 = edge); `None` for the
+    /// top tier and above.
     pub fn oversubscription(&self, tier: usize) -> Option<f64> {
         let uplinks = f64::from(*self.uplinks.get(tier)?);
         let up = uplinks * self.uplink_rate(tier)?.as_bps_f64();
@@ -66,12 +69,13 @@ impl MultiTier {
             f64::from(self.switches[below]) * f64::from(self.uplinks[below]) / f64::from(self.switches[tier]);
         Some(downlinks * self.uplink_rate(below)?.as_bps_f64() / up)
     }
-    /// The product over all tiers.
+    /// Returns the product of the oversubscription of all tiers.
     pub fn end_to_end_oversubscription(&self) -> f64 {
         (0..self.uplinks.len()).filter_map(|tier| self.oversubscription(tier)).product()
     }
-    /// Equal-cost paths between two edge switches that meet only in the top tier, where every edge switch
-    /// reaches all top switches over equally many paths: the choices on the way up times those down.
+    /// Returns the number of equal-cost paths between two edge switches that meet only in the top
+    /// tier: the choices on the way up times those down. Every edge switch must reach all top
+    /// switches over equally many paths.
     pub fn paths_over_top(&self) -> u64 {
         let up = self.uplinks.iter().map(|up| u64::from(*up));
         let up = up.fold(1, u64::saturating_mul);
@@ -79,11 +83,12 @@ impl MultiTier {
         up.saturating_mul(up) / top
     }
 
-    /// Builds it. The top tier comes first, then tier by tier downwards, then the hosts; port order is
-    /// hosts or lower tier, then lower neighbour first.
+    /// Builds the topology. The top tier comes first, then tier by tier downwards, then the hosts.
+    /// Port order is hosts or lower tier, then lower neighbour first.
     ///
     /// # Errors
-    /// Lists of wrong length, a zero, too many nodes, or uplinks that leave the network in parts.
+    /// Lists of the wrong length, a zero, too many nodes, or uplinks that leave the network
+    /// disconnected.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check()?;
         let mut b = TopologyBuilder::new(self.name());
@@ -125,18 +130,18 @@ impl MultiTier {
     fn check(&self) -> Result<(), TopologyError> {
         at_least(NAME, "hosts_per_edge", self.hosts_per_edge, 1)?;
         if self.switches.is_empty() || self.switches.len() > 32 || self.switches.contains(&0) {
-            let reason = "wants 1 to 32 tiers of at least one switch each, such as `8/4/2`";
+            let reason = "must be 1 to 32 tiers of at least one switch each, such as `8/4/2`";
             return Err(refuse(NAME, "switches", list(&self.switches), reason));
         }
         let above = self.switches.len() - 1;
         if self.uplinks.len() != above || self.uplinks.contains(&0) {
-            let reason = format!("wants a number above zero for each of the {above} tiers below the top one");
+            let reason = format!("must have a number above zero for each of the {above} tiers below the top one");
             return Err(refuse(NAME, "uplinks", list(&self.uplinks), reason));
         }
         above_zero(NAME, "host_rate", self.host_rate)?;
         let rates = list(&self.uplink_rates);
         if self.uplink_rates.len() != 1 && self.uplink_rates.len() != above {
-            let reason = format!("wants one rate for all tiers, or {above}");
+            let reason = format!("must be one rate for all tiers, or {above}");
             return Err(refuse(NAME, "uplink_rates", rates, reason));
         }
         if self.uplink_rates.iter().any(|rate| rate.as_bps() == 0) {
@@ -155,13 +160,13 @@ impl MultiTier {
     }
 }
 
-/// `8/4/2`, as the spec text writes lists.
+/// Returns `8/4/2`, the form of lists in specs.
 fn list<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(T::to_string).collect();
     items.join("/")
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Multi-tier tree with chosen oversubscription",
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_must_fit() {
+    fn lists_of_wrong_length_fail() {
         let wrong = |net: MultiTier| match net.build() {
             Err(TopologyError::Parameter { parameter, .. }) => parameter,
             other => panic!("{other:?}"),

@@ -25,16 +25,17 @@ impl Default for SingleSwitch {
 }
 
 impl SingleSwitch {
-    /// One switch, and one cable per host.
+    /// Returns one switch, and one cable per host.
     pub fn size(&self) -> Size {
         Size { hosts: self.hosts.into(), switches: 1, cables: self.hosts.into() }
     }
-    /// Least capacity between two halves of the hosts, one direction: what the smaller half can send.
+    /// Returns the smallest capacity between two halves of the hosts in one direction: the rate of
+    /// the smaller half.
     pub fn bisection(&self) -> Bandwidth {
         half_of(u64::from(self.hosts / 2 * 2), self.rate)
     }
 
-    /// Builds it: switch `s0`, hosts `h0` and up, port i to host i.
+    /// Builds the topology: switch `s0`, hosts `h0` and up, port i to host i.
     ///
     /// # Errors
     /// No hosts, a zero rate, or too many hosts.
@@ -52,7 +53,7 @@ impl SingleSwitch {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Single switch with all hosts behind it",

@@ -7,8 +7,8 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "vl2";
 
-/// Parameters of a VL2 network. The defaults are VL2(2, 4, 4) with the paper's rates: 80 hosts at 1 Gb/s,
-/// a fabric of 10 Gb/s links.
+/// Parameters of a VL2 network. The defaults are VL2(2, 4, 4) with the paper's rates: 80 hosts at 1
+/// Gb/s, a fabric of 10 Gb/s links.
 ///
 /// Rack `t` is linked to the aggregations `(t*d0 + j) mod d2`; the paper leaves this open.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub struct Vl2 {
     pub d0: u32,
     /// Ports per aggregation switch: half up, half down.
     pub d1: u32,
-    /// Ports per intermediate switch, and so the number of aggregations.
+    /// Ports per intermediate switch, and therefore the number of aggregations.
     pub d2: u32,
     /// Hosts per rack; `None` stands for 10*d0.
     pub hosts_per_tor: Option<u32>,
@@ -47,15 +47,15 @@ impl Default for Vl2 {
 }
 
 impl Vl2 {
-    /// Hosts per rack.
+    /// Returns the number of hosts per rack.
     pub fn hosts_per_tor(&self) -> u32 {
         self.hosts_per_tor.unwrap_or(self.d0.saturating_mul(10))
     }
-    /// Number of rack switches: d1*d2/(2*d0).
+    /// Returns the number of rack switches: d1*d2/(2*d0).
     pub fn tors(&self) -> u64 {
         product([self.d1.into(), self.d2.into()]) / (2 * u64::from(self.d0.max(1)))
     }
-    /// d1/2 intermediates, d2 aggregations, the racks and their hosts; d1*d2 fabric cables.
+    /// Returns d1/2 intermediates, d2 aggregations, the racks and their hosts; d1*d2 fabric cables.
     pub fn size(&self) -> Size {
         let hosts = product([self.tors(), self.hosts_per_tor().into()]);
         let upper = u64::from(self.d1 / 2) + u64::from(self.d2);
@@ -65,8 +65,8 @@ impl Vl2 {
             cables: hosts.saturating_add(product([self.d1.into(), self.d2.into()])),
         }
     }
-    /// Equal-cost paths between racks `a` and `b`: one per common aggregation if there is one, otherwise
-    /// d0 * (d1/2) * d0.
+    /// Returns the number of equal-cost paths between racks `a` and `b`: one per common aggregation
+    /// if there is one, otherwise d0 * (d1/2) * d0.
     pub fn paths_between_tors(&self, a: u32, b: u32) -> u64 {
         let above = |tor: u32| {
             let first = u64::from(tor) * u64::from(self.d0);
@@ -78,15 +78,16 @@ impl Vl2 {
             common => common as u64,
         }
     }
-    /// Least capacity between two halves of the hosts, one direction: half of what the hosts or the
-    /// (d1/2)*d2 links to the intermediates can carry. Exact where the racks can be halved.
+    /// Returns the smallest capacity between two halves of the hosts in one direction: half of what
+    /// the hosts or the (d1/2)*d2 links to the intermediates can carry. Exact if the racks can be
+    /// halved.
     pub fn bisection(&self) -> Bandwidth {
         let core_links = product([(self.d1 / 2).into(), self.d2.into()]);
         half_of(core_links, self.fabric_rate).min(half_of(self.size().hosts, self.host_rate))
     }
 
-    /// Builds it. Intermediates come first, then aggregations, then rack by rack with its hosts; port order
-    /// is hosts, then lower neighbour first.
+    /// Builds the topology. Intermediates come first, then aggregations, then rack by rack with its
+    /// hosts. Port order is hosts, then lower neighbour first.
     ///
     /// # Errors
     /// Degrees that do not fit together, a zero rate, or too many nodes.
@@ -118,7 +119,8 @@ impl Vl2 {
         b.build()
     }
 
-    /// Racks under the same aggregations form a pod, where d0 divides d2.
+    /// Returns the pod of an aggregation: racks under the same aggregations form a pod if d0
+    /// divides d2.
     fn pod(&self, aggregation: u32) -> Option<u32> {
         self.d2.is_multiple_of(self.d0).then(|| aggregation / self.d0)
     }
@@ -154,7 +156,7 @@ impl Vl2 {
     }
 }
 
-/// Registry row.
+/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "VL2: racks under a Clos of aggregation and intermediate switches",
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_must_fit_together() {
+    fn degrees_that_do_not_match_fail() {
         for (d0, d1, d2, wrong) in [(2, 3, 4, "d1"), (5, 4, 4, "d0"), (3, 4, 4, "d0")] {
             let net = Vl2 { d0, d1, d2, ..Vl2::default() };
             let error = net.build().unwrap_err();

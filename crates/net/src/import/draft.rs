@@ -1,4 +1,5 @@
-//! What JSON and GraphML files have in common: nodes and cables still to be made a topology.
+//! The common part of the JSON and GraphML importers: nodes and cables from which a topology is
+//! built.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::families::Size;
 use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder};
 use crate::units::{Bandwidth, Time};
 
-/// A node as a file gives it.
+/// A node as given in a file.
 pub struct DraftNode {
     pub name: String,
     pub kind: NodeKind,
@@ -17,7 +18,7 @@ pub struct DraftNode {
     pub forwards: Option<bool>,
 }
 
-/// A cable as a file gives it; `a` and `b` are positions in the list of nodes.
+/// A cable as given in a file; `a` and `b` are positions in the list of nodes.
 pub struct DraftLink {
     pub a: usize,
     pub b: usize,
@@ -26,24 +27,24 @@ pub struct DraftLink {
     pub delay: Time,
 }
 
-/// Whether hosts with several links pass on the traffic of others.
+/// Whether hosts with several links forward the traffic of other nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Transit {
-    /// They do, as sites: a switch with a host of its own.
+    /// They forward, as sites: a switch with its own host.
     Sites,
-    /// They do not, unless a node says so itself.
+    /// They do not forward unless the node says so.
     No,
 }
 
-/// A draft node in the making.
+/// A topology under construction.
 struct Assembly<'a> {
     builder: TopologyBuilder,
     options: &'a ImportOptions,
-    /// Rack numbers by the position of the first neighbour (or of the site) in the draft.
+    /// Rack numbers by the position in the draft of the first neighbour (or of the site).
     racks: BTreeMap<usize, u32>,
 }
 
-/// Makes the topology. A network without hosts gets some behind every switch.
+/// Builds the topology. A network without hosts gets hosts behind every switch.
 pub fn assemble(
     file: &str,
     nodes: &[DraftNode],
@@ -57,7 +58,7 @@ pub fn assemble(
     check_size(
         file,
         Size {
-            // Every host may turn out to be a site.
+            // Every host may become a site.
             hosts: count.saturating_mul(attached.into()).saturating_add(hosts as u64),
             switches: count,
             cables: count.saturating_mul(u64::from(attached) + 1) + links.len() as u64,
@@ -107,7 +108,7 @@ impl Assembly<'_> {
         })
     }
 
-    /// A switch, and hosts behind it that the file does not name.
+    /// Adds a switch with hosts that the file does not name.
     fn switch(&mut self, i: usize, node: &DraftNode, hosts: u32) -> NodeIx {
         let switch = self.builder.add(Node {
             name: node.name.clone(),

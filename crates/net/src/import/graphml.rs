@@ -1,10 +1,10 @@
-//! GraphML as the Internet Topology Zoo writes it, and as our exporter does.
+//! GraphML as written by the Internet Topology Zoo and by [`crate::export::graphml`].
 //!
-//! Every node is a switch named by its `label` (`label (id)` where several share one) with hosts behind it;
-//! a node whose `Kind` is `host`, which only our exporter writes, is a host, and then no hosts are added.
-//! Rates come from `LinkSpeedRaw` (bit/s; also `LinkSpeedRawReverse`), delays from `LinkDelay` (seconds) or
-//! from the coordinates of both ends, all others from [`ImportOptions`]. Parallel edges stay; self-loops are
-//! dropped with a warning.
+//! Every node is a switch named by its `label` (`label (id)` where several share one) with hosts
+//! behind it. A node whose `Kind` is `host`, which only the exporter writes, is a host, and then no
+//! hosts are added. Rates come from `LinkSpeedRaw` (bit/s; also `LinkSpeedRawReverse`), delays from
+//! `LinkDelay` (seconds) or from the coordinates of both ends, all others from [`ImportOptions`].
+//! Parallel edges are kept; self-loops are dropped with a warning.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ const MAX_BPS: f64 = 1e15;
 /// Reads a GraphML text; `file` is for messages and the topology's name.
 ///
 /// # Errors
-/// Text that is no such XML, edges to unknown nodes or numbers that are none (with line and column), or a
-/// network in parts.
+/// Text that is not such XML, edges to unknown nodes or malformed numbers (with line and column),
+/// or a disconnected network.
 pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let document = Document::parse(text).map_err(|error| malformed(file, text, &error))?;
     let mut reader = Reader { file, document: &document, keys: BTreeMap::new(), options, warnings: Vec::new() };
@@ -53,7 +53,7 @@ pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported,
 
 fn malformed(file: &str, text: &str, error: &roxmltree::Error) -> ImportError {
     use roxmltree::Error;
-    // The parser does not say where a text that stops too early stops.
+    // The parser does not report where a truncated text ends.
     let (line, column) = match error {
         Error::UnclosedRootNode | Error::NoRootNode | Error::UnexpectedEndOfStream => {
             let last = text.rsplit('\n').next().unwrap_or_default();
@@ -68,13 +68,13 @@ fn malformed(file: &str, text: &str, error: &roxmltree::Error) -> ImportError {
 struct Reader<'a> {
     file: &'a str,
     document: &'a Document<'a>,
-    /// Key id -> attribute name.
+    /// Attribute name of each key id.
     keys: BTreeMap<&'a str, &'a str>,
     options: &'a ImportOptions,
     warnings: Vec<String>,
 }
 
-/// Where a node is: its index, and latitude and longitude in degrees.
+/// A node's index, and its latitude and longitude in degrees.
 struct Place {
     ix: usize,
     position: Option<(f64, f64)>,
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         elements(root, "key").filter_map(|key| Some((key.attribute("id")?, key.attribute("attr.name")?))).collect()
     }
 
-    /// The text of the attribute `name`, trimmed; `None` where absent or empty.
+    /// Returns the text of the attribute `name`, trimmed; `None` if absent or empty.
     fn text(&self, of: Element<'a, 'a>, name: &str) -> Option<(&'a str, Element<'a, 'a>)> {
         let named =
             |data: &Element<'a, 'a>| data.attribute("key").and_then(|key| self.keys.get(key)).copied() == Some(name);
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         (!text.is_empty()).then_some((text, data))
     }
 
-    /// A number within `range`.
+    /// Returns a number within `range`.
     fn number(
         &self,
         of: Element<'a, 'a>,
@@ -221,8 +221,8 @@ impl<'a> Reader<'a> {
         Ok(links)
     }
 
-    /// From the distance where both positions are known and differ, otherwise the default: two nodes in one
-    /// city usually have one position, but not one place.
+    /// Returns the delay from the distance if both positions are known and differ, otherwise the
+    /// default: two nodes in one city usually have one position, but are not at one place.
     fn delay_between(&self, a: &Place, b: &Place) -> Time {
         let positions = a.position.zip(b.position);
         match positions {
@@ -234,9 +234,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Distance in metres between two (latitude, longitude) pairs in degrees, by the haversine formula.
+/// Returns the distance in metres between two (latitude, longitude) pairs in degrees, by the
+/// haversine formula.
 fn great_circle(a: (f64, f64), b: (f64, f64)) -> f64 {
-    // libm rather than std: the same last digit on every platform.
+    // libm instead of std: the last digit is the same on every platform.
     let half_sine_squared = |x: f64| libm::pow(libm::sin(x / 2.0), 2.0);
     let (latitude_a, latitude_b) = (a.0.to_radians(), b.0.to_radians());
     let h = half_sine_squared(latitude_b - latitude_a)
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_distances_and_names_come_from_the_attributes() {
+    fn attributes_give_rates_delays_and_names() {
         let imported = import(FILE).unwrap();
         let topology = imported.topology;
         assert_eq!(imported.warnings, ["line 10: the edge from node `1` to itself is dropped"]);
@@ -288,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_say_where() {
-        for (from, to, said) in [
+    fn error_of_wrong_file_names_position() {
+        for (from, to, expected) in [
             ("</graph></graphml>", "", "net.graphml:12:1: not well-formed XML"),
             ("target=\"2\"", "target=\"9\"", ":11:1: target = `9` is the id of no node"),
             ("target=\"2\"", "", ":11:1: <edge> has no `target`"),
@@ -300,7 +301,7 @@ mod tests {
             ("<edge source=\"1\" target=\"2\"/>", "", "net.graphml: the topology is disconnected"),
         ] {
             let error = import(&FILE.replacen(from, to, 1)).unwrap_err();
-            assert!(error.contains(said), "{said}\n{error}");
+            assert!(error.contains(expected), "{expected}\n{error}");
         }
         assert!(import("<svg/>").unwrap_err().contains("the root is <svg>"));
         assert!(import("<graphml/>").unwrap_err().contains("there is no <graph>"));

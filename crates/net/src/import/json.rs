@@ -1,14 +1,15 @@
-//! Our own JSON, format `topology/1`.
+//! The project's JSON format `topology/1`.
 //!
-//! One object: `format` (`"topology/1"`), `transit_allowed`, `nodes` and `links`; the other keys are for
-//! people. A node has `id` and `role` (`switch`, `host`, `client` or `server`; the last three are all hosts
-//! here) and may have `tier` (a number, or `edge`, `aggregation`, `core`), `pod`, `rack`, `forwards`. A link
-//! has its ends `a` and `b`, `throughput_ab` and `throughput_ba` in Mbit/s, `latency` in ms one way; null or
-//! absent numbers take the defaults of [`ImportOptions`].
+//! One object: `format` (`"topology/1"`), `transit_allowed`, `nodes` and `links`; the other keys
+//! are comments for readers. A node has `id` and `role` (`switch`, `host`, `client` or `server`;
+//! the last three are all hosts here) and may have `tier` (a number, or `edge`, `aggregation`,
+//! `core`), `pod`, `rack`, `forwards`. A link has its ends `a` and `b`, `throughput_ab` and
+//! `throughput_ba` in Mbit/s, `latency` in ms one way. Numbers that are null or absent take the
+//! defaults of [`ImportOptions`].
 //!
-//! Where `transit_allowed` is true, a host with several links is a site: a switch of that name with a host
-//! `<id>/host` behind it, as site and host were one machine. A file without hosts gets some behind every
-//! switch.
+//! If `transit_allowed` is true, a host with several links is a site: a switch of that name with a
+//! host `<id>/host` behind it, because site and host were one machine. A file without hosts gets
+//! hosts behind every switch.
 
 use std::collections::BTreeMap;
 
@@ -102,8 +103,8 @@ struct FileLink {
 /// Reads a `topology/1` text; `file` is for messages and the topology's name.
 ///
 /// # Errors
-/// Text that is no such JSON (with line and column), links to unknown nodes or with impossible numbers (with
-/// their place in the list), or no usable network.
+/// Text that is not such JSON (with line and column), links to unknown nodes or with impossible
+/// numbers (with their position in the list), or no usable network.
 pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let parsed: File = serde_json::from_str(text).map_err(|error| at(file, &error))?;
     let entry = |entry: String, reason: String| ImportError::Entry { file: file.to_owned(), entry, reason };
@@ -139,7 +140,7 @@ pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported,
 }
 
 fn at(file: &str, error: &serde_json::Error) -> ImportError {
-    // The message ends with the place, which the error shows in front.
+    // The message ends with the position, which the error already shows.
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or_default();
     ImportError::Text {
@@ -176,7 +177,7 @@ fn draft_link(
 ) -> Result<DraftLink, (&'static str, String)> {
     let end = |key, id: &str| {
         let found = position.get(id).copied();
-        found.ok_or_else(|| (key, format!("there is no node `{id}`; add it to `nodes`")))
+        found.ok_or_else(|| (key, format!("unknown node `{id}`; add it to `nodes`")))
     };
     Ok(DraftLink {
         a: end("a", &link.a)?,
@@ -220,7 +221,7 @@ mod tests {
     const AB: &str = r#"{"id": "a", "role": "host"}, {"id": "b", "role": "server"}"#;
 
     #[test]
-    fn numbers_left_out_take_the_defaults() {
+    fn omitted_numbers_take_defaults() {
         let topology = import(&with(AB, r#"{"a": "a", "b": "b", "throughput_ba": 0.5}"#)).unwrap();
         assert_eq!(topology.name(), "net");
         let [there, back] = topology.links() else { panic!("one cable") };
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_several_links_is_a_site_where_transit_is_allowed() {
+    fn host_with_several_links_is_site_if_transit_is_allowed() {
         let nodes = r#"{"id": "a", "role": "client"}, {"id": "m", "role": "server"}, {"id": "b", "role": "host"}"#;
         let text = with(nodes, r#"{"a": "a", "b": "m"}, {"a": "m", "b": "b"}"#);
         assert!(import(&text).unwrap_err().contains("disconnected"));
@@ -241,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_say_where() {
-        for (text, said) in [
+    fn error_of_wrong_file_names_position() {
+        for (text, expected) in [
             ("{\n\"format\": \"topology/1\",\n\"nodes\": [", "net.json:3:10: EOF"),
             ("{\"format\": \"topology/1\"}", "net.json:1:24: missing field `nodes`"),
             (&with(AB, "").replace("/1", "/9"), "format: `topology/9` is not known"),
             (&with(AB, "").replace("host", "router"), "net.json:2:38: unknown variant `router`"),
-            (&with(AB, "{\"a\": \"a\", \"b\": \"c\"}"), "links[0].b: there is no node `c`"),
+            (&with(AB, "{\"a\": \"a\", \"b\": \"c\"}"), "links[0].b: unknown node `c`"),
             (&with(&AB.replace("\"b\"", "\"a\""), ""), "nodes[1].id: `a` is also the id of nodes[0]"),
             (&with(AB, "{\"a\": \"a\", \"b\": \"b\", \"latency\": -1}"), "links[0].latency: -1 ms is not"),
             (&with(AB, "{\"a\": \"a\", \"b\": \"b\", \"throughput_ab\": 0}"), "links[0].throughput_ab: 0 Mbit/s"),
@@ -256,7 +257,7 @@ mod tests {
             (&with(AB, "").replacen('{', "{\"colour\": 1, ", 1), "unknown field `colour`"),
         ] {
             let error = import(text).unwrap_err();
-            assert!(error.contains(said), "{text}\n{error}");
+            assert!(error.contains(expected), "{text}\n{error}");
         }
     }
 }

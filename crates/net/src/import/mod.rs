@@ -1,6 +1,7 @@
-//! Topologies from files: our JSON, Topology Zoo GraphML, htsim `.topo`.
+//! Importers of topologies: the project's JSON, Topology Zoo GraphML, htsim `.topo`.
 //!
-//! Nothing here opens files: callers pass the text, and the path for messages and for the choice of format.
+//! The importers open no files: callers pass the text, and the path for messages and for the choice
+//! of the format.
 
 mod draft;
 pub mod graphml;
@@ -13,27 +14,27 @@ use crate::families::{DEFAULT_DELAY, DEFAULT_RATE, Size};
 use crate::topology::{Topology, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-/// What to assume where a file does not say.
+/// Values for properties that a file does not give.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportOptions {
     /// Rate of links without one.
     pub default_rate: Bandwidth,
-    /// Delay of links without one.
+    /// Delay of links without a delay.
     pub default_delay: Time,
-    /// What to do with geographic positions (GraphML).
+    /// Use of geographic positions (GraphML).
     pub coordinates: Coordinates,
-    /// Hosts behind each switch of a file that has no hosts.
+    /// Hosts behind each switch of a file without hosts.
     pub hosts_per_node: u32,
     /// Rate of the link between a switch and a host that is not in the file.
     pub host_rate: Bandwidth,
-    /// Delay of that link. Zero by default: such a host stands for the site itself.
+    /// Delay of that link. Zero by default: such a host represents the site itself.
     pub host_delay: Time,
 }
 
-/// What to do with geographic positions.
+/// The use of geographic positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coordinates {
-    /// Delay of a link = great-circle distance at 2e8 m/s, the speed of light in fibre.
+    /// The delay of a link is its great-circle distance at 2e8 m/s, the speed of light in fibre.
     GiveDelays,
     /// Every link has the default delay.
     Ignored,
@@ -52,64 +53,55 @@ impl Default for ImportOptions {
     }
 }
 
-/// A topology from a file, and what was passed over on the way.
+/// A topology from a file, with warnings.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The topology.
+    /// The network of the file.
     pub topology: Topology,
-    /// One line for everything dropped or ignored, with its place in the file.
+    /// One line for every part of the file that was dropped or ignored, with its position.
     pub warnings: Vec<String>,
 }
 
-/// Why a file is no topology.
+/// The reason why a file is not a topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum ImportError {
-    /// The name does not tell the format.
+    /// A file name with an unknown extension.
     #[error(
         "{file}: unknown kind of topology file; known are .json (topology/1), .graphml (Topology Zoo) and \
          .topo (htsim)"
     )]
-    Extension {
-        /// The file.
-        file: String,
-    },
-    /// Something wrong at a place in the text.
+    Extension { file: String },
+    /// An error at a position in the text.
     #[error("{file}:{line}:{column}: {reason}")]
     Text {
-        /// The file.
         file: String,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u32,
-        /// Column, from 1.
+        /// Column number, from 1.
         column: u32,
-        /// What is wrong and what would do.
+        /// The violated rule and accepted values.
         reason: String,
     },
-    /// Something wrong with an entry of a list.
+    /// An error in an entry of a list.
     #[error("{file}: {entry}: {reason}")]
     Entry {
-        /// The file.
         file: String,
         /// The entry, such as `links[3].b`.
         entry: String,
-        /// What is wrong and what would do.
+        /// The violated rule and accepted values.
         reason: String,
     },
-    /// A well-formed file that describes no usable network.
+    /// A well-formed file without a usable network.
     #[error("{file}: {cause}")]
-    Topology {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        cause: TopologyError,
-    },
+    Topology { file: String, cause: TopologyError },
 }
 
-/// Reads a topology in the format the extension of `path` names. The topology gets the name of the file
+/// Reads a topology in the format given by the extension of `path`. Its name is the file name
 /// without directory and extension.
 ///
 /// # Errors
-/// An unknown extension, or text that is not a topology; with line and column where there is one.
+/// An unknown extension, or text that is not a topology; with line and column if known.
 pub fn read(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let file = path.display().to_string();
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -121,13 +113,13 @@ pub fn read(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported
     }
 }
 
-/// `geni_wan` of `data/topologies/geni_wan.json`.
+/// Returns `geni_wan` for `data/topologies/geni_wan.json`.
 fn stem(file: &str) -> String {
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     stem.unwrap_or(file).to_owned()
 }
 
-/// Refuses a network too large, in the importers' error.
+/// Checks the size of the network.
 fn check_size(file: &str, size: Size) -> Result<(), ImportError> {
     size.check("import").map_err(|cause| unusable(file, cause))
 }
@@ -141,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_chooses_the_format() {
+    fn extension_selects_format() {
         let options = ImportOptions::default();
         let error = |path: &str| read(Path::new(path), "", &options).unwrap_err().to_string();
         assert!(error("x/net.yaml").starts_with("x/net.yaml: unknown kind"));

@@ -1,13 +1,13 @@
 //! Leaf-spine and fat-tree descriptions of the htsim simulator (`.topo`).
 //!
-//! Lines `key value`, `#` begins a comment, keys in any case. First `Nodes` (hosts), `Tiers` (2 or 3) and
-//! `Podsize` (hosts per pod); then for each `Tier n`, 0 being next to the hosts: `Radix_Down`, `Radix_Up`
-//! (ports; the top tier has no `Radix_Up`), `Downlink_speed_Gbps`, `Downlink_Latency_ns`, and optionally
-//! `Switch_Latency_ns`, `Bundle` (parallel links to each neighbour below) and `Oversubscribed`, which must
-//! agree with the radices and speeds.
+//! Lines are `key value`, `#` starts a comment, keys ignore case. First come `Nodes` (hosts),
+//! `Tiers` (2 or 3) and `Podsize` (hosts per pod). Then, for each `Tier n` (0 is next to the
+//! hosts): `Radix_Down`, `Radix_Up` (ports; the top tier has no `Radix_Up`), `Downlink_speed_Gbps`,
+//! `Downlink_Latency_ns`, and optionally `Switch_Latency_ns`, `Bundle` (parallel links to each
+//! neighbour below) and `Oversubscribed`, which must agree with the radices and speeds.
 //!
-//! As in htsim, aggregation `a` of every pod links to the cores `a`, `a + aggregations per pod`, and so on.
-//! The latency of a switch is added to the delay of every link that enters it.
+//! As in htsim, aggregation `a` of every pod links to the cores `a`, `a + aggregations per pod`,
+//! and so on. The latency of a switch is added to the delay of every link that enters it.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ const TIER_KEYS: [&str; 7] = [
     "bundle",
     "oversubscribed",
 ];
-/// Known to htsim, but no matter of the topology.
+/// Keys of htsim that do not concern the topology.
 const IGNORED_KEYS: [&str; 2] = ["queue_up", "queue_down"];
 
 /// Reads a `.topo` text; `file` is for messages and the topology's name.
 ///
 /// # Errors
-/// Lines that are not known keys with a value, missing keys, numbers that do not fit together (always with a
-/// line), or a network too large.
+/// Lines that are not a known key with a value, missing keys, inconsistent numbers (always with a
+/// line), or a network that is too large.
 pub fn read(file: &str, text: &str) -> Result<Imported, ImportError> {
     let source = Source::parse(file, text)?;
     let plan = Plan::new(&source)?;
@@ -41,10 +41,10 @@ pub fn read(file: &str, text: &str) -> Result<Imported, ImportError> {
     Ok(Imported { topology, warnings: source.warnings })
 }
 
-/// A value, and the line it stands in.
+/// A value and its line.
 type Entry<'a> = (&'a str, u32);
 
-/// The text taken apart: `(tier or None for global, key)` -> entry.
+/// The split text: entries by tier (`None` for global keys) and key.
 struct Source<'a> {
     file: &'a str,
     entries: BTreeMap<(Option<u32>, String), Entry<'a>>,
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
         }
         if !global && !TIER_KEYS.contains(&key.as_str()) {
             let known = GLOBAL_KEYS.into_iter().chain(["tier"]).chain(TIER_KEYS);
-            let hint = crate::words::hint(&key, known);
+            let hint = crate::did_you_mean::suggestion(&key, known);
             return Err(self.wrong(line, format!("unknown key `{key}`; {hint}")));
         }
         if !global && tier.is_none() {
@@ -165,12 +165,12 @@ struct PlanTier {
     bundle: u64,
 }
 
-/// The network the numbers make.
+/// The network that follows from the numbers.
 struct Plan {
     hosts: u64,
     pods: u64,
     tors_per_pod: u64,
-    /// Switches of tier 1 per pod; in a leaf-spine all spines, as there is one pod.
+    /// Switches of tier 1 per pod; all spines in a leaf-spine, which is one pod.
     middle_per_pod: u64,
     /// 0 in a leaf-spine.
     cores: u64,
@@ -234,7 +234,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What must hold beyond divisibility.
+    /// Checks what divisibility does not cover.
     fn check(&self, source: &Source) -> Result<(), ImportError> {
         let wrong = |tier: Option<u32>, key: &str, reason: String| {
             let line = source.required(tier, key)?.1;
@@ -273,7 +273,7 @@ impl Plan {
         check_size(source.file, self.size())
     }
 
-    /// `Oversubscribed` must be what the ports and speeds say.
+    /// Checks that `Oversubscribed` agrees with ports and speeds.
     fn check_ratio(&self, source: &Source, tier: u32, here: &PlanTier, above: &PlanTier) -> Result<(), ImportError> {
         let key = "oversubscribed";
         let Some(entry) = source.entry(Some(tier), key) else {
@@ -368,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_spine_comes_out_as_described() {
+    fn leaf_spine_has_described_size_and_delays() {
         let topology = import(LEAF_SPINE).unwrap();
         assert_eq!(Size::of(&topology), Size { hosts: 32, switches: 6, cables: 40 });
-        // Into the leaf the switch latency is added, down to the host it is not.
+        // The switch latency is added towards the leaf, but not towards the host.
         let delays: Vec<Time> = topology.links()[..2].iter().map(|link| link.delay).collect();
         assert_eq!(delays, [Time::from_ns(1500), Time::from_ns(1000)]);
     }
@@ -391,9 +391,9 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_name_the_line() {
+    fn error_of_wrong_file_names_line() {
         let replaced = |from: &str, to: &str| LEAF_SPINE.replacen(from, to, 1);
-        for (text, said) in [
+        for (text, expected) in [
             (replaced("Nodes 32", "Nodes"), "net.topo:1:1: `Nodes` is not `key value`"),
             (replaced("Nodes 32", "Nodes 0"), ":1:1: nodes = `0` is not a whole number"),
             (replaced("Nodes 32", "Nodes 32\nnodes 3"), ":2:1: `nodes` was already given in line 1"),
@@ -410,7 +410,7 @@ mod tests {
             (replaced("Downlink_Latency_ns 1000\nSwitch", "Switch"), "ends without `downlink_latency_ns` of tier 0"),
         ] {
             let error = import(&text).unwrap_err();
-            assert!(error.contains(said), "{said}\n{error}");
+            assert!(error.contains(expected), "{expected}\n{error}");
         }
         let huge = "Nodes 4000000000\nTiers 2\nPodsize 4000000000\nTier 0\nDownlink_speed_Gbps 1\nRadix_Down 4000000000\n\
             Radix_Up 1\nDownlink_Latency_ns 0\nTier 1\nDownlink_speed_Gbps 1\nRadix_Down 1\nDownlink_Latency_ns 0";

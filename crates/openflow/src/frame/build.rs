@@ -1,4 +1,4 @@
-//! Frames made from nothing.
+//! Construction of frames.
 
 use core::net::Ipv4Addr;
 
@@ -8,17 +8,17 @@ use crate::headers::{Headers, ether, protocol};
 
 /// Bytes before the payload of an untagged frame.
 pub(super) const ETHERNET_LEN: usize = 14;
-/// TTL of packets made here.
+/// TTL of constructed packets.
 const TTL: u8 = 64;
-/// Greatest payload that IPv4 can announce above TCP.
+/// Largest payload that IPv4 can announce above TCP.
 pub(super) const PAYLOAD_MAX: usize = 0xffff - 20 - 20;
 
-/// Asks everyone for the Ethernet address of `target`.
+/// Returns an ARP request for the Ethernet address of `target`.
 pub fn arp_request(sender: MacAddr, sender_ip: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     arp(1, (sender, sender_ip), (MacAddr::default(), target), MacAddr::BROADCAST)
 }
 
-/// Tells `target` that `sender_ip` is at `sender`.
+/// Returns an ARP reply to `target`: `sender_ip` has the address `sender`.
 pub fn arp_reply(sender: MacAddr, sender_ip: Ipv4Addr, target: MacAddr, target_ip: Ipv4Addr) -> Vec<u8> {
     arp(2, (sender, sender_ip), (target, target_ip), target)
 }
@@ -35,9 +35,9 @@ fn arp(op: u16, sender: (MacAddr, Ipv4Addr), target: (MacAddr, Ipv4Addr), eth_ds
     frame
 }
 
-/// A frame with these headers and `payload_len` zero bytes above the innermost one; IPv4 carries at most 65,495 above TCP,
-/// and more is cut to that. Fields that do not belong to the EtherType and protocol are left out. TCP segments have the
-/// numbers zero.
+/// Returns a frame with these headers and `payload_len` zero bytes above the innermost one. IPv4
+/// carries at most 65,495 bytes above TCP; longer payloads are cut to that. Fields that do not
+/// belong to the EtherType and protocol are omitted. TCP sequence numbers are zero.
 pub fn build(headers: &Headers, payload_len: usize) -> Vec<u8> {
     match headers.eth_type {
         ether::IPV4 => ipv4(headers, payload_len.min(PAYLOAD_MAX)),
@@ -62,7 +62,8 @@ fn ipv4(headers: &Headers, payload_len: usize) -> Vec<u8> {
     ipv4_with(headers, transport_len + payload_len, |bytes| transport(headers, bytes))
 }
 
-/// An IPv4 frame with `len` bytes above its header, zero at first, filled in by `fill`. More than IPv4 carries is cut.
+/// Returns an IPv4 frame with `len` bytes above its header, zeroed and then filled by `fill`. More
+/// bytes than IPv4 carries are cut.
 pub(super) fn ipv4_with(headers: &Headers, len: usize, fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let total_len = 20 + len.min(0xffff - 20);
     let mut frame = ethernet(headers, total_len);
@@ -83,7 +84,7 @@ pub(super) fn ipv4_with(headers: &Headers, len: usize, fill: impl FnOnce(&mut [u
     frame
 }
 
-/// Fills in the transport header at the beginning of `bytes`.
+/// Writes the transport header at the start of `bytes`.
 fn transport(headers: &Headers, bytes: &mut [u8]) {
     let len = bytes.len() as u16;
     let checksum_at = match headers.ip_proto {
@@ -107,20 +108,21 @@ fn transport(headers: &Headers, bytes: &mut [u8]) {
     bytes[0..2].copy_from_slice(&headers.l4_src.to_be_bytes());
     bytes[2..4].copy_from_slice(&headers.l4_dst.to_be_bytes());
     let sum = match transport_checksum(headers, bytes) {
-        // Zero would say that there is none.
+        // Zero would mean "no checksum".
         0 if headers.ip_proto == protocol::UDP => 0xffff,
         sum => sum,
     };
     bytes[checksum_at..checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Checksum of a TCP segment or UDP datagram with the pseudo header of IPv4; 0 if the one inside it is right.
+/// Returns the checksum of a TCP segment or UDP datagram with the pseudo header of IPv4; 0 if the
+/// contained checksum is correct.
 pub(super) fn transport_checksum(headers: &Headers, bytes: &[u8]) -> u16 {
     let pseudo = sum_of(&headers.ipv4_src.octets()) + sum_of(&headers.ipv4_dst.octets());
     !fold(pseudo + u64::from(headers.ip_proto) + bytes.len() as u64 + sum_of(bytes))
 }
 
-/// The Ethernet header, tag included, with room for `payload_len` bytes.
+/// Returns the Ethernet header, tag included, with capacity for `payload_len` bytes.
 pub(super) fn ethernet(headers: &Headers, payload_len: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(ETHERNET_LEN + 4 + payload_len);
     frame.extend_from_slice(&headers.eth_dst.0);

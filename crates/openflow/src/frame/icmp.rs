@@ -8,40 +8,41 @@ use super::{checksum, u16_at};
 use crate::address::MacAddr;
 use crate::headers::{Headers, ether, protocol};
 
-/// Types of messages.
+/// ICMP message types.
 pub mod icmp_type {
-    /// An answer to an echo request.
+    /// Echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// Why a packet was not delivered.
+    /// Destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// A question to be answered.
+    /// Echo request.
     pub const ECHO_REQUEST: u8 = 8;
 }
 
-/// Why a packet is not delivered.
+/// The code of a destination-unreachable message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {
-    /// Nobody is there.
+    /// Host unreachable.
     Host = 1,
-    /// Nobody speaks the protocol.
+    /// Protocol unreachable.
     Protocol = 2,
-    /// Nobody listens at the port.
+    /// Port unreachable.
     Port = 3,
 }
 
-/// An echo request or its answer.
+/// An echo request or reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Echo {
-    /// Whether it is the answer.
+    /// Whether it is a reply.
     pub is_reply: bool,
-    /// Who asks.
+    /// Identifier of the sender.
     pub id: u16,
-    /// Which question.
+    /// Sequence number.
     pub seq: u16,
 }
 
-/// Tells the sender of a packet that it is not delivered; `None` where no error may be sent: about other errors, fragments
-/// other than the first, packets to or from more than one host, and what is not IPv4.
+/// Returns the ICMP error about a packet. Returns `None` where no error may be sent: about other
+/// errors, fragments other than the first, packets to or from more than one host, and packets other
+/// than IPv4.
 pub fn icmp_unreachable(frame: &[u8], why: Unreachable) -> Option<Vec<u8>> {
     let layout = Layout::of(frame).ok()?;
     let headers = layout.headers;
@@ -68,7 +69,7 @@ pub fn icmp_unreachable(frame: &[u8], why: Unreachable) -> Option<Vec<u8>> {
     }))
 }
 
-/// An echo request or answer with eight bytes of data; of each pair the source first.
+/// Returns an echo request or reply with eight bytes of data; of each pair the source comes first.
 pub fn icmp_echo(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], echo: Echo) -> Vec<u8> {
     let kind = if echo.is_reply { icmp_type::ECHO_REPLY } else { icmp_type::ECHO_REQUEST };
     let headers = Headers::ipv4(macs, addresses, protocol::ICMP, [u16::from(kind), 0]);
@@ -80,7 +81,7 @@ pub fn icmp_echo(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], echo: Echo) -> Ve
     })
 }
 
-/// The echo request or answer in a frame, if it is one.
+/// Returns the echo request or reply in a frame, if it contains one.
 pub fn echo(frame: &[u8]) -> Option<Echo> {
     let layout = Layout::of(frame).ok()?;
     let at = layout.transport.filter(|_| layout.headers.ip_proto == protocol::ICMP)?;

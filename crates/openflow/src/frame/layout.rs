@@ -1,4 +1,4 @@
-//! Where in a frame its headers are.
+//! The positions of headers in a frame.
 
 use core::net::Ipv4Addr;
 
@@ -6,9 +6,9 @@ use super::{FrameError, u16_at};
 use crate::address::MacAddr;
 use crate::headers::{Headers, ether, protocol};
 
-/// What an 802.3 frame without EtherType reads as (specification 7.2.3.7).
+/// The EtherType of an 802.3 frame without one (specification 7.2.3.7).
 const NO_ETHER_TYPE: u16 = 0x05ff;
-/// Smallest EtherType; what is below is a length.
+/// Smallest EtherType; smaller values are lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 /// 802.1ad tag.
 const SERVICE_TAG: u16 = 0x88a8;
@@ -20,13 +20,12 @@ pub const ETH_SRC: usize = 6;
 /// See [`ETH_DST`].
 pub const ETH_TYPE: usize = 12;
 
-/// The headers of a frame and where they are.
+/// The headers of a frame with their positions.
 pub struct Layout {
-    /// What they say.
     pub headers: Headers,
-    /// Offset of what follows the EtherType.
+    /// Offset behind the EtherType.
     pub payload: usize,
-    /// Offset of the transport header, if there is one known here.
+    /// Offset of the transport header, if it is a known one.
     pub transport: Option<usize>,
 }
 
@@ -92,7 +91,7 @@ impl Layout {
         headers.ipv4_src = ipv4_at(frame, at + 12);
         headers.ipv4_dst = ipv4_at(frame, at + 16);
         let is_first_fragment = u16_at(frame, at + 6) & 0x1fff == 0;
-        // What lies beyond the datagram is padding of Ethernet, not a header.
+        // Bytes beyond the datagram are Ethernet padding, not a header.
         let end = frame.len().min(at + total_len);
         if is_first_fragment { self.read_transport(&frame[..end], at + header_len) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Link-layer discovery packets, as controllers use them to find links (IEEE 802.1AB).
+//! Discovery packets: LLDP frames with which controllers find links (IEEE 802.1AB).
 
 use super::build::{ETHERNET_LEN, ethernet};
 use super::layout::Layout;
@@ -7,11 +7,11 @@ use crate::address::MacAddr;
 use crate::headers::{Headers, ether};
 use crate::ids::{DatapathId, PortNo};
 
-/// Organisation of the TLV with the nonce: locally administered, nobody's.
+/// Organisation of the TLV with the nonce: a locally administered identifier.
 pub const ORGANISATION: [u8; 3] = [0x02, 0xab, 0x0a];
 /// Subtype of the TLV with the nonce.
 const NONCE_SUBTYPE: u8 = 1;
-/// "Locally assigned", of chassis and port.
+/// Subtype "locally assigned" of chassis and port.
 const LOCAL: u8 = 7;
 
 const END: u16 = 0;
@@ -20,21 +20,21 @@ const PORT: u16 = 2;
 const TTL: u16 = 3;
 const ORGANISATIONAL: u16 = 127;
 
-/// What a discovery packet says.
+/// The content of a discovery packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lldp {
-    /// Switch that sent it.
+    /// The switch that sent it.
     pub datapath: DatapathId,
-    /// Port it left from.
+    /// The port that sent it.
     pub port: PortNo,
-    /// How long it is good for, s.
+    /// Time to live in s.
     pub ttl_s: u16,
-    /// When it was sent, or a secret: whatever its sender wants to see again.
+    /// The send time, or a secret, which the sender checks on return.
     pub nonce: u64,
 }
 
 impl Lldp {
-    /// The frame, sent from `eth_src`.
+    /// Returns the frame, sent from `eth_src`.
     pub fn build(&self, eth_src: MacAddr) -> Vec<u8> {
         let headers = Headers { eth_dst: MacAddr::LLDP, eth_src, eth_type: ether::LLDP, ..Headers::default() };
         let mut frame = ethernet(&headers, 64);
@@ -50,8 +50,8 @@ impl Lldp {
     /// Reads a frame made by [`Lldp::build`]; unknown TLVs are skipped.
     ///
     /// # Errors
-    /// [`FrameError`] if it is no discovery packet, ends early, or is someone else's (other kinds of chassis or port, no
-    /// nonce).
+    /// [`FrameError`] if the frame is not a discovery packet, is truncated, or comes from another
+    /// system (other types of chassis or port, no nonce).
     pub fn parse(frame: &[u8]) -> Result<Lldp, FrameError> {
         let layout = Layout::of(frame)?;
         if layout.headers.eth_type != ether::LLDP {

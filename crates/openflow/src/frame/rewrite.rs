@@ -1,14 +1,15 @@
-//! Changed headers back into the bytes of a frame.
+//! Rewriting of headers in the bytes of a frame.
 
 use super::layout::{ETH_DST, ETH_SRC, ETH_TYPE, Layout};
 use super::{FrameError, fold, u16_at};
 use crate::headers::{Headers, ether, protocol};
 
-/// The frame with the headers it should leave with: addresses, VLAN tag (added, changed or removed), DSCP, ECN, IPv4
-/// addresses and ports. EtherType, protocol and what belongs to ARP and ICMP stay as they are: no action changes them.
+/// Returns the frame with new headers: addresses, VLAN tag (added, changed or removed), DSCP, ECN,
+/// IPv4 addresses and ports. EtherType, protocol and the fields of ARP and ICMP do not change,
+/// because no action changes them.
 ///
-/// Checksums are adapted to what changed (RFC 1624), so that they stay right, or as wrong as they were, even where the
-/// payload is not there in full. UDP without checksum stays without.
+/// Checksums are updated incrementally (RFC 1624). They stay as correct as they were, even if the
+/// payload is truncated. UDP without a checksum stays without.
 ///
 /// # Errors
 /// [`FrameError`] if the frame cannot be parsed.
@@ -51,7 +52,7 @@ fn rewrite_ipv4(bytes: &mut [u8], layout: &Layout, now: &Headers) {
             header.put(bytes, at + offset, u16::from_be_bytes(word));
         }
     }
-    // Of the words above only the addresses are in the pseudo header.
+    // Of these words only the addresses are in the pseudo header.
     for (was, now) in [(layout.headers.ipv4_src, now.ipv4_src), (layout.headers.ipv4_dst, now.ipv4_dst)] {
         pseudo.note_u32(was.into(), now.into());
     }
@@ -74,13 +75,14 @@ fn rewrite_ipv4(bytes: &mut [u8], layout: &Layout, now: &Headers) {
     }
 }
 
-/// What words have changed by, in one's complement.
+/// The change of 16-bit words in one's complement.
 #[derive(Default)]
 struct Change(u64);
 
 impl Change {
     fn note(&mut self, was: u16, now: u16) {
-        // A word that stays must add nothing: 0xffff is zero, but not the zero of an untouched checksum.
+        // An unchanged word must add nothing: 0xffff is zero, but not the zero of an untouched
+        // checksum.
         if was != now {
             self.0 += u64::from(!was) + u64::from(now);
         }

@@ -1,4 +1,4 @@
-//! Segments of TCP: what has to be known of them to answer, and segments made from nothing (RFC 9293).
+//! TCP segments: parsing and construction (RFC 9293).
 
 use core::net::Ipv4Addr;
 
@@ -27,32 +27,33 @@ pub mod flags {
 pub struct Segment<'a> {
     /// Bits of [`flags`].
     pub flags: u8,
-    /// Sequence number of its first byte.
+    /// Sequence number of the first byte.
     pub seq: u32,
-    /// The next one expected; counts with [`flags::ACK`].
+    /// Next expected sequence number; valid with [`flags::ACK`].
     pub ack: u32,
-    /// Receive window, bytes.
+    /// Receive window in bytes.
     pub window: u16,
-    /// Data.
+    /// Data of the segment.
     pub payload: &'a [u8],
 }
 
 impl Segment<'_> {
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     pub const fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
-    /// Sequence numbers it takes: its bytes, and one each for SYN and FIN.
+    /// Returns the number of sequence numbers the segment takes: its bytes, and one each for SYN
+    /// and FIN.
     pub fn sequence_len(&self) -> u32 {
         self.payload.len() as u32 + u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN))
     }
 }
 
-/// The segment in a frame; `None` if it is not TCP, or a fragment other than the first.
+/// Returns the segment in a frame; `None` if it is not TCP, or a fragment other than the first.
 ///
 /// # Errors
-/// [`FrameError`] where the frame contradicts itself.
+/// [`FrameError`] if the frame contradicts itself.
 pub fn segment(frame: &[u8]) -> Result<Option<Segment<'_>>, FrameError> {
     let layout = Layout::of(frame)?;
     let (Some(at), protocol::TCP) = (layout.transport, layout.headers.ip_proto) else { return Ok(None) };
@@ -71,7 +72,8 @@ pub fn segment(frame: &[u8]) -> Result<Option<Segment<'_>>, FrameError> {
     }))
 }
 
-/// A frame with a segment; of each pair the source first. Data beyond what IPv4 carries is cut.
+/// Returns a frame with a segment; of each pair the source comes first. Data beyond the capacity of
+/// IPv4 is cut.
 pub fn tcp(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], ports: [u16; 2], segment: &Segment<'_>) -> Vec<u8> {
     let headers = Headers::ipv4(macs, addresses, protocol::TCP, ports);
     let payload = &segment.payload[..segment.payload.len().min(PAYLOAD_MAX)];
@@ -88,8 +90,8 @@ pub fn tcp(macs: [MacAddr; 2], addresses: [Ipv4Addr; 2], ports: [u16; 2], segmen
     })
 }
 
-/// What whoever is addressed answers where there is no connection (RFC 9293, 3.10.7.1); `None` for a reset, which is never
-/// answered, and for what is not TCP.
+/// Returns the reset with which a host without a connection replies (RFC 9293, 3.10.7.1). Returns
+/// `None` for a reset, which is never answered, and for frames other than TCP.
 pub fn tcp_reset(frame: &[u8]) -> Option<Vec<u8>> {
     let headers = Layout::of(frame).ok()?.headers;
     let got = segment(frame).ok()??;
@@ -119,7 +121,7 @@ mod tests {
         tcp(MACS, ADDRESSES, [5000, 80], &Segment { flags, seq, ack, window: 1000, payload })
     }
 
-    /// The checksum of a right segment with its pseudo header is zero.
+    /// Asserts that the checksum of the segment with its pseudo header is zero.
     fn assert_sums(frame: &[u8]) {
         let headers = parse(frame).unwrap();
         assert_eq!(checksum(&frame[14..34]), 0);

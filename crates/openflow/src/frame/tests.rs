@@ -13,13 +13,13 @@ use crate::ids::{DatapathId, PortNo};
 fn checksums_known_from_elsewhere() {
     // RFC 1071, section 3: the sum of these is ddf2.
     assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-    // An IPv4 header in many textbooks, with its checksum left out.
+    // An IPv4 header from many textbooks, without its checksum.
     let header = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
     assert_eq!(checksum(&header), 0xb861);
     assert_eq!(checksum(&[0xab]), !0xab00, "an odd byte is the upper half of a word");
 }
 
-/// Every checksum in the frame is right.
+/// Asserts that every checksum in the frame is correct.
 fn assert_checksums(frame: &[u8]) {
     let layout = Layout::of(frame).expect("a frame");
     if layout.headers.eth_type != ether::IPV4 {
@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn rewritten_headers_are_read_again(from in ipv4_part(), to in ipv4_part(), payload in 0usize..60) {
-        // What no action can change stays.
+        // No action changes these fields.
         let to = Headers { ip_proto: from.ip_proto, tcp_flags: from.tcp_flags, ..to };
         let to = match from.ip_proto {
             protocol::TCP | protocol::UDP => to,

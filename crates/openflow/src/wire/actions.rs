@@ -2,7 +2,7 @@
 
 use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
-use super::reader::{Fault, Reader};
+use super::reader::{ReadError, Reader};
 use super::writer::Writer;
 use crate::action::{Action, Bucket, Instructions};
 use crate::bundle::Bundle;
@@ -50,8 +50,8 @@ mod instruction_type {
 /// `ofp_bucket` without its actions.
 const BUCKET_LEN: usize = 16;
 
-/// All the actions of a structure that has nothing behind them.
-pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, Fault> {
+/// Reads all actions of a structure that ends with them.
+pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, ReadError> {
     let mut reader = reader.short_as(ErrorKind::BadAction(BadAction::BadLen));
     let mut actions = Vec::new();
     while !reader.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, Fault> {
     Ok(actions)
 }
 
-fn read_action(reader: &mut Reader<'_>) -> Result<Action, Fault> {
+fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
     let offset = reader.offset();
     let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
     if length < 8 || length % 8 != 0 {
@@ -90,26 +90,27 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, Fault> {
         }
         action_type::SET_FIELD => {
             let field = read_set_field(&mut body)?;
-            // Padding is what the multiple of eight needs, not more.
+            // The padding fills a multiple of eight, not more.
             body.skip(body.len() % 8)?;
             Action::SetField(field)
         }
         action_type::EXPERIMENTER => {
             let error = ErrorKind::BadAction(BadAction::BadExperimenter);
-            let unknown = || Fault::unknown(offset, error, "action of an experimenter");
+            let unknown = || ReadError::unknown(offset, error, "action of an experimenter");
             Action::Bundle(read_bundle(&mut body)?.ok_or_else(unknown)?)
         }
         _ => {
             let error = ErrorKind::BadAction(BadAction::BadType);
-            return Err(Fault::unknown(offset, error, format!("action of type {kind}")));
+            return Err(ReadError::unknown(offset, error, format!("action of type {kind}")));
         }
     };
     body.end()?;
     Ok(action)
 }
 
-/// The rest of an experimenter's action, if it is a bundle such as [`write_bundle`] writes: others are not known.
-fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, Fault> {
+/// Reads the rest of an experimenter action if it is a bundle as written by [`write_bundle`]; other
+/// actions are unknown.
+fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, ReadError> {
     let (vendor, subtype) = (body.u32()?, body.u16()?);
     if (vendor, subtype) != (bundle::NICIRA, bundle::SUBTYPE) || body.len() < bundle::LEN - 10 {
         return Ok(None);
@@ -138,7 +139,7 @@ fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
     writer.u16(bundle.basis);
     writer.u32(bundle::IN_PORT);
     writer.u16(bundle.ports().count() as u16);
-    // Nothing is loaded into a field: the port is sent out of.
+    // The result is not loaded into a field: the packet is sent out of the port.
     writer.zeros(2 + 4 + 4);
     bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
@@ -198,11 +199,11 @@ fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeErr
     Ok(())
 }
 
-/// All the instructions of a structure that has nothing behind them.
-pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Fault> {
+/// Reads all instructions of a structure that ends with them.
+pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, ReadError> {
     let mut reader = reader.short_as(ErrorKind::BadInstruction(BadInstruction::BadLen));
     let mut instructions = Instructions::default();
-    // Bit n: type n was there.
+    // Bit n is set if type n occurred.
     let mut seen = 0u8;
     while !reader.is_empty() {
         let offset = reader.offset();
@@ -212,18 +213,18 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Faul
         }
         let body = reader.part(length - 4)?;
         read_instruction(&mut instructions, offset, kind, body)?;
-        // Only types up to 6 get here.
+        // Only types up to 6 reach this point.
         if seen & 1 << kind != 0 {
             let error = ErrorKind::BadInstruction(BadInstruction::DupInst);
-            return Err(Fault::new(offset, error, format!("instruction of type {kind} given twice")));
+            return Err(ReadError::new(offset, error, format!("instruction of type {kind} given twice")));
         }
         seen |= 1 << kind;
     }
     Ok(instructions)
 }
 
-fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), Fault> {
-    let unknown = |error, words: String| Err(Fault::unknown(offset, ErrorKind::BadInstruction(error), words));
+fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), ReadError> {
+    let unknown = |error, words: String| Err(ReadError::unknown(offset, ErrorKind::BadInstruction(error), words));
     match kind {
         instruction_type::GOTO_TABLE => {
             found.goto = Some(TableId(body.u8()?));
@@ -254,7 +255,7 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
     body.end()
 }
 
-/// Writes instructions in the order they are executed in.
+/// Writes instructions in their order of execution.
 pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
     if let Some(meter) = instructions.meter {
         writer.u16(instruction_type::METER);
@@ -284,7 +285,7 @@ pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instruc
     Ok(())
 }
 
-/// An instruction with actions; without any it does nothing and is left out.
+/// Writes an instruction with actions; an instruction without actions has no effect and is omitted.
 fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
     if actions.is_empty() {
         return Ok(());
@@ -296,8 +297,8 @@ fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<
     writer.patch_len(start, 2, "a list of actions")
 }
 
-/// All the buckets of a structure that has nothing behind them.
-pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, Fault> {
+/// Reads all buckets of a structure that ends with them.
+pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError> {
     let mut reader = reader.short_as(ErrorKind::GroupModFailed(GroupModFailed::BadBucket));
     let mut buckets = Vec::new();
     while !reader.is_empty() {

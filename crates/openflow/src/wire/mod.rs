@@ -1,23 +1,24 @@
-//! Bytes of OpenFlow 1.3 messages: to and from values.
+//! Encoding and decoding of OpenFlow 1.3 messages.
 //!
-//! Sans-IO: whoever owns a socket appends what it read to a buffer and calls [`decode`] until it answers `Ok(None)`.
-//! What this version does not know (experimenter messages and multipart bodies, and statistics with actions,
-//! instructions or match fields of others) survives as opaque bytes where a value can hold it, and is refused with the
-//! error the specification names where it cannot. Of a packet-in's match, which only describes the packet, fields that
-//! are not known are skipped. Padding may hold anything when it is read; zeros are written.
+//! The codec does no I/O: the owner of a socket appends the bytes it read to a buffer and calls
+//! [`decode`] until it returns `Ok(None)`. Unknown content (experimenter messages and multipart
+//! bodies, and statistics with unknown actions, instructions or match fields) is kept as opaque
+//! bytes where a value can hold it, and otherwise refused with the error of the specification. In
+//! the match of a packet-in, which only describes the packet, unknown fields are skipped. Padding
+//! may have any content when read; zeros are written.
 
 mod actions;
-mod changes;
+mod asynchronous;
 mod hello;
+mod modify_state;
 mod multipart;
-mod news;
 mod oxm;
 mod port;
 mod reader;
-mod settings;
+mod switch_config;
 mod writer;
 
-use reader::{Details, Fault, Reader};
+use reader::{ReadError, ReadErrorDetails, Reader};
 use writer::{Start, Writer};
 
 use crate::error::{BadRequest, ErrorKind};
@@ -26,36 +27,37 @@ use crate::message::{Envelope, Message};
 
 /// Version number of OpenFlow 1.3 on the wire.
 pub const VERSION: u8 = 4;
-/// Greatest version number that any published version of OpenFlow has (1.5).
+/// Highest version number of any published version of OpenFlow (1.5).
 const GREATEST_VERSION: u8 = 6;
-/// Bytes of the header every message begins with.
+/// Length of the header of every message.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of the longest message.
+/// Maximum length of a message.
 pub const MAX_LEN: usize = 0xffff;
 
-/// Bytes that are no message of OpenFlow 1.3.
+/// The error of bytes that are not a message of OpenFlow 1.3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecodeError {
-    /// Where in the message, bytes from its beginning.
+    /// Position in the message, in bytes from its start.
     pub offset: usize,
-    /// Number of the message, for the answer.
+    /// Transaction id of the message, for the reply.
     pub xid: Xid,
-    /// What to answer.
+    /// Error to send.
     pub kind: ErrorKind,
-    /// What was wrong, in words.
-    pub words: String,
-    /// Length of the message, all of which is there: the stream goes on behind it. `None` where its end cannot be known,
-    /// and the connection is to be closed.
+    /// The violated rule.
+    pub message: String,
+    /// Length of the complete message, after which the stream continues. `None` if its end is
+    /// unknown; the connection must then be closed.
     pub skip: Option<usize>,
 }
 
-/// Bytes of a refused message that its refusal repeats (specification 7.4.4: at least 64).
+/// Number of bytes of a refused message in the error (specification 7.4.4: at least 64).
 const REFUSED_LEN: usize = 64;
 
 impl DecodeError {
-    /// The error message to answer `bytes` with, from where the refused message begins; none if that was an error
-    /// message itself, lest both sides refuse each other's refusals for ever.
-    pub fn answer(&self, bytes: &[u8]) -> Option<Envelope> {
+    /// Returns the error message in reply to `bytes`, which start with the refused message. Returns
+    /// `None` if that was an error message itself: otherwise two peers would exchange errors
+    /// indefinitely.
+    pub fn error_reply(&self, bytes: &[u8]) -> Option<Envelope> {
         if bytes.get(1) == Some(&message_type::ERROR) {
             return None;
         }
@@ -67,34 +69,35 @@ impl DecodeError {
 
 impl core::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.words, self.kind)
+        write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.message, self.kind)
     }
 }
 
 impl core::error::Error for DecodeError {}
 
-/// A value that has no bytes: longer than 65,535, or out of the range of its field.
+/// The error of a value that cannot be encoded: longer than 65,535 bytes, or out of the range of
+/// its field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EncodeError {
-    /// What was wrong, in words.
-    pub words: String,
+    /// The violated rule.
+    pub message: String,
 }
 
 impl EncodeError {
     fn new(words: String) -> EncodeError {
-        EncodeError { words }
+        EncodeError { message: words }
     }
 }
 
 impl core::fmt::Display for EncodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
 impl core::error::Error for EncodeError {}
 
-/// Types of messages (`OFPT_*`).
+/// Message types (`OFPT_*`).
 mod message_type {
     pub const HELLO: u8 = 0;
     pub const ERROR: u8 = 1;
@@ -125,27 +128,28 @@ mod message_type {
     pub const SET_ASYNC: u8 = 28;
 }
 
-/// The first message of `bytes`, with its length; `None` if more bytes are needed.
+/// Decodes the first message of `bytes` and returns its length; `None` if more bytes are needed.
 ///
-/// A hello is read whatever its version, so that its sender can be told which versions are missing.
+/// A hello of any version is decoded, so that the error can name the supported versions.
 ///
 /// # Errors
-/// Where and why the bytes are no message. After one with `skip` the connection can go on.
+/// The bytes are not a message. After an error with `skip` the connection can continue.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
     let Some(&[version, kind, high, low, ref xid @ ..]) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
     let (length, xid) = (usize::from(u16::from_be_bytes([high, low])), Xid(u32::from_be_bytes(*xid)));
-    let refuse = |fault: Fault, skip| {
-        let Details { offset, kind, words, .. } = fault.details();
-        DecodeError { offset, xid, kind, words, skip }
+    let refuse = |fault: ReadError, skip| {
+        let ReadErrorDetails { offset, kind, message: words, .. } = fault.details();
+        DecodeError { offset, xid, kind, message: words, skip }
     };
     let is_hello = kind == message_type::HELLO;
-    // No version anyone speaks: this is not OpenFlow, and its length is no length (TLS, say, or HTTP).
+    // No known version: the bytes are not OpenFlow (TLS, for instance, or HTTP), and the length is
+    // meaningless.
     if !is_hello && !(1..=GREATEST_VERSION).contains(&version) {
         return Err(refuse(bad_version(version), None));
     }
     if length < HEADER_LEN {
         let error = ErrorKind::BadRequest(BadRequest::BadLen);
-        return Err(refuse(Fault::new(2, error, format!("length {length} is less than a header's")), None));
+        return Err(refuse(ReadError::new(2, error, format!("length {length} is less than a header's")), None));
     }
     let Some(whole) = bytes.get(..length) else { return Ok(None) };
     let result = if version == VERSION || is_hello {
@@ -158,12 +162,12 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
 }
 
 #[cold]
-fn bad_version(version: u8) -> Fault {
+fn bad_version(version: u8) -> ReadError {
     let error = ErrorKind::BadRequest(BadRequest::BadVersion);
-    Fault::new(0, error, format!("version {version} and not {VERSION} (OpenFlow 1.3)"))
+    ReadError::new(0, error, format!("version {version} and not {VERSION} (OpenFlow 1.3)"))
 }
 
-fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Fault> {
+fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, ReadError> {
     let empty = |body: Reader<'_>, message| body.end().map(|()| message);
     match kind {
         message_type::HELLO => hello::read_hello(version, body).map(|versions| Message::Hello { versions }),
@@ -178,30 +182,30 @@ fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Fau
             Ok(Message::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
         }
         message_type::FEATURES_REQUEST => empty(body, Message::FeaturesRequest),
-        message_type::FEATURES_REPLY => settings::read_features(body).map(Message::FeaturesReply),
+        message_type::FEATURES_REPLY => switch_config::read_features(body).map(Message::FeaturesReply),
         message_type::GET_CONFIG_REQUEST => empty(body, Message::GetConfigRequest),
-        message_type::GET_CONFIG_REPLY => settings::read_config(body).map(Message::GetConfigReply),
-        message_type::SET_CONFIG => settings::read_config(body).map(Message::SetConfig),
-        message_type::PACKET_IN => news::read_packet_in(body).map(Message::PacketIn),
-        message_type::FLOW_REMOVED => news::read_flow_removed(body).map(Message::FlowRemoved),
-        message_type::PORT_STATUS => news::read_port_status(body),
-        message_type::PACKET_OUT => changes::read_packet_out(body).map(Message::PacketOut),
-        message_type::FLOW_MOD => changes::read_flow_mod(body).map(Message::FlowMod),
-        message_type::GROUP_MOD => changes::read_group_mod(body).map(Message::GroupMod),
-        message_type::PORT_MOD => changes::read_port_mod(body).map(Message::PortMod),
-        message_type::TABLE_MOD => changes::read_table_mod(body),
+        message_type::GET_CONFIG_REPLY => switch_config::read_config(body).map(Message::GetConfigReply),
+        message_type::SET_CONFIG => switch_config::read_config(body).map(Message::SetConfig),
+        message_type::PACKET_IN => asynchronous::read_packet_in(body).map(Message::PacketIn),
+        message_type::FLOW_REMOVED => asynchronous::read_flow_removed(body).map(Message::FlowRemoved),
+        message_type::PORT_STATUS => asynchronous::read_port_status(body),
+        message_type::PACKET_OUT => modify_state::read_packet_out(body).map(Message::PacketOut),
+        message_type::FLOW_MOD => modify_state::read_flow_mod(body).map(Message::FlowMod),
+        message_type::GROUP_MOD => modify_state::read_group_mod(body).map(Message::GroupMod),
+        message_type::PORT_MOD => modify_state::read_port_mod(body).map(Message::PortMod),
+        message_type::TABLE_MOD => modify_state::read_table_mod(body),
         message_type::MULTIPART_REQUEST => multipart::read_request(body).map(Message::MultipartRequest),
         message_type::MULTIPART_REPLY => multipart::read_reply(body),
         message_type::BARRIER_REQUEST => empty(body, Message::BarrierRequest),
         message_type::BARRIER_REPLY => empty(body, Message::BarrierReply),
-        message_type::ROLE_REQUEST => settings::read_role(body).map(Message::RoleRequest),
-        message_type::ROLE_REPLY => settings::read_role(body).map(Message::RoleReply),
+        message_type::ROLE_REQUEST => switch_config::read_role(body).map(Message::RoleRequest),
+        message_type::ROLE_REPLY => switch_config::read_role(body).map(Message::RoleReply),
         message_type::GET_ASYNC_REQUEST => empty(body, Message::GetAsyncRequest),
-        message_type::GET_ASYNC_REPLY => settings::read_async(body).map(Message::GetAsyncReply),
-        message_type::SET_ASYNC => settings::read_async(body).map(Message::SetAsync),
+        message_type::GET_ASYNC_REPLY => switch_config::read_async(body).map(Message::GetAsyncReply),
+        message_type::SET_ASYNC => switch_config::read_async(body).map(Message::SetAsync),
         _ => {
             let error = ErrorKind::BadRequest(BadRequest::BadType);
-            Err(Fault::new(1, error, format!("message of type {kind}")))
+            Err(ReadError::new(1, error, format!("message of type {kind}")))
         }
     }
 }
@@ -209,16 +213,16 @@ fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Fau
 /// Appends a message.
 ///
 /// # Errors
-/// If it does not fit; nothing is appended then.
+/// The message does not fit; nothing is appended then.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     append(envelope, out, false)
 }
 
-/// Appends a message; a list of statistics or descriptions that is too long for one, as several multipart replies, all
-/// but the last with "more follows".
+/// Appends a message. A list of statistics or descriptions that is too long becomes several
+/// multipart replies, all but the last with "more follows".
 ///
 /// # Errors
-/// If one record alone, or what cannot be split, does not fit; nothing is appended then.
+/// A single record, or a message that cannot be split, does not fit; nothing is appended then.
 pub fn encode_split(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     append(envelope, out, true)
 }
@@ -233,7 +237,7 @@ fn append(envelope: &Envelope, out: &mut Vec<u8>, may_split: bool) -> Result<(),
     result
 }
 
-/// Begins a message; its length is for [`finish`].
+/// Starts a message; [`finish`] writes its length.
 fn start(writer: &mut Writer<'_>, kind: u8, xid: Xid) -> Start {
     let start = writer.start();
     writer.bytes(&[VERSION, kind, 0, 0]);
@@ -241,7 +245,7 @@ fn start(writer: &mut Writer<'_>, kind: u8, xid: Xid) -> Start {
     start
 }
 
-/// Notes the length of a message.
+/// Writes the length of a message.
 fn finish(writer: &mut Writer<'_>, start: Start) -> Result<(), EncodeError> {
     writer.patch_len(start, 2, "a message")
 }
@@ -306,24 +310,24 @@ fn write_body(writer: &mut Writer<'_>, start: Start, message: &Message) -> Resul
             writer.u32(*kind);
             writer.bytes(data);
         }
-        Message::FeaturesReply(features) => settings::write_features(writer, features),
-        Message::GetConfigReply(config) | Message::SetConfig(config) => settings::write_config(writer, *config),
-        Message::PacketIn(packet) => news::write_packet_in(writer, packet)?,
-        Message::FlowRemoved(removed) => news::write_flow_removed(writer, removed)?,
-        Message::PortStatus { reason, port } => news::write_port_status(writer, *reason, port)?,
-        Message::PacketOut(packet) => changes::write_packet_out(writer, packet)?,
-        Message::FlowMod(change) => changes::write_flow_mod(writer, change)?,
-        Message::GroupMod(change) => changes::write_group_mod(writer, change)?,
-        Message::PortMod(change) => changes::write_port_mod(writer, change),
+        Message::FeaturesReply(features) => switch_config::write_features(writer, features),
+        Message::GetConfigReply(config) | Message::SetConfig(config) => switch_config::write_config(writer, *config),
+        Message::PacketIn(packet) => asynchronous::write_packet_in(writer, packet)?,
+        Message::FlowRemoved(removed) => asynchronous::write_flow_removed(writer, removed)?,
+        Message::PortStatus { reason, port } => asynchronous::write_port_status(writer, *reason, port)?,
+        Message::PacketOut(packet) => modify_state::write_packet_out(writer, packet)?,
+        Message::FlowMod(change) => modify_state::write_flow_mod(writer, change)?,
+        Message::GroupMod(change) => modify_state::write_group_mod(writer, change)?,
+        Message::PortMod(change) => modify_state::write_port_mod(writer, change),
         Message::TableMod { table, config } => {
             writer.u8(table.0);
             writer.zeros(3);
             writer.u32(*config);
         }
         Message::MultipartRequest(request) => multipart::write_request(writer, request)?,
-        Message::RoleRequest(role) | Message::RoleReply(role) => settings::write_role(writer, *role),
-        Message::GetAsyncReply(config) | Message::SetAsync(config) => settings::write_async(writer, config),
-        // Header only, or written with it.
+        Message::RoleRequest(role) | Message::RoleReply(role) => switch_config::write_role(writer, *role),
+        Message::GetAsyncReply(config) | Message::SetAsync(config) => switch_config::write_async(writer, config),
+        // The message consists of its header only, or is written with it.
         Message::FeaturesRequest
         | Message::GetConfigRequest
         | Message::BarrierRequest

@@ -1,7 +1,7 @@
-//! Ports as switches describe them (specification 7.2.1).
+//! Port descriptions (specification 7.2.1).
 
 use super::EncodeError;
-use super::reader::{Fault, Reader};
+use super::reader::{ReadError, Reader};
 use super::writer::Writer;
 use crate::address::MacAddr;
 use crate::ids::PortNo;
@@ -13,10 +13,11 @@ const PORT_DOWN: u32 = 1;
 const LINK_DOWN: u32 = 1;
 /// `OFPPS_LIVE`.
 const LIVE: u32 = 1 << 2;
-/// Bytes of a name, its zero included (`OFP_MAX_PORT_NAME_LEN`).
+/// Bytes of a name with its zero (`OFP_MAX_PORT_NAME_LEN`).
 const NAME_LEN: usize = 16;
 
-/// Rates that the bits of `ofp_port_features` stand for, kbit/s; the first two of each are half and full duplex.
+/// Rates of the bits of `ofp_port_features` in kbit/s; the first two bits of each are half and full
+/// duplex.
 const RATES: [(u32, u32); 7] = [
     (0b11, 10_000),
     (0b11 << 2, 100_000),
@@ -28,17 +29,17 @@ const RATES: [(u32, u32); 7] = [
 ];
 
 /// Reads `ofp_port`.
-pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, Fault> {
+pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, ReadError> {
     let port = PortNo(reader.u32()?);
     reader.skip(4)?;
     let hw_addr = MacAddr(reader.array()?);
     reader.skip(2)?;
     let name = reader.string::<NAME_LEN>()?;
     let (config, state, current) = (reader.u32()?, reader.u32()?, reader.u32()?);
-    // Advertised, supported and the neighbour's features.
+    // Advertised, supported and peer features.
     reader.skip(3 * 4)?;
     let current_speed = reader.u32()?;
-    // Greatest rate.
+    // Maximum rate.
     reader.skip(4)?;
     Ok(PortDesc {
         port,
@@ -50,7 +51,7 @@ pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, Fault> {
     })
 }
 
-/// The rate that feature bits tell; 0 if none.
+/// Returns the rate of feature bits; 0 if no bit is set.
 fn rate_of(features: u32) -> u32 {
     RATES.iter().rev().find(|(bits, _)| features & bits != 0).map_or(0, |&(_, rate)| rate)
 }

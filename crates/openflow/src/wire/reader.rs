@@ -3,118 +3,125 @@
 use super::HEADER_LEN;
 use crate::error::{BadRequest, ErrorKind};
 
-/// Why bytes cannot be decoded; becomes a [`DecodeError`](super::DecodeError) once the message it was in is known.
+/// A decoding error, which becomes a [`DecodeError`](super::DecodeError) once its message is known.
 /// Boxed, so that the results of reading numbers fit in registers.
 #[derive(Debug)]
-pub(super) struct Fault(Box<Details>);
+pub(super) struct ReadError(Box<ReadErrorDetails>);
 
-/// What is wrong.
+/// The details of a decoding error.
 #[derive(Debug)]
-pub(super) struct Details {
-    /// Bytes from the beginning of the message.
+pub(super) struct ReadErrorDetails {
+    /// Bytes from the start of the message.
     pub offset: usize,
-    /// What to answer.
+    /// Error to send.
     pub kind: ErrorKind,
-    /// In words.
-    pub words: String,
-    /// Whether the bytes are well formed but stand for something that no value here can hold.
+    /// The violated rule.
+    pub message: String,
+    /// Whether the bytes are well formed, but no value represents them.
     pub is_unknown: bool,
 }
 
-impl Fault {
-    /// Bytes that break the rules.
+impl ReadError {
+    /// Creates an error about bytes that violate the specification.
     #[cold]
-    pub fn new(offset: usize, kind: ErrorKind, words: impl Into<String>) -> Fault {
-        Fault(Box::new(Details { offset, kind, words: words.into(), is_unknown: false }))
+    pub fn new(offset: usize, kind: ErrorKind, words: impl Into<String>) -> ReadError {
+        ReadError(Box::new(ReadErrorDetails { offset, kind, message: words.into(), is_unknown: false }))
     }
 
-    /// Bytes that may keep the rules of something not known here.
+    /// Creates an error about bytes that may follow an unknown extension.
     #[cold]
-    pub fn unknown(offset: usize, kind: ErrorKind, words: impl Into<String>) -> Fault {
-        let mut fault = Fault::new(offset, kind, words);
+    pub fn unknown(offset: usize, kind: ErrorKind, words: impl Into<String>) -> ReadError {
+        let mut fault = ReadError::new(offset, kind, words);
         fault.0.is_unknown = true;
         fault
     }
 
-    /// Whether it may keep the rules of something not known here.
+    /// Returns whether the bytes may follow an unknown extension.
     pub fn is_unknown(&self) -> bool {
         self.0.is_unknown
     }
 
-    /// All about it.
-    pub fn details(self) -> Details {
+    /// Returns the same error, marked as an unknown extension.
+    #[cold]
+    pub fn into_unknown(mut self) -> ReadError {
+        self.0.is_unknown = true;
+        self
+    }
+
+    /// Returns the details.
+    pub fn details(self) -> ReadErrorDetails {
         *self.0
     }
 }
 
-/// The bytes of a message, or of one structure in it, from where reading has come to.
+/// The unread bytes of a message, or of one structure in it.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     offset: usize,
-    /// What to answer if the structure is too short for its content.
+    /// Error to send if the structure is too short for its content.
     short: ErrorKind,
 }
 
 impl<'a> Reader<'a> {
-    /// The body of a whole message.
+    /// Returns a reader of the body of a message.
     pub fn behind_header(message: &'a [u8]) -> Reader<'a> {
         let rest = message.get(HEADER_LEN..).unwrap_or_default();
         Reader { rest, offset: HEADER_LEN, short: ErrorKind::BadRequest(BadRequest::BadLen) }
     }
 
-    /// The same bytes; running out of them is to be answered like this.
+    /// Returns the same reader with another error for missing bytes.
     #[inline]
     pub fn short_as(self, short: ErrorKind) -> Reader<'a> {
         Reader { short, ..self }
     }
 
-    /// Bytes from the beginning of the message to here.
+    /// Returns the position from the start of the message.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Bytes left.
+    /// Returns the number of unread bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether all is read.
+    /// Returns whether all bytes are read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// A fault about the length of this structure.
+    /// Returns an error about the length of this structure.
     #[cold]
-    pub fn bad_len(&self, words: impl Into<String>) -> Fault {
-        Fault::new(self.offset, self.short, words)
+    pub fn bad_len(&self, words: impl Into<String>) -> ReadError {
+        ReadError::new(self.offset, self.short, words)
     }
 
     #[cold]
-    fn too_short(&self, wanted: usize) -> Fault {
+    fn too_short(&self, wanted: usize) -> ReadError {
         self.bad_len(format!("{wanted} bytes wanted, {} left", self.rest.len()))
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     #[inline]
-    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], ReadError> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.too_short(count)) };
         (self.rest, self.offset) = (rest, self.offset + count);
         Ok(taken)
     }
 
-    /// The next bytes, as many as the type says.
+    /// Reads an array of the length of its type.
     #[inline]
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else { return Err(self.too_short(N)) };
         (self.rest, self.offset) = (rest, self.offset + N);
         Ok(*taken)
     }
 
-    /// All that is left.
+    /// Reads all remaining bytes.
     #[inline]
     pub fn remainder(&mut self) -> &'a [u8] {
         let taken = self.rest;
@@ -122,57 +129,57 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// A structure of the next `count` bytes.
+    /// Returns a reader of the next `count` bytes.
     #[inline]
-    pub fn part(&mut self, count: usize) -> Result<Reader<'a>, Fault> {
+    pub fn part(&mut self, count: usize) -> Result<Reader<'a>, ReadError> {
         let (offset, short) = (self.offset, self.short);
         Ok(Reader { rest: self.bytes(count)?, offset, short })
     }
 
-    /// The next bytes, still to be read; `None` if there are fewer.
+    /// Returns the next bytes without reading them; `None` if there are fewer.
     #[inline]
     pub fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
         self.rest.first_chunk()
     }
 
-    /// Padding, whatever is in it.
+    /// Skips padding with any content.
     #[inline]
-    pub fn skip(&mut self, count: usize) -> Result<(), Fault> {
+    pub fn skip(&mut self, count: usize) -> Result<(), ReadError> {
         self.bytes(count).map(|_| ())
     }
 
     #[inline]
-    pub fn u8(&mut self) -> Result<u8, Fault> {
+    pub fn u8(&mut self) -> Result<u8, ReadError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     #[inline]
-    pub fn u16(&mut self) -> Result<u16, Fault> {
+    pub fn u16(&mut self) -> Result<u16, ReadError> {
         self.array().map(u16::from_be_bytes)
     }
 
     #[inline]
-    pub fn u32(&mut self) -> Result<u32, Fault> {
+    pub fn u32(&mut self) -> Result<u32, ReadError> {
         self.array().map(u32::from_be_bytes)
     }
 
     #[inline]
-    pub fn u64(&mut self) -> Result<u64, Fault> {
+    pub fn u64(&mut self) -> Result<u64, ReadError> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Seconds and nanoseconds, as nanoseconds.
+    /// Reads seconds and nanoseconds as nanoseconds.
     #[inline]
-    pub fn duration_ns(&mut self) -> Result<u64, Fault> {
+    pub fn duration_ns(&mut self) -> Result<u64, ReadError> {
         let (seconds, nanoseconds) = (self.u32()?, self.u32()?);
         Ok(u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds))
     }
 
-    /// A string in `N` bytes, ended by a zero. What is no UTF-8 becomes question marks, byte by byte, so that it still
-    /// fits when written again.
-    pub fn string<const N: usize>(&mut self) -> Result<String, Fault> {
+    /// Reads a string in `N` bytes that ends with a zero. Bytes that are not UTF-8 become question
+    /// marks one by one, so that the string still fits when written again.
+    pub fn string<const N: usize>(&mut self) -> Result<String, ReadError> {
         let field = self.array::<N>()?;
-        // The last byte is the zero's, even if the sender forgot it.
+        // The last byte belongs to the zero, even if the sender forgot it.
         let text = field[..N - 1].split(|&byte| byte == 0).next().unwrap_or_default();
         let mut string = String::with_capacity(text.len());
         for chunk in text.utf8_chunks() {
@@ -182,9 +189,9 @@ impl<'a> Reader<'a> {
         Ok(string)
     }
 
-    /// That nothing is left.
+    /// Checks that no byte is left.
     #[inline]
-    pub fn end(&self) -> Result<(), Fault> {
+    pub fn end(&self) -> Result<(), ReadError> {
         if self.is_empty() { Ok(()) } else { Err(self.bad_len(format!("{} bytes too many", self.len()))) }
     }
 }

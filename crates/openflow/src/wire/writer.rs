@@ -1,4 +1,4 @@
-//! Appends fields to a buffer; lengths are filled in when what they count is written.
+//! A writer that appends fields to a buffer and fills in lengths afterwards.
 
 use super::EncodeError;
 
@@ -7,7 +7,7 @@ pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// Where a structure began.
+/// The start of a structure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Start(usize);
 
@@ -17,19 +17,19 @@ impl<'a> Writer<'a> {
         Writer { out }
     }
 
-    /// A structure begins here.
+    /// Starts a structure.
     #[inline]
     pub fn start(&self) -> Start {
         Start(self.out.len())
     }
 
-    /// Bytes since.
+    /// Returns the number of bytes written since.
     #[inline]
     pub fn since(&self, start: Start) -> usize {
         self.out.len() - start.0
     }
 
-    /// Removes all bytes since.
+    /// Removes all bytes written since.
     pub fn undo(&mut self, start: Start) {
         self.out.truncate(start.0);
     }
@@ -59,31 +59,32 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Padding.
+    /// Writes padding.
     #[inline]
     pub fn zeros(&mut self, count: usize) {
         self.out.resize(self.out.len() + count, 0);
     }
 
-    /// Zeros until the structure is a multiple of eight bytes long.
+    /// Writes zeros until the length of the structure is a multiple of eight.
     #[inline]
     pub fn pad_to_8(&mut self, start: Start) {
         let length = self.since(start);
         self.zeros(length.next_multiple_of(8) - length);
     }
 
-    /// Two bytes of the structure, `at` bytes from its beginning, that were written as zeros before.
+    /// Overwrites two bytes, `at` bytes from the start of the structure, that were written as
+    /// zeros.
     #[inline]
     pub fn patch(&mut self, start: Start, at: usize, value: u16) {
         self.out[start.0 + at..][..2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// A byte of the structure, `at` bytes from its beginning, that was written before.
+    /// Overwrites a byte, `at` bytes from the start of the structure.
     pub fn patch_u8(&mut self, start: Start, at: usize, value: u8) {
         self.out[start.0 + at] = value;
     }
 
-    /// The length of the structure up to here, `at` bytes from its beginning.
+    /// Writes the current length of the structure, `at` bytes from its start.
     pub fn patch_len(&mut self, start: Start, at: usize, what: &str) -> Result<(), EncodeError> {
         let length = self.since(start);
         let Ok(short) = u16::try_from(length) else {
@@ -93,9 +94,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Nanoseconds as seconds and nanoseconds.
+    /// Writes nanoseconds as seconds and nanoseconds.
     pub fn duration_ns(&mut self, duration: u64) -> Result<(), EncodeError> {
-        // Durations that are not known are sent as all ones: more nanoseconds than a second has.
+        // Unknown durations are sent as all ones: more nanoseconds than a second has.
         let seconds = (duration / 1_000_000_000).min(u64::from(u32::MAX));
         let Ok(nanoseconds) = u32::try_from(duration - seconds * 1_000_000_000) else {
             return Err(EncodeError::new(format!("a duration of {duration} ns is longer than 2^32 s")));
@@ -105,7 +106,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A string in `size` bytes, ended by a zero.
+    /// Writes a string in `size` bytes that ends with a zero.
     pub fn string(&mut self, text: &str, size: usize, what: &str) -> Result<(), EncodeError> {
         if text.len() >= size || text.contains('\0') {
             return Err(EncodeError::new(format!("{what} {text:?} must be at most {} bytes without a zero", size - 1)));

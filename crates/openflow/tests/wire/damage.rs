@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use crate::goldens;
 use crate::values::envelope;
 
-/// What must hold for any bytes: a message ends within them and can be written and read again; an error knows where it
-/// is, and `skip` is within the bytes.
+/// What must hold for any bytes: a message ends within them and can be written and read again; an
+/// error knows where it is, and `skip` is within the bytes.
 pub fn check(bytes: &[u8]) {
     match decode(bytes) {
         Ok(None) => {}
@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
         Err(error) => {
             let end = error.skip.unwrap_or(HEADER_LEN);
             assert!(error.offset <= end && end <= bytes.len(), "{error:?} in {} bytes", bytes.len());
-            assert!(!error.words.is_empty());
+            assert!(!error.message.is_empty());
         }
     }
 }

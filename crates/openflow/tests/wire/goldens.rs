@@ -1,4 +1,5 @@
-//! Messages whose bytes were laid out by hand from the structures of the specification (1.3.5; sections beside each).
+//! Messages whose bytes were laid out by hand from the structures of the specification (1.3.5;
+//! sections beside each).
 
 use std::net::Ipv4Addr;
 
@@ -156,8 +157,8 @@ fn news() -> Vec<Golden> {
     ]
 }
 
-/// 7.3.4.1 flow-mod (7.2.3 match, 7.2.4 instructions, 7.2.5 actions), 7.3.4.2 group-mod, 7.3.4.3 port-mod, 7.3.3
-/// table-mod, 7.3.7 packet-out.
+/// 7.3.4.1 flow-mod (7.2.3 match, 7.2.4 instructions, 7.2.5 actions), 7.3.4.2 group-mod, 7.3.4.3
+/// port-mod, 7.3.3 table-mod, 7.3.7 packet-out.
 fn changes() -> Vec<Golden> {
     let prefix = Masked { value: Ipv4Addr::new(10, 1, 0, 0), mask: Ipv4Addr::new(255, 255, 0, 0) };
     let udp = Match {
@@ -217,8 +218,8 @@ fn changes() -> Vec<Golden> {
              0001 0008 02 000000",
             Message::FlowMod(add),
         ),
-        // ovs-actions(7), struct nx_action_bundle: vendor, subtype, algorithm, fields, basis, type and number of members,
-        // bits and field to load, zeros; members.
+        // ovs-actions(7), struct nx_action_bundle: vendor, subtype, algorithm, fields, basis, type
+        // and number of members, bits and field to load, zeros; members.
         golden(
             "flow-mod bundle",
             "040e0068 01020304  0000000000000000 0000000000000000 01 00 0000 0000 0005 ffffffff ffffffff ffffffff
@@ -228,7 +229,8 @@ fn changes() -> Vec<Golden> {
              ffff 0028 00002320 000c 0001 0003 004d 00000002 0003 0000 00000000 00000000 0001 0002 0002 0000",
             Message::FlowMod(FlowMod::add(TableId(1), 5, Match::default(), Instructions::apply(vec![bundle]))),
         ),
-        // The fields in the order of the specification, then ONF EXT-109: class, field, length, the Foundation's number.
+        // The fields in the order of the specification, then ONF EXT-109: class, field, length, the
+        // Foundation's number.
         golden(
             "flow-mod syn",
             "040e0078 01020304  0000000000000000 0000000000000000 00 00 0000 0000 0212 ffffffff ffffffff ffffffff
@@ -451,7 +453,8 @@ fn goldens_are_read_as_laid_out() {
     }
 }
 
-/// The description is longer than what anyone would lay out by hand: four strings of 256 and one of 32 bytes.
+/// The description is longer than what anyone would lay out by hand: four strings of 256 and one of
+/// 32 bytes.
 #[test]
 fn descriptions_have_their_strings_at_fixed_places() {
     let description = Description {

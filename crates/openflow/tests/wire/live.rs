@@ -1,5 +1,5 @@
-//! A conversation with a real Open vSwitch; everything it says must be understood. `ANABRANCH_CAPTURE=1` writes what it
-//! said to `tests/captures/`.
+//! A conversation with a real Open vSwitch; everything it says must be understood.
+//! `ANABRANCH_CAPTURE=1` writes what it said to `tests/captures/`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,7 +69,8 @@ fn groups() -> [GroupMod; 2] {
     [add(6, GroupKind::Select, buckets(3)), add(7, GroupKind::FastFailover, buckets(0))]
 }
 
-/// Rules that use every field and action there is a value for, in combinations the prerequisites allow.
+/// Rules that use every field and action there is a value for, in combinations the prerequisites
+/// allow.
 fn rules() -> Vec<FlowMod> {
     let ip = |a, b, c, d| std::net::Ipv4Addr::new(a, b, c, d);
     let exact = |address| Some(Masked::<std::net::Ipv4Addr>::exact(address));
@@ -345,7 +346,16 @@ fn port_address(controller: &mut Controller, port: PortNo) -> MacAddr {
 fn foreign(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
     switch.ofctl("add-flow", "s1", "table=2,priority=7,ipv6,ipv6_dst=2001:db8::/32,actions=push_mpls:0x8847,output:1");
     switch.ofctl("add-flow", "s1", "table=3,priority=8,reg0=5,actions=load:1->NXM_NX_REG1[],resubmit(,4)");
-    for (name, table) in [("flow_foreign_basic", 2), ("flow_foreign_experimenter", 3)] {
+    // Legal OpenFlow 1.3, but of forms that are not modelled: OpenFlow allows any mask on a VLAN
+    // id, Open vSwitch on ports too.
+    switch.ofctl("add-flow", "s1", "table=4,priority=5,vlan_tci=0x1010/0x1ff0,actions=drop");
+    switch.ofctl("add-flow", "s1", "table=5,priority=5,tcp,tp_src=0x8000/0x8000,actions=drop");
+    for (name, table) in [
+        ("flow_foreign_basic", 2),
+        ("flow_foreign_experimenter", 3),
+        ("flow_foreign_vlan_mask", 4),
+        ("flow_foreign_port_mask", 5),
+    ] {
         let selection = FlowSelection { table: TableId(table), ..FlowSelection::all() };
         let reply = captured.ask_multipart(controller, name, MultipartRequest::Flow(selection));
         assert!(matches!(&reply, MultipartReply::Other { kind: 1, body } if body.len() > 48), "{reply:?}");

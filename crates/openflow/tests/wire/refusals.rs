@@ -25,7 +25,8 @@ fn message(kind: u8, body: &str) -> Vec<u8> {
     message
 }
 
-/// A message that is refused, and goes on behind: nothing else may become of it, and the next message must be found.
+/// A message that is refused, and goes on behind: nothing else may become of it, and the next
+/// message must be found.
 fn check(bytes: &[u8], offset: usize, kind: ErrorKind) {
     let error = refused(bytes);
     assert_eq!((error.offset, error.kind), (offset, kind), "{error}");
@@ -69,7 +70,8 @@ fn hellos() {
     assert_eq!(versions("0600 0008 00000007"), 0b111_1110);
     assert_eq!(versions("0600 0010 00000007 0001 0008 00000040"), 0b100_0000);
     assert_eq!(versions("ff00 0008 00000007"), 0xffff_fffe);
-    // Elements not known before and behind the bitmap, padding present and missing, more than one word.
+    // Elements not known before and behind the bitmap, padding present and missing, more than one
+    // word.
     assert_eq!(versions("0400 0020 00000007 0009 0005 aa000000 0001 000c 00000012 00000001 00000000"), 0b1_0010);
     assert_eq!(versions("0400 001c 00000007 0001 0008 00000010 0001 0008 00000002 0009 0004"), 0b1_0000);
     // Whatever an old version puts there.
@@ -98,6 +100,33 @@ fn bodies_too_short_and_too_long() {
     check(&message(19, "0003 0000 00000000 00 000000 00000001 0000000000000002 00000000000003"), 32, bad_len);
     check(&message(19, "0006 0000 00000000 0027 0000 00000000"), 18, bad_len);
     check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 18, bad_len);
+}
+
+/// A record that no value can hold makes the whole reply opaque, whatever is wrong inside it; the
+/// connection goes on.
+#[test]
+fn multipart_reply_with_unreadable_record_is_opaque() {
+    let flow_stats = |match_: &str| {
+        let entry = format!("00 00 00000001 00000000 0005 0000 0000 0000 00000000 {} {match_}", "00".repeat(24));
+        let length = 2 + bytes(&entry).len();
+        format!("0001 0000 00000000 {length:04x} {entry}")
+    };
+    for match_ in [
+        // `vlan_tci=0x1010/0x1ff0` and `tcp,tp_src=0x8000/0x8000`, as Open vSwitch reports them.
+        "0001 000c 80000d04 1010 1ff0 00000000",
+        "0001 0017 80000a02 0800 80001401 06 80001b04 8000 8000 00",
+        // A value outside its mask; a field of the wrong length; a match that is longer than its
+        // record.
+        "0001 0010 80001908 0a000001 ffffff00",
+        "0001 000b 80000a03 080000 0000000000",
+        "0001 0080 80000a02 0800 000000000000",
+    ] {
+        let messages = messages_of(&message(19, &flow_stats(match_)));
+        let [Envelope { message: Message::MultipartReply { reply, .. }, .. }] = &messages[..] else {
+            panic!("{match_}: {messages:?}")
+        };
+        assert!(matches!(reply, MultipartReply::Other { kind: 1, .. }), "{match_}: {reply:?}");
+    }
 }
 
 /// A flow-mod that adds with this match and these instructions; the match is at byte 48.
@@ -207,7 +236,8 @@ fn actions() {
         // Copy TTL outwards; one of an experimenter.
         ("000b 0008 00000000", 64, BadAction::BadType),
         ("ffff 0010 00002320 0000 000000000000", 64, BadAction::BadExperimenter),
-        // Bundles: cut; another hash; loaded into a field; without members; the port 0; fewer members than it says.
+        // Bundles: cut; another hash; loaded into a field; without members; the port 0; fewer
+        // members than it says.
         ("ffff 0018 00002320 000c 0001 0003 004d 00000002 0001 0000", 64, BadAction::BadExperimenter),
         (
             "ffff 0028 00002320 000c 0001 0002 004d 00000002 0001 0000 00000000 00000000 0001 000000000000",
@@ -308,20 +338,21 @@ fn the_stream_goes_on() {
     assert_eq!(next, [Envelope { xid: Xid(7), message: Message::BarrierRequest }]);
 }
 
-/// 7.4.4: the number, the type and code, and at least 64 bytes of the refused message, or all of it.
+/// 7.4.4: the number, the type and code, and at least 64 bytes of the refused message, or all of
+/// it.
 #[test]
 fn refusals_are_answered() {
     let short = message(99, "0102");
     let mut stream = short.clone();
     stream.extend(message(20, ""));
     let kind = ErrorKind::BadRequest(BadRequest::BadType);
-    let answer = refused(&stream).answer(&stream);
+    let answer = refused(&stream).error_reply(&stream);
     assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data: short } }));
     let long = message(99, &"ab".repeat(100));
-    let answer = refused(&long).answer(&long);
+    let answer = refused(&long).error_reply(&long);
     let data = long[..64].to_vec();
     assert_eq!(answer, Some(Envelope { xid: Xid(7), message: Message::Error { kind, data } }));
     // An error that is cut is not answered with an error.
     let error = message(1, "0001");
-    assert_eq!(refused(&error).answer(&error), None);
+    assert_eq!(refused(&error).error_reply(&error), None);
 }

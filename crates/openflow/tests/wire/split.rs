@@ -87,7 +87,7 @@ fn too_long_messages_leave_nothing_behind() {
         for encode in [encode, encode_split] {
             let mut bytes = vec![9; 3];
             let error = encode(&envelope, &mut bytes).unwrap_err();
-            assert!(error.words.contains("65,535"), "{error}");
+            assert!(error.message.contains("65,535"), "{error}");
             assert_eq!(bytes, [9; 3]);
         }
     }

@@ -1,25 +1,28 @@
-//! Cuts of a network: what can leave or enter a set of hosts at most, whatever the routing.
+//! Cuts of a network: an upper bound on the traffic that can leave or enter a set of hosts, for any
+//! routing.
 //!
-//! The sets are every host, every rack (a switch with the hosts whose only link leads to it), and every connected
-//! part of the network below each tier: the pods of a fat-tree. Traffic from inside such a set to outside must cross
-//! the links that leave it, so the rates of any routing, however finely split, stay within all of them together. In
-//! a leaf-spine whose leaves have equal links to every spine they are also enough: an even split meets them exactly.
-//! With failures, or in other networks, they may promise more than any routing can do; [`super::mcf`] is then closer.
+//! The sets are every host, every rack (a switch with the hosts whose only link leads to it), and
+//! every connected part of the network below each tier: the pods of a fat-tree. Traffic from inside
+//! such a set to outside must cross the links that leave it. So the rates of any routing, however
+//! finely split, stay within all cuts together. In a leaf-spine whose leaves have equal links to
+//! every spine the cuts are also sufficient: an even split meets them exactly. With failures, or in
+//! other networks, they may promise more than any routing can achieve; [`super::mcf`] is then
+//! closer.
 
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Tier, Topology};
 
 use super::fill::{Filler, Users};
 
-/// Which cuts count.
+/// Selection of cuts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capacity {
-    /// Those around single hosts: the network as one big switch.
+    /// Cuts around single hosts: the network as one big switch.
     Hose,
-    /// All of them.
+    /// All cuts.
     Cut,
 }
 
-/// The cuts of a topology. Limit `2s` is what may leave set `s`, limit `2s + 1` what may enter it.
+/// The cuts of a topology. Limit `2s` bounds what leaves set `s`, limit `2s + 1` what enters it.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     /// Links leaving each set, and links entering it.
@@ -29,7 +32,7 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// Finds them.
+    /// Finds the cuts of a topology.
     pub fn new(topology: &Topology, capacity: Capacity) -> Cuts {
         let mut sets: Vec<Vec<NodeIx>> = topology.hosts().iter().map(|host| vec![*host]).collect();
         if capacity == Capacity::Cut {
@@ -41,7 +44,8 @@ impl Cuts {
             wider.iter_mut().for_each(|set| set.sort_unstable());
             wider.sort_unstable();
             wider.dedup();
-            // A single host has its own set, and a set of all hosts, or of none, separates nobody.
+            // A single host has its own set, and a set of all hosts, or of none, separates no
+            // hosts.
             wider.retain(|set| (2..topology.hosts().len()).contains(&hosts_in(set)) || is_rack_of_one(topology, set));
             sets.extend(wider);
         }
@@ -65,16 +69,18 @@ impl Cuts {
         Cuts { crossing, sets_of }
     }
 
-    /// Limits of traffic between two hosts.
+    /// Returns the limits of traffic between two hosts.
     pub fn limits(&self, src: HostIx, dst: HostIx) -> impl Iterator<Item = u32> + '_ {
         let (from, to) = (&self.sets_of[src.ix()], &self.sets_of[dst.ix()]);
         let leaves = from.iter().filter(|set| !to.contains(set)).map(|set| 2 * set);
         leaves.chain(to.iter().filter(|set| !from.contains(set)).map(|set| 2 * set + 1))
     }
 
-    /// Capacity of every limit, bits per second, at these link rates (by [`LinkIx`], 0 for a link that is down).
+    /// Returns the capacity of every limit, bits per second, at these link rates (by [`LinkIx`], 0
+    /// for a link that is down).
     ///
-    /// A set whose hosts together cannot fill its own links is no limit (infinite): theirs imply it.
+    /// A set whose hosts together cannot fill its own links is no limit (infinite): the cuts of the
+    /// hosts imply it.
     pub fn capacities(&self, rates_bps: &[u64]) -> Vec<f64> {
         let sum = |links: &[LinkIx]| links.iter().map(|link| rates_bps[link.ix()] as f64).sum::<f64>();
         let mut capacities: Vec<f64> = self.crossing.iter().flat_map(|[out, into]| [sum(out), sum(into)]).collect();
@@ -94,7 +100,7 @@ impl Cuts {
         capacities
     }
 
-    /// Links out of a host, and into it.
+    /// Returns the links out of a host, and those into it.
     pub(crate) fn host_links(&self, host: HostIx) -> &[Vec<LinkIx>; 2] {
         &self.crossing[host.ix()]
     }
@@ -104,12 +110,13 @@ fn is_host(topology: &Topology, node: NodeIx) -> bool {
     topology.node(node).kind == NodeKind::Host
 }
 
-/// A switch with a single host may be narrower upward than the host's link is.
+/// Returns whether the set is a switch with a single host, which may be narrower upward than the
+/// host's link.
 fn is_rack_of_one(topology: &Topology, set: &[NodeIx]) -> bool {
     set.len() > 1 && topology.hosts().len() > 1 && set.iter().filter(|node| is_host(topology, **node)).count() == 1
 }
 
-/// Every switch with the hosts that have no other neighbour.
+/// Returns every switch with the hosts that have no other neighbour.
 fn racks(topology: &Topology) -> Vec<Vec<NodeIx>> {
     let mut of_switch: Vec<Vec<NodeIx>> = vec![Vec::new(); topology.nodes().len()];
     for host in topology.hosts() {
@@ -123,7 +130,7 @@ fn racks(topology: &Topology) -> Vec<Vec<NodeIx>> {
     racks.map(|(switch, hosts)| hosts.into_iter().chain([NodeIx(switch as u32)]).collect()).collect()
 }
 
-/// Connected parts of the nodes up to a tier.
+/// Returns the connected parts of the nodes up to a tier.
 pub(crate) fn parts_below(topology: &Topology, tier: Tier) -> Vec<Vec<NodeIx>> {
     let mut seen = vec![false; topology.nodes().len()];
     let mut parts = Vec::new();
@@ -149,8 +156,8 @@ pub(crate) fn parts_below(topology: &Topology, tier: Tier) -> Vec<Vec<NodeIx>> {
     parts
 }
 
-/// Max-min fair rates, bits per second, of flows without end between these pairs, within the cuts of an intact
-/// topology.
+/// Returns the max-min fair rates, bits per second, of flows without end between these pairs,
+/// within the cuts of an intact topology.
 pub fn rates(topology: &Topology, pairs: &[(HostIx, HostIx)], capacity: Capacity) -> Vec<f64> {
     let cuts = Cuts::new(topology, capacity);
     let links: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
@@ -199,7 +206,8 @@ mod tests {
         let narrow = "leaf-spine:leaves=4,spines=8,hosts_per_leaf=16";
         assert!(shares(narrow, 32, Capacity::Cut).iter().all(|share| *share == 0.5));
         assert!(shares(narrow, 32, Capacity::Hose).iter().all(|share| *share == 1.0));
-        // A pod of 16 hosts with cores at a quarter of the rate needs its own cut, not that of its edges.
+        // A pod of 16 hosts with cores at a quarter of the rate needs its own cut, not that of its
+        // edges.
         let thin = topology("fat-tree:k=4").with_links_changed(|_, _| ());
         let thin = thin.with_links_changed({
             let topology = thin.clone();

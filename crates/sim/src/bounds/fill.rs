@@ -1,22 +1,22 @@
-//! Sharing out capacities: progressive filling (max-min fair) and greedy in a given order.
+//! Sharing of capacities: progressive filling (max-min fair) and greedy in a given order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Which flows share which limits: for every flow the limits it counts against.
+/// Limits that each flow counts against.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
-    /// Start of each flow's limits in `limits`; one more than there are flows.
+    /// Start of each flow's limits in `limits`, with an end sentinel.
     start: Vec<u32>,
     limits: Vec<u32>,
 }
 
 impl Users {
-    /// No flows.
+    /// Creates an empty list.
     pub fn new() -> Users {
         Users { start: vec![0], limits: Vec::new() }
     }
-    /// Forgets all flows.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.start.truncate(1);
         self.limits.clear();
@@ -26,21 +26,20 @@ impl Users {
         self.limits.extend(limits);
         self.start.push(self.limits.len() as u32);
     }
-    /// Number of flows.
+    /// Returns the number of flows.
     pub fn len(&self) -> usize {
         self.start.len() - 1
     }
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Limits of a flow.
+    /// Returns the limits of a flow.
     pub fn of(&self, flow: usize) -> &[u32] {
         &self.limits[self.start[flow] as usize..self.start[flow + 1] as usize]
     }
 }
 
-/// Shares capacities out; keeps its buffers between calls.
+/// Allocator of capacities; keeps its buffers between calls.
 #[derive(Clone, Debug, Default)]
 pub struct Filler {
     left: Vec<f64>,
@@ -49,20 +48,20 @@ pub struct Filler {
     /// Flows of each limit, in compressed form.
     member_start: Vec<u32>,
     members: Vec<u32>,
-    /// `(share as ordered bits, limit)`, least first.
+    /// `(share as ordered bits, limit)`, smallest first.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Filler {
-    /// Max-min fair rates by progressive filling: all rates rise together, and those at a full limit stop
-    /// (Bertsekas, Gallager: Data Networks, section 6.5.2). Rates are in the unit of `capacity`; a flow that
-    /// counts against nothing gets an infinite one.
+    /// Computes max-min fair rates by progressive filling: all rates rise together, and those at a
+    /// full limit stop (Bertsekas, Gallager: Data Networks, section 6.5.2). Rates are in the unit
+    /// of `capacity`. A flow without limits gets an infinite rate.
     pub fn max_min(&mut self, capacity: &[f64], users: &Users, rates: &mut Vec<f64>) {
         self.open_all(capacity, users);
         rates.clear();
         rates.resize(users.len(), f64::INFINITY);
-        // A limit's equal share only grows while flows are fixed at less, so a stale entry is too small and is
-        // put back with its present value.
+        // A limit's equal share only grows while flows are fixed at less. So a stale entry is too
+        // small, and is put back with its present value.
         while let Some(Reverse((bits, limit))) = self.heap.pop() {
             let at = limit as usize;
             if self.open[at] == 0 {
@@ -74,7 +73,7 @@ impl Filler {
                 continue;
             }
             if share.is_infinite() {
-                break; // Whoever is left has no limit.
+                break; // The remaining flows have no limit.
             }
             for member in self.member_start[at]..self.member_start[at + 1] {
                 let flow = self.members[member as usize] as usize;
@@ -86,7 +85,7 @@ impl Filler {
         }
     }
 
-    /// In the given order every flow takes all that is left on its limits.
+    /// Gives every flow, in the given order, all that is left on its limits.
     pub fn greedy(&mut self, capacity: &[f64], users: &Users, order: &[u32], rates: &mut Vec<f64>) {
         self.left.clear();
         self.left.extend_from_slice(capacity);
@@ -118,7 +117,8 @@ impl Filler {
         }));
         self.members.clear();
         self.members.resize(users.limits.len(), 0);
-        // Placed from the back of each limit's range, whose ends serve as cursors until they are its starts.
+        // Placed from the back of each limit's range, whose ends serve as cursors until they are
+        // its starts.
         for flow in (0..users.len()).rev() {
             for limit in users.of(flow) {
                 let end = &mut self.member_start[*limit as usize + 1];
@@ -126,7 +126,7 @@ impl Filler {
                 self.members[*end as usize] = flow as u32;
             }
         }
-        // Every end is now the start of its own range: shift them back into place.
+        // Every end is now the start of its range: shift them back into place.
         let total = self.members.len() as u32;
         self.member_start.remove(0);
         self.member_start.push(total);
@@ -137,7 +137,7 @@ impl Filler {
     }
 
     fn share(&self, limit: usize) -> f64 {
-        // Rounding may leave a hair below nothing.
+        // Rounding may leave slightly less than 0.
         self.left[limit].max(0.0) / f64::from(self.open[limit])
     }
 
@@ -152,7 +152,7 @@ impl Filler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::Stream;
+    use net::RandomStream;
 
     fn users(flows: &[&[u32]]) -> Users {
         let mut users = Users::new();
@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn textbook_chain() {
-        // One flow over both links, three more on the first, one more on the second: quarters, then the rest of link 1.
+        // One flow over both links, three more on the first, one more on the second: quarters, then
+        // the rest of link 1.
         assert_eq!(max_min(&[1.0, 1.0], &[&[0, 1], &[0], &[0], &[0], &[1]]), [0.25, 0.25, 0.25, 0.25, 0.75]);
         assert_eq!(max_min(&[1.0, 5.0], &[&[0], &[], &[1]]), [1.0, f64::INFINITY, 5.0]);
         assert_eq!(max_min(&[0.0, 5.0], &[&[0, 1], &[1]]), [0.0, 5.0]);
@@ -181,18 +182,19 @@ mod tests {
         assert_eq!(rates, [0.0, 1.0, 1.0]);
     }
 
-    /// The definition of max-min fairness: nothing overfull, and every flow has a full limit on which nobody gets more.
+    /// The definition of max-min fairness: no limit is exceeded, and every flow has a full limit on
+    /// which no flow gets more.
     #[test]
     fn every_flow_has_a_bottleneck() {
-        let mut rng = Stream::new(3, "fill");
+        let mut rng = RandomStream::new(3, "fill");
         for _ in 0..200 {
-            let limits = 1 + rng.below(12) as u32;
-            let capacity: Vec<f64> = (0..limits).map(|_| 1.0 + rng.below(5) as f64).collect();
+            let limits = 1 + rng.next_below(12) as u32;
+            let capacity: Vec<f64> = (0..limits).map(|_| 1.0 + rng.next_below(5) as f64).collect();
             let mut users = Users::new();
-            for _ in 0..1 + rng.below(40) {
-                let mut own: Vec<u32> = (0..limits).filter(|_| rng.unit() < 0.3).collect();
+            for _ in 0..1 + rng.next_below(40) {
+                let mut own: Vec<u32> = (0..limits).filter(|_| rng.next_f64() < 0.3).collect();
                 if own.is_empty() {
-                    own.push(rng.below(u64::from(limits)) as u32);
+                    own.push(rng.next_below(u64::from(limits)) as u32);
                 }
                 users.push(own);
             }

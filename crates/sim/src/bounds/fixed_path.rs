@@ -1,13 +1,15 @@
-//! Max-min fair rates of flows whose paths are given: the steady state of ideal TCP (mechanisms.md P29
+//! Max-min fair rates of flows with given paths: the steady state of ideal TCP (mechanisms.md P29
 //! `fixed-path`), an oracle for the throughput of simulators and balancers.
 
 use net::{LinkIx, Topology};
 
 use super::fill::{Filler, Users};
 
-/// The rate of every path, in the unit of `capacity`, which is indexed by the numbers in the paths.
+/// Returns the rate of every path, in the unit of `capacity`, which is indexed by the numbers in
+/// the paths.
 ///
-/// A multipath flow is several paths; its rate is their sum. A path without links gets an infinite rate.
+/// A multipath flow is several paths; its rate is their sum. A path without links gets an infinite
+/// rate.
 ///
 /// # Panics
 /// If a path names a link beyond `capacity`.
@@ -17,26 +19,26 @@ pub fn max_min(capacity: &[f64], paths: &[Vec<u32>]) -> Vec<f64> {
     rates
 }
 
-/// [`max_min`] over the links of a topology, bits per second.
+/// Returns [`max_min`] over the links of a topology, bits per second.
 pub fn rates(topology: &Topology, paths: &[Vec<LinkIx>]) -> Vec<f64> {
     let capacity: Vec<f64> = topology.links().iter().map(|link| link.rate.as_bps_f64()).collect();
     let paths: Vec<Vec<u32>> = paths.iter().map(|path| path.iter().map(|link| link.0).collect()).collect();
     max_min(&capacity, &paths)
 }
 
-/// Who goes first while flows share links.
+/// Order of service while flows share links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// Nobody: max-min fair.
+    /// No order: max-min fair.
     Fair,
-    /// The path with the least size, greedily; of equal ones the first.
+    /// The path with the smallest size, greedily; of equal ones the first.
     ShortestFirst,
-    /// The path with the greatest size, greedily; of equal ones the last.
+    /// The path with the largest size, greedily; of equal ones the last.
     LongestFirst,
 }
 
-/// When each path has carried its size, if all start at time 0: sizes over capacities gives the unit of time.
-/// Infinite for a path that never gets a rate.
+/// Returns when each path has carried its size, if all start at time 0. Sizes over capacities gives
+/// the unit of time. Infinite for a path that never gets a rate.
 ///
 /// # Panics
 /// If a path names a link beyond `capacity`.
@@ -66,7 +68,7 @@ pub fn finish_times(capacity: &[f64], paths: &[Vec<u32>], sizes: &[f64], service
         }
         now += step;
         for (path, rate) in open.iter().zip(&rates) {
-            // The next to finish does so now, whatever rounding says.
+            // The next to finish does so now, regardless of rounding.
             let is_over = *rate > 0.0 && left[*path] / rate <= step * (1.0 + 1e-12);
             left[*path] = if is_over { 0.0 } else { left[*path] - rate * step };
             if is_over {

@@ -1,11 +1,13 @@
-//! The largest common share of given demands that a network can carry at once, split over any paths: the maximum
-//! concurrent multicommodity flow (mechanisms.md P29 `mcf`), with a certificate of how close the answer is.
+//! The largest common share of given demands that a network can carry at one time, split over any
+//! paths: the maximum concurrent multicommodity flow (mechanisms.md P29 `mcf`), with a certificate
+//! of its accuracy.
 //!
-//! Method: Garg, Könemann: Faster and Simpler Algorithms for Multicommodity Flow, FOCS 1998. Links get lengths that
-//! grow exponentially with what is sent over them; every phase sends all demands once over the shortest paths of the
-//! moment. What was sent, scaled down until it fits, is a flow; the lengths are a dual solution, which no flow can
-//! exceed. The search ends when the two are within `1 + eps`. It begins with the even split over equal-cost paths
-//! and the cuts of the network, which in symmetric networks already meet.
+//! Method: Garg, Könemann: Faster and Simpler Algorithms for Multicommodity Flow, FOCS 1998. Links
+//! have lengths that grow exponentially with what is sent over them. Every phase sends all demands
+//! once over the current shortest paths. What was sent, scaled down until it fits, is a flow. The
+//! lengths are a dual solution, which no flow can exceed. The search ends when the two are within
+//! `1 + eps`. It begins with the even split over equal-cost paths and the cuts of the network,
+//! which already meet in symmetric networks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,31 +16,29 @@ use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 
 use super::cuts::{Capacity, Cuts};
 
-/// A wish to send without end.
+/// A demand without end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
-    /// Sender.
     pub src: HostIx,
-    /// Receiver.
     pub dst: HostIx,
-    /// Wanted rate, bits per second.
+    /// Offered rate, bits per second.
     pub bps: f64,
 }
 
-/// The answer: the optimum lies between its two shares.
+/// Result: the optimum lies between its two shares.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Concurrent {
-    /// So much of every demand can be carried at once: a flow that does was found.
+    /// Share of every demand that can be carried at one time: a flow that achieves it was found.
     pub share: f64,
-    /// No flow carries more than this share of every demand.
+    /// Share of every demand that no flow exceeds.
     pub at_most: f64,
-    /// Rounds of sending every demand once; 0 where the even split was good enough.
+    /// Rounds of sending every demand once; 0 if the even split was good enough.
     pub phases: u64,
 }
 
-/// The largest share of all `demands` that fits the links of an intact topology at once, to within `1 + eps`
-/// (clamped to 0.001 .. 1). Demands of nothing, or from a host to itself, do not count; without any other the shares
-/// are infinite.
+/// Returns the largest share of all `demands` that fits the links of an intact topology, to within
+/// `1 + eps` (clamped to 0.001 .. 1). Demands of rate 0, or from a host to itself, do not count;
+/// without any other the shares are infinite.
 pub fn max_concurrent(topology: &Topology, demands: &[Demand], eps: f64) -> Concurrent {
     let eps = if eps.is_nan() { 0.05 } else { eps.clamp(0.001, 1.0) };
     let demands: Vec<Demand> = demands.iter().copied().filter(|d| d.src != d.dst && d.bps > 0.0).collect();
@@ -66,10 +66,12 @@ impl Concurrent {
     }
 }
 
-/// A share of the demands that a phase can send in about one go: near the optimum, by a few coarse phases.
+/// Returns a share of the demands that a phase can send in about one step: near the optimum, from a
+/// few coarse phases.
 ///
-/// Where all lengths are `1 / capacity`, the dual bound is at most as many times the optimum as there are links
-/// (send everything over the shortest paths), so even rates that differ by orders of magnitude end this soon.
+/// While all lengths are `1 / capacity`, the dual bound is at most the optimum times the number of
+/// links (send everything over the shortest paths). So even rates that differ by orders of
+/// magnitude end this soon.
 fn scale(topology: &Topology, demands: &[Demand], best: &mut Concurrent) -> f64 {
     let mut flat = Search::new(topology, demands, 1.0, 0.5);
     let spent: f64 = demands.iter().map(|d| d.bps * flat.shortest(topology.host(d.src), topology.host(d.dst))).sum();
@@ -88,7 +90,7 @@ fn scale(topology: &Topology, demands: &[Demand], best: &mut Concurrent) -> f64 
     }
 }
 
-/// Least capacity of a cut over the demands across it.
+/// Returns the minimum, over all cuts, of capacity over the demands across the cut.
 fn cut_bound(topology: &Topology, demands: &[Demand]) -> f64 {
     let cuts = Cuts::new(topology, Capacity::Cut);
     let rates: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
@@ -101,7 +103,7 @@ fn cut_bound(topology: &Topology, demands: &[Demand]) -> f64 {
     shares.map(|(capacity, across)| capacity / across).fold(f64::INFINITY, f64::min)
 }
 
-/// The share that fits when every switch splits evenly over its equal-cost next hops.
+/// Returns the share that fits when every switch splits evenly over its equal-cost next hops.
 fn even_split(topology: &Topology, demands: &[Demand]) -> f64 {
     let routes = Routes::intact(topology);
     let mut load = vec![0.0; topology.links().len()];
@@ -133,7 +135,7 @@ fn even_split(topology: &Topology, demands: &[Demand]) -> f64 {
     fitting_share(topology, &load)
 }
 
-/// How often these loads fit the links.
+/// Returns how often these loads fit the links.
 fn fitting_share(topology: &Topology, load: &[f64]) -> f64 {
     let links = topology.links().iter().zip(load).filter(|(_, load)| **load > 0.0);
     links.map(|(link, load)| link.rate.as_bps_f64() / load).fold(f64::INFINITY, f64::min)
@@ -175,10 +177,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Phases until the certificate is good enough, or no longer likely to improve with this step.
+    /// Runs phases until the certificate is good enough, or unlikely to improve with this step.
     fn improve(&mut self, eps: f64, best: &mut Concurrent) {
-        let most = (2.0 * (self.capacity.len() as f64).ln().max(1.0) / (self.step * self.step)).ceil() as u64;
-        for phase in 1..=most {
+        let max_phases = (2.0 * (self.capacity.len() as f64).ln().max(1.0) / (self.step * self.step)).ceil() as u64;
+        for phase in 1..=max_phases {
             let spent = self.phase();
             best.phases += 1;
             best.share = best.share.max(self.scale * phase as f64 * fitting_share(self.topology, &self.sent));
@@ -194,8 +196,9 @@ impl<'a> Search<'a> {
         self.length.iter().zip(&self.capacity).map(|(length, capacity)| length * capacity).sum()
     }
 
-    /// Sends every demand once. Answers the sum of demands times their distances, each when it was first sent: lengths
-    /// only grow, so no more than with the lengths at the end, and the bound drawn from it holds.
+    /// Sends every demand once. Returns the sum of demands times their distances, each when it was
+    /// first sent. Lengths only grow, so the sum is at most that with the lengths at the end, and
+    /// the bound drawn from it holds.
     fn phase(&mut self) -> f64 {
         let mut spent = 0.0;
         for demand in self.demands {
@@ -218,7 +221,7 @@ impl<'a> Search<'a> {
         spent
     }
 
-    /// Dijkstra to one node; leaves the path behind and answers its length.
+    /// Runs Dijkstra to one node. Stores the path and returns its length.
     fn shortest(&mut self, from: NodeIx, to: NodeIx) -> f64 {
         self.distance.fill(f64::INFINITY);
         self.heap.clear();
@@ -253,7 +256,7 @@ impl<'a> Search<'a> {
         self.distance[to.ix()]
     }
 
-    /// Only ratios of lengths matter; this keeps them finite.
+    /// Rescales lengths to keep them finite; only their ratios matter.
     fn rescale(&mut self) {
         let longest = self.length.iter().copied().fold(0.0, f64::max);
         if longest > 1e100 {

@@ -1,16 +1,17 @@
-//! Bounds to hold balancers against: what a network could carry at best, computed without sending packets.
+//! Bounds to compare balancers with: the best a network could achieve, computed without sending
+//! packets.
 //!
-//! | bound | answers | is |
+//! | bound | computes | method |
 //! | --- | --- | --- |
 //! | [`optimum`] | a run's completion times | a fluid limited by cuts of the network alone |
 //! | [`fastpass`] | a run's completion times | a timeslot and a path for every packet |
 //! | [`cuts`] | static rates | max-min fair within host links, or within all cuts |
 //! | [`mcf`] | a static common share | the best splitting over any paths, with a certificate |
-//! | [`fixed_path`] | static rates, completion times | max-min fair where paths are given |
+//! | [`fixed_path`] | static rates, completion times | max-min fair over given paths |
 //!
-//! A bound knows of failures the moment they happen and forgets nothing sent before; silent faults do not concern
-//! it. Of the transport only the packet format matters to it. A flow whose hosts stay cut off is *running* when the
-//! run ends: a bound never gives up.
+//! A bound detects failures immediately and keeps everything sent before. Silent faults do not
+//! affect it. Of the transport it uses only the packet format. A flow whose hosts stay cut off is
+//! *running* when the run ends: in a bound no flow fails.
 
 pub mod cuts;
 pub mod fastpass;
@@ -27,16 +28,16 @@ use balance::Bound;
 use net::{Routes, Time};
 
 use crate::engine::Starts;
-use crate::faults::Faults;
 use crate::flows::NEVER;
 use crate::ideal::Ideals;
+use crate::links::faults::Faults;
 use crate::outcome::{
-    Books, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, ResequencingRecord, Series,
+    Accounting, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, ResequencingRecord, Series,
 };
 use crate::scenario::Scenario;
 use crate::{Progress, SimError, setup};
 
-/// Events between two looks at the caller's wish to stop: a few milliseconds of work.
+/// Events between two progress reports: a few milliseconds of work.
 const EVENTS_PER_REPORT: u64 = 1 << 10;
 
 /// Computes a bound for a checked scenario.
@@ -57,9 +58,9 @@ pub(crate) struct Ledger<'a> {
     starts: Starts,
     records: Vec<FlowRecord>,
     ideals: Ideals,
-    /// Flows of which everything has been sent, by when the last byte arrives.
+    /// Flows that have sent everything, by the arrival time of their last byte.
     ending: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Times of capacity changes still to come, latest first.
+    /// Times of future capacity changes, latest first.
     changes: Vec<u64>,
     faults: Faults,
     until: u64,
@@ -96,7 +97,8 @@ impl<'a> Ledger<'a> {
         self.now
     }
 
-    /// When the ledger itself has something to do: a start, an arrival of a last byte, a change of capacities.
+    /// Returns the next time at which the ledger must act: a start, an arrival of a last byte, a
+    /// change of capacities.
     pub(crate) fn next_event(&self) -> u64 {
         let start = self.starts.next(self.scenario.flows).unwrap_or(NEVER);
         let end = self.ending.peek().map_or(NEVER, |Reverse((at, _))| *at);
@@ -107,12 +109,13 @@ impl<'a> Ledger<'a> {
         self.changes.last().copied().unwrap_or(NEVER)
     }
 
-    /// Whether flows have begun and not ended, or will begin.
+    /// Returns whether flows are running or will begin.
     pub(crate) fn is_open(&self) -> bool {
         self.active > 0 || self.starts.next(self.scenario.flows).is_some()
     }
 
-    /// Moves time on; false if `at` lies beyond the end of the run, which is then reached.
+    /// Advances the time. Returns false if `at` lies beyond the end of the run, which is then
+    /// reached.
     pub(crate) fn advance(&mut self, at: u64) -> bool {
         debug_assert!(at >= self.now, "time runs forward");
         self.events += 1;
@@ -124,7 +127,7 @@ impl<'a> Ledger<'a> {
         true
     }
 
-    /// The rates now, bits per second, if they changed since last asked.
+    /// Returns the current rates, bits per second, if they changed since the last call.
     pub(crate) fn changed_rates(&mut self) -> Option<Vec<u64>> {
         let mut has_changed = false;
         while self.next_change() <= self.now {
@@ -152,15 +155,16 @@ impl<'a> Ledger<'a> {
         &mut self.records[id as usize]
     }
 
-    /// Everything of a flow has been sent; its last byte arrives at `at`, and never before its ideal allows.
+    /// Records that a flow has sent everything: its last byte arrives at `at`, but not before its
+    /// ideal time.
     pub(crate) fn arrives(&mut self, id: u32, at: u64) {
         let record = &self.records[id as usize];
         let earliest = record.started.saturating_add(record.ideal).as_ps();
         self.ending.push(Reverse((at.max(earliest).max(self.now), id)));
     }
 
-    /// Flows sent and not yet arrived: when they will have, and which.
-    pub(crate) fn on_the_way(&self) -> Vec<(u64, u32)> {
+    /// Returns the flows sent and not yet arrived, with their arrival times.
+    pub(crate) fn undelivered(&self) -> Vec<(u64, u32)> {
         self.ending.iter().map(|Reverse(end)| *end).collect()
     }
 
@@ -178,7 +182,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Tells how far the run is, now and then.
+    /// Reports the progress of the run at intervals.
     pub(crate) fn report(&self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
         if !self.events.is_multiple_of(EVENTS_PER_REPORT) {
             return Ok(());
@@ -192,14 +196,15 @@ impl<'a> Ledger<'a> {
         if go_on { Ok(()) } else { Err(SimError::Interrupted) }
     }
 
-    /// Nothing more can happen, although flows are open: they wait out the run, if it has an end.
-    pub(crate) fn starve(&mut self) {
+    /// Advances to the end of the run, if it has one: nothing more can happen, although flows are
+    /// open.
+    pub(crate) fn wait_out(&mut self) {
         if self.until != NEVER {
             self.now = self.until;
         }
     }
 
-    /// Closes the books.
+    /// Builds the outcome and checks the accounting.
     pub(crate) fn outcome(mut self, link_bytes: Vec<u64>, series: Series) -> Result<Outcome, SimError> {
         let now = Time::from_ps(self.now);
         for record in self.records.iter_mut().filter(|record| record.end == FlowEnd::Running) {
@@ -207,18 +212,18 @@ impl<'a> Ledger<'a> {
         }
         let count = |end: FlowEnd| self.records.iter().filter(|record| record.end == end).count() as u64;
         let listed = self.records.len() as u64;
-        let books = Books {
+        let books = Accounting {
             flows_listed: listed,
             flows_started: listed - count(FlowEnd::NotStarted),
             flows_completed: count(FlowEnd::Completed),
             flows_failed: 0,
             flows_running: count(FlowEnd::Running),
-            ..Books::default()
+            ..Accounting::default()
         };
-        books.check().map_err(SimError::Books)?;
+        books.check().map_err(SimError::Accounting)?;
         Ok(Outcome {
             end: now,
-            books,
+            accounting: books,
             links: link_bytes.into_iter().map(|bytes| LinkRecord { bytes, ..LinkRecord::default() }).collect(),
             queues: Vec::new(),
             series,

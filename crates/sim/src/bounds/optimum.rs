@@ -1,15 +1,16 @@
-//! The fluid optimum of a run (mechanisms.md P29): at every arrival, departure and change of capacity all active
-//! flows are shared out anew, with no limit but the cuts of the network.
+//! The fluid optimum of a run (mechanisms.md P29): at every arrival, departure and change of
+//! capacity the rates of all active flows are recomputed, limited only by the cuts of the network.
 //!
-//! A flow's completion time is how long its bytes, headers included, take at the rates it gets, plus what its
-//! completion time alone in the empty network has beyond that: so a flow that never shares takes exactly its ideal,
-//! and none takes less.
+//! A flow's completion time is the time its bytes, headers included, take at the rates it gets,
+//! plus the latency part of its ideal completion time. So a flow that never shares takes exactly
+//! its ideal time, and no flow takes less.
 //!
-//! **What it bounds.** Its rates at any moment are within every cut, as those of any routing are; max-min fair ones
-//! make the least rate as large as can be. Hence, for flows of equal size that start together over paths of equal
-//! length, no balancer ends the last flow sooner. It is *not* a bound on the mean completion time: fair sharing does
-//! not minimise that. `order=srpt` comes closer; where a single link is the bottleneck it is the least possible,
-//! elsewhere the greedy order is within a factor of two of it (pFabric, SIGCOMM 2013).
+//! **What it bounds.** Its rates at any moment are within every cut, as those of any routing are;
+//! max-min fair ones make the smallest rate as large as possible. Hence, for flows of equal size
+//! that start together over paths of equal length, no balancer ends the last flow sooner. It is
+//! *not* a bound on the mean completion time: fair sharing does not minimise that. `order=srpt`
+//! comes closer. If a single link is the bottleneck it is the minimum; elsewhere the greedy order
+//! is within a factor of two of it (pFabric, SIGCOMM 2013).
 
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ use crate::{Progress, SimError};
 /// Bits per second to bytes per picosecond.
 const BYTES_PER_PS: f64 = 1.0 / 8e12;
 
-/// A flow under way.
+/// A running flow.
 struct Fluid {
     id: u32,
     /// Wire bytes still to send at `since`.
@@ -34,9 +35,9 @@ struct Fluid {
     since: u64,
     /// Bytes per picosecond.
     rate: f64,
-    /// When everything will have been sent at this rate.
+    /// Time at which everything will have been sent at this rate.
     finish: u64,
-    /// Ideal completion time beyond that of the bytes alone, picoseconds.
+    /// Latency part of the ideal completion time, without the time of the bytes, picoseconds.
     latency: u64,
     limits: Box<[u32]>,
 }
@@ -47,7 +48,7 @@ impl Fluid {
     }
 
     fn set_rate(&mut self, now: u64, rate: f64) {
-        // A flow whose rate stays keeps its finish to the picosecond.
+        // A flow whose rate stays keeps its finish time to the picosecond.
         if rate == self.rate {
             return;
         }
@@ -67,15 +68,15 @@ struct Optimum<'a> {
     ledger: Ledger<'a>,
     scenario: &'a Scenario<'a>,
     cuts: Cuts,
-    /// Of the intact network, bytes per picosecond.
+    /// Capacities of the intact network, bytes per picosecond.
     full: Vec<f64>,
-    /// As it is now.
+    /// Current capacities.
     capacity: Vec<f64>,
     order: Order,
     flows: Vec<Fluid>,
     /// Wire bytes sent by each host, received by each host.
     carried: Vec<[f64; 2]>,
-    /// Rate of each flow that has been sent and not yet arrived, for what of it is on the way.
+    /// Rate of each flow that has been sent and not yet arrived, for its bytes in flight.
     last_rate: Vec<f64>,
     filler: Filler,
     users: Users,
@@ -83,7 +84,7 @@ struct Optimum<'a> {
     queue: Vec<u32>,
 }
 
-/// Runs it.
+/// Computes the fluid completion times of a run.
 pub(crate) fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     let params = &scenario.balancer.params;
     let capacity = if params.text("capacity") == "hose" { Capacity::Hose } else { Capacity::Cut };
@@ -118,7 +119,7 @@ impl Optimum<'_> {
         while self.ledger.is_open() {
             let next = self.next_finish().min(self.ledger.next_event());
             if next == NEVER {
-                self.ledger.starve();
+                self.ledger.wait_out();
                 break;
             }
             if !self.ledger.advance(next) {
@@ -134,7 +135,7 @@ impl Optimum<'_> {
         self.flows.iter().map(|flow| flow.finish).min().unwrap_or(NEVER)
     }
 
-    /// Everything that happens at this instant, then new rates if anything did.
+    /// Handles everything that happens at this instant, then recomputes the rates if anything did.
     fn step(&mut self) {
         let mut must_share = self.retire();
         self.ledger.close_arrived();
@@ -151,7 +152,7 @@ impl Optimum<'_> {
         }
     }
 
-    /// Takes out the flows of which everything has been sent.
+    /// Removes the flows that have sent everything.
     fn retire(&mut self) -> bool {
         let now = self.ledger.now();
         let before = self.flows.len();
@@ -220,7 +221,7 @@ impl Optimum<'_> {
             self.count_sent(flow.id, sent);
             self.note_delivered(flow.id, sent - flow.rate * flow.latency as f64);
         }
-        for (at, id) in self.ledger.on_the_way() {
+        for (at, id) in self.ledger.undelivered() {
             let missing = self.last_rate[id as usize] * at.saturating_sub(now) as f64;
             self.note_delivered(id, wire_bytes(self.scenario, id) - missing);
         }
@@ -228,14 +229,16 @@ impl Optimum<'_> {
         self.ledger.outcome(bytes, Series::default())
     }
 
-    /// Payload of a running flow that has arrived: its share of the wire bytes that have.
+    /// Records the payload of a running flow that has arrived: its share of the wire bytes that
+    /// have.
     fn note_delivered(&mut self, id: u32, wire: f64) {
         let size = self.scenario.flows.flows[id as usize].size_bytes;
         let share = (wire / wire_bytes(self.scenario, id)).clamp(0.0, 1.0);
         self.ledger.record(id).delivered_bytes = ((size as f64 * share) as u64).min(size - 1);
     }
 
-    /// Defined where a host has one link; which link of several, or of the fabric, a fluid takes is not.
+    /// Returns the bytes per link. They are defined for hosts with one link; which link of several,
+    /// or of the fabric, a fluid takes is not.
     fn link_bytes(&self) -> Vec<u64> {
         let mut bytes = vec![0; self.scenario.topology.links().len()];
         for (host, carried) in (0u32..).map(net::HostIx).zip(&self.carried) {
@@ -249,7 +252,7 @@ impl Optimum<'_> {
     }
 }
 
-/// Bytes of a flow on the wire: its payload and a header per packet.
+/// Returns the bytes of a flow on the wire: its payload and a header per packet.
 fn wire_bytes(scenario: &Scenario<'_>, id: u32) -> f64 {
     let size = scenario.flows.flows[id as usize].size_bytes;
     let transport = &scenario.config.transport;

@@ -1,4 +1,4 @@
-//! Short ways to write a scenario in a test.
+//! Helpers to write scenarios in tests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod static_plane;
@@ -13,22 +13,20 @@ pub fn topology(spec: &str) -> Topology {
     net::spec::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
-/// One flow.
 pub fn flow(src: u32, dst: u32, size_bytes: u64, start: Time) -> Flow {
     Flow { src: HostIx(src), dst: HostIx(dst), size_bytes, start: Start::At(start), group: 0 }
 }
 
-/// A list of flows.
 pub fn list(flows: Vec<Flow>) -> FlowList {
     FlowList { flows, description: "test".into() }
 }
 
-/// Runs and answers the outcome, whose books have been checked by the simulator itself.
+/// Runs a scenario and returns the outcome; the simulator has checked its accounting.
 pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {
     try_simulate(topology, flows, balancer, seed, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As [`simulate`], for scenarios that may be refused.
+/// Runs a scenario that may be rejected.
 pub fn try_simulate(
     topology: &Topology,
     flows: &FlowList,
@@ -41,8 +39,8 @@ pub fn try_simulate(
     run(&scenario, &mut |_| true)
 }
 
-/// Whether a balancer cannot work with a transport: UDP has no connections to make several of, and subflows that share
-/// data couple windows of NewReno or DCTCP without SACK.
+/// Returns whether a balancer cannot work with a transport. UDP has no connections to split, and
+/// subflows that share data couple windows of NewReno or DCTCP without SACK.
 pub fn is_refused(entry: &Entry, transport: &TransportConfig) -> bool {
     let scale = Scale {
         base_rtt: Time::from_us(100),
@@ -59,14 +57,14 @@ pub fn is_refused(entry: &Entry, transport: &TransportConfig) -> bool {
     }
 }
 
-/// Pseudo-random flows between distinct hosts, for scenarios where only variety matters.
+/// Returns pseudo-random flows between distinct hosts, for scenarios in which only variety matters.
 pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -> FlowList {
-    let mut rng = net::Stream::new(seed, "test flows");
+    let mut rng = net::RandomStream::new(seed, "test flows");
     let mut flows: Vec<Flow> = (0..count)
         .map(|_| {
-            let src = rng.below(u64::from(hosts)) as u32;
-            let dst = (src + 1 + rng.below(u64::from(hosts) - 1) as u32) % hosts;
-            flow(src, dst, 1 + rng.below(largest), Time::from_ps(rng.below(span.as_ps())))
+            let src = rng.next_below(u64::from(hosts)) as u32;
+            let dst = (src + 1 + rng.next_below(u64::from(hosts) - 1) as u32) % hosts;
+            flow(src, dst, 1 + rng.next_below(largest), Time::from_ps(rng.next_below(span.as_ps())))
         })
         .collect();
     flows.sort_by_key(|f| match f.start {

@@ -1,10 +1,10 @@
-//! A controller for tests that knows the network beforehand: it installs shortest paths when a switch connects, and anew
-//! when a port comes or goes. No discovery, no balancing.
+//! A controller for tests that is configured with the network. It installs shortest paths when a
+//! switch connects, and again when a port changes. No discovery, no balancing.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_sim::{ControlPlane, PlaneOutput, PlaneTally};
-use balance::central::{AgentOrder, AgentReport};
+use balance::central::{AgentCommand, AgentReport};
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Time, Topology, address};
 use openflow::headers::ether;
 use openflow::{
@@ -12,18 +12,18 @@ use openflow::{
     GroupModCommand, Instructions, Masked, Match, Message, PacketOut, PortNo, TableId, ToController, Xid,
 };
 
-/// What it installs.
+/// Rules to install.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The first shortest path.
     Single,
     /// A select group over all shortest paths.
     Groups,
-    /// Nothing but a table-miss entry: all packets come to it, and it sends them where they belong.
+    /// A table-miss entry only: all packets go to the controller, which forwards them.
     Reactive,
-    /// Nothing but a table-miss entry; packets that come are not sent on.
+    /// A table-miss entry only; the controller does not forward packets.
     Sink,
-    /// What hosts send goes to the next switch, which sends it back, and so on.
+    /// Packets of hosts go to the next switch, which sends them back, and so on.
     Loop,
 }
 
@@ -35,7 +35,7 @@ pub struct StaticPlane<'a> {
     switches: BTreeMap<ConnectionId, NodeIx>,
     outputs: VecDeque<PlaneOutput>,
     xid: u32,
-    /// What it was told, for tests to look at.
+    /// Received reports, for tests to check.
     pub reports: Vec<(Time, AgentReport)>,
     pub paced: u64,
     pace: Option<Bandwidth>,
@@ -65,13 +65,13 @@ impl<'a> StaticPlane<'a> {
         }
     }
 
-    /// Agents are told this before anything else.
-    pub fn ordering(mut self, order: AgentOrder) -> StaticPlane<'a> {
+    /// Sets a command that agents receive before any other.
+    pub fn ordering(mut self, order: AgentCommand) -> StaticPlane<'a> {
         self.outputs.push_back(PlaneOutput::Agents(order));
         self
     }
 
-    /// Flows that are reported are told to go no faster.
+    /// Sets a rate limit for reported flows.
     pub fn pacing(mut self, rate: Bandwidth) -> StaticPlane<'a> {
         self.pace = Some(rate);
         self
@@ -87,7 +87,7 @@ impl<'a> StaticPlane<'a> {
         PortNo(address::port_of(self.topology, link))
     }
 
-    /// Links to take from a switch to a host; none where there is no way.
+    /// Returns the links from a switch to a host; empty without a path.
     fn hops(&self, node: NodeIx, host: HostIx) -> Vec<LinkIx> {
         let class = self.routes.class_of(host);
         if self.routes.class_node(class) == node {
@@ -96,7 +96,7 @@ impl<'a> StaticPlane<'a> {
         self.routes.next_hops(node, class).to_vec()
     }
 
-    /// Everything anew: entries of the same match replace those there are.
+    /// Installs everything again: entries replace those with the same match.
     fn install(&mut self, connection: ConnectionId, node: NodeIx) {
         match self.kind {
             Kind::Single | Kind::Groups => self.install_paths(connection, node),
@@ -139,7 +139,7 @@ impl<'a> StaticPlane<'a> {
 
     fn group(&mut self, connection: ConnectionId, group: GroupId, buckets: Vec<Bucket>) {
         let kind = GroupKind::Select;
-        // One of the two is refused, and the other does it.
+        // The switch rejects one of the two and applies the other.
         for command in [GroupModCommand::Add, GroupModCommand::Modify] {
             let change = GroupMod { command, kind, group, buckets: buckets.clone() };
             self.send(connection, Message::GroupMod(change));
@@ -161,7 +161,8 @@ impl<'a> StaticPlane<'a> {
             Message::PortStatus { port, .. } => {
                 let Some(node) = self.switches.get(&connection).copied() else { return };
                 let out = self.topology.out_links(node)[port.port.0 as usize - 1];
-                // Who receives nothing from a link says so; packets the other way may be lost too.
+                // The end that receives nothing from a link reports it; packets in the other
+                // direction may be lost too.
                 self.alive[out.ix()] = port.is_live();
                 self.alive[out.reverse().ix()] = port.is_live();
                 self.routes = Routes::new(self.topology, &self.alive);
@@ -217,7 +218,7 @@ impl ControlPlane for StaticPlane<'_> {
         self.reports.push((now, report));
         if let (AgentReport::Started { tuple, .. }, Some(_)) = (report, self.pace) {
             self.paced += 1;
-            self.outputs.push_back(PlaneOutput::Agents(AgentOrder::Pace { tuple, rate: self.pace }));
+            self.outputs.push_back(PlaneOutput::Agents(AgentCommand::SetRateLimit { tuple, rate: self.pace }));
         }
     }
     fn poll_output(&mut self) -> Option<PlaneOutput> {

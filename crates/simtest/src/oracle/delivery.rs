@@ -1,19 +1,19 @@
-//! Frames reach the host they are for, unchanged, once.
+//! Frames reach their host unchanged and once.
 
 use openflow::Headers;
 
-use crate::draw::ipv4_of;
+use crate::generate::ipv4_of;
 use crate::hosts::headers_of;
 use crate::report::Oracle;
-use crate::world::{Frame, World, mac_of};
+use crate::simulation::{Frame, Simulation, mac_of};
 
-/// Which frames have arrived, by number.
+/// The frames that have arrived, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered(Vec<bool>);
 
 impl Delivered {
-    /// Notes an arrival; whether it is the first.
-    fn note(&mut self, number: u64) -> bool {
+    /// Records an arrival. Returns whether it is the first.
+    fn record(&mut self, number: u64) -> bool {
         let number = number as usize;
         if self.0.len() <= number {
             self.0.resize(number + 1, false);
@@ -22,13 +22,13 @@ impl Delivered {
     }
 }
 
-impl World {
-    pub(crate) fn oracle_garbage(&mut self, host: usize, frame: &Frame) {
+impl Simulation {
+    pub(crate) fn check_malformed(&mut self, host: usize, frame: &Frame) {
         let len = frame.bytes.len();
-        self.fail(Oracle::Delivery, || format!("h{host} got {len} bytes that are no frame"));
+        self.fail(Oracle::Delivery, || format!("h{host} got {len} bytes that are not a frame"));
     }
 
-    pub(crate) fn oracle_delivered(&mut self, host: usize, headers: &Headers, frame: Frame) {
+    pub(crate) fn check_delivered(&mut self, host: usize, headers: &Headers, frame: Frame) {
         let is_mine = headers.ipv4_dst == ipv4_of(host) && headers.eth_dst == mac_of(host) && headers.vlan.is_none();
         if !is_mine {
             let headers = *headers;
@@ -43,7 +43,7 @@ impl World {
         }
         let cables = probe.visits.iter().map(|visit| visit.cable).chain([host]).collect();
         flow.path = Some((cables, probe.visits.iter().map(|visit| visit.switch).collect()));
-        if !self.oracles.delivered.note(probe.number) {
+        if !self.oracles.delivered.record(probe.number) {
             return self.fail(Oracle::Delivery, || format!("h{host} got a frame twice"));
         }
         self.report.frames_delivered += 1;

@@ -1,9 +1,9 @@
-//! Rules and groups of others stay as they are.
+//! Foreign rules and groups stay unchanged.
 
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
-use net::Stream;
+use net::RandomStream;
 use openflow::headers::{ether, protocol};
 use openflow::{
     Action, Bucket, ConnectionId, Envelope, FlowMod, GroupDescription, GroupId, GroupKind, GroupMod, GroupModCommand,
@@ -11,19 +11,19 @@ use openflow::{
 };
 
 use crate::report::Oracle;
-use crate::world::{OWNER, World};
+use crate::simulation::{OWNER, Simulation};
 
-/// Groups of the controller's range that others may take have lower numbers than this.
+/// Groups in the controller's range that other controllers may take have numbers below this.
 pub(crate) const GROUPS: u32 = 4;
 
-/// What someone else put on a switch.
+/// Rules and a group of another controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreign {
     group: Option<GroupDescription>,
     rules: Vec<FlowMod>,
 }
 
-/// Everything others put on switches, by switch and the seed of the action.
+/// All foreign rules, by switch and seed of the action.
 #[derive(Debug, Default)]
 pub(crate) struct Rules(BTreeMap<(usize, u64), Foreign>);
 
@@ -34,28 +34,28 @@ impl Rules {
     pub(crate) fn removed(&mut self, switch: usize, seed: u64) -> Option<Foreign> {
         self.0.remove(&(switch, seed))
     }
-    /// A switch lost its tables.
+    /// Forgets the rules of a switch that lost its tables.
     pub(crate) fn forget(&mut self, switch: usize) {
         self.0.retain(|(at, _), _| *at != switch);
     }
 }
 
-/// Draws rules for traffic that no host of a storm sends, and perhaps a group.
-pub(crate) fn draw(rng: &mut Stream) -> Foreign {
-    let group = (rng.below(2) == 0).then(|| {
-        // Some have taken a number the controller would like.
-        let mut number = rng.below(1_000) as u32;
-        if rng.below(2) == 0 {
+/// Draws rules for traffic that no host sends, and perhaps a group.
+pub(crate) fn draw(rng: &mut RandomStream) -> Foreign {
+    let group = (rng.next_below(2) == 0).then(|| {
+        // Half of the groups take a number that the controller would use.
+        let mut number = rng.next_below(1_000) as u32;
+        if rng.next_below(2) == 0 {
             number = (u32::from(OWNER) << 16) | (number % GROUPS);
         }
         GroupDescription {
             group: GroupId(number),
             kind: GroupKind::Select,
-            buckets: (1..=1 + rng.below(3) as u32).map(|port| Bucket::watching(PortNo(port), 1)).collect(),
+            buckets: (1..=1 + rng.next_below(3) as u32).map(|port| Bucket::watching(PortNo(port), 1)).collect(),
         }
     });
     let mut rules: Vec<FlowMod> = Vec::new();
-    for _ in 0..1 + rng.below(6) {
+    for _ in 0..1 + rng.next_below(6) {
         let rule = rule(rng, group.as_ref());
         let is_same =
             |other: &FlowMod| (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_);
@@ -63,40 +63,41 @@ pub(crate) fn draw(rng: &mut Stream) -> Foreign {
             rules.push(rule);
         }
     }
-    // Groups have no cookies: one nobody uses, with a number of the controller's range, is nobody's.
+    // Groups have no cookies: an unused group with a number of the controller's range is not a
+    // foreign group.
     let is_used = |group: &GroupDescription| {
         rules.iter().any(|rule| rule.instructions.apply.contains(&Action::Group(group.group)))
     };
     Foreign { group: group.filter(is_used), rules }
 }
 
-fn rule(rng: &mut Stream, group: Option<&GroupDescription>) -> FlowMod {
-    let elsewhere = Ipv4Addr::new(192, 168, rng.below(256) as u8, rng.below(256) as u8);
+fn rule(rng: &mut RandomStream, group: Option<&GroupDescription>) -> FlowMod {
+    let elsewhere = Ipv4Addr::new(192, 168, rng.next_below(256) as u8, rng.next_below(256) as u8);
     let to =
         Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(Masked::<Ipv4Addr>::exact(elsewhere)), ..Match::default() };
-    let match_ = match rng.below(3) {
+    let match_ = match rng.next_below(3) {
         0 => Match { eth_type: Some(0x88b5), in_port: Some(PortNo(1)), ..Match::default() },
         1 => to,
-        _ => Match { ip_proto: Some(protocol::UDP), udp_dst: Some(rng.below(1_000) as u16), ..to },
+        _ => Match { ip_proto: Some(protocol::UDP), udp_dst: Some(rng.next_below(1_000) as u16), ..to },
     };
     let actions = match group {
-        Some(group) if rng.below(2) == 0 => vec![Action::Group(group.group)],
-        _ if rng.below(2) == 0 => Vec::new(),
+        Some(group) if rng.next_below(2) == 0 => vec![Action::Group(group.group)],
+        _ if rng.next_below(2) == 0 => Vec::new(),
         _ => vec![Action::output(PortNo(1))],
     };
-    // Priorities the controller uses itself are among them.
+    // The priorities include those the controller uses itself.
     let priorities = [0, 1, 20, 100, 300, 1_000, 5_000, 10_000, 50_000, 59_999, 65_535];
-    let priority = priorities[rng.below(priorities.len() as u64) as usize];
-    let mut rule = FlowMod::add(TableId(rng.below(4) as u8), priority, match_, Instructions::apply(actions));
-    rule.cookie = match rng.below(3) {
+    let priority = priorities[rng.next_below(priorities.len() as u64) as usize];
+    let mut rule = FlowMod::add(TableId(rng.next_below(4) as u8), priority, match_, Instructions::apply(actions));
+    rule.cookie = match rng.next_below(3) {
         0 => 0,
-        1 => (u64::from(OWNER ^ 1) << 48) | (rng.bits() >> 16),
+        1 => (u64::from(OWNER ^ 1) << 48) | (rng.next_u64() >> 16),
         _ => u64::from(OWNER),
     };
     rule
 }
 
-/// Messages that put them there.
+/// Returns the messages that install the rules.
 pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
     let group = |group: &GroupDescription| {
         Message::GroupMod(GroupMod {
@@ -109,15 +110,15 @@ pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
     foreign.group.iter().map(group).chain(foreign.rules.iter().cloned().map(Message::FlowMod)).collect()
 }
 
-/// Messages that take them away.
+/// Returns the messages that delete the rules.
 pub(crate) fn removals(foreign: &Foreign) -> Vec<Message> {
     let rules = foreign.rules.iter();
     rules.map(|rule| Message::FlowMod(FlowMod::delete_strict(rule.table, rule.priority, rule.match_))).collect()
 }
 
-impl World {
-    /// Someone else gives a switch orders, over a connection of its own.
-    pub(crate) fn as_foreigner(&mut self, switch: usize, messages: Vec<Message>) {
+impl Simulation {
+    /// Sends messages of another controller to a switch, over a separate connection.
+    pub(crate) fn send_as_other_controller(&mut self, switch: usize, messages: Vec<Message>) {
         let connection = ConnectionId(u32::MAX - switch as u32);
         let state = &mut self.switches[switch];
         state.switch.connected(self.now, connection);
@@ -129,15 +130,15 @@ impl World {
         self.after_switch(switch, None);
     }
 
-    /// Someone else puts rules on a switch; those it takes are watched from then on.
+    /// Installs foreign rules on a switch; accepted ones are checked from then on.
     pub(crate) fn add_foreign(&mut self, switch: usize, seed: u64) {
         if !self.switches[switch].is_on {
             return;
         }
-        let mut foreign = draw(&mut Stream::new(seed, "foreign"));
+        let mut foreign = draw(&mut RandomStream::new(seed, "foreign"));
         let groups = self.switches[switch].switch.groups();
         if foreign.group.as_ref().is_some_and(|group| groups.iter().any(|there| there.group == group.group)) {
-            return; // Whoever comes second does not get the number.
+            return; // The number is taken.
         }
         let entries = self.switches[switch].switch.entries();
         let same = |rule: &FlowMod, table, priority, match_: &Match| {
@@ -146,7 +147,7 @@ impl World {
         foreign
             .rules
             .retain(|rule| !entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
-        self.as_foreigner(switch, additions(&foreign));
+        self.send_as_other_controller(switch, additions(&foreign));
         let entries = self.switches[switch].switch.entries();
         foreign.rules.retain(|rule| entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
         let groups = self.switches[switch].switch.groups();
@@ -157,12 +158,12 @@ impl World {
     pub(crate) fn remove_foreign(&mut self, switch: usize, seed: u64) {
         let Some(foreign) = self.oracles.foreign.removed(switch, seed) else { return };
         if self.switches[switch].is_on {
-            // The group stays, as things do that nobody remembers: it is not watched any more.
-            self.as_foreigner(switch, removals(&foreign));
+            // The group stays and is no longer checked.
+            self.send_as_other_controller(switch, removals(&foreign));
         }
     }
 
-    /// Everything others put on switches is still there.
+    /// Checks that all foreign rules and groups remain.
     pub(crate) fn check_foreign(&mut self) {
         for ((switch, _), foreign) in &self.oracles.foreign.0 {
             let state = &self.switches[*switch].switch;
@@ -175,8 +176,8 @@ impl World {
             });
             let is_group_there = foreign.group.as_ref().is_none_or(|group| state.groups().contains(group));
             let words = match missing {
-                Some(rule) => format!("s{switch} has lost a rule of someone else: {}", crate::words::flow_mod(rule)),
-                None if !is_group_there => format!("s{switch} has lost a group of someone else: {:?}", foreign.group),
+                Some(rule) => format!("s{switch} has lost a foreign rule: {}", crate::format::flow_mod(rule)),
+                None if !is_group_there => format!("s{switch} has lost a foreign group: {:?}", foreign.group),
                 None => continue,
             };
             return self.fail(Oracle::Foreign, || words);

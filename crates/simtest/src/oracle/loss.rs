@@ -1,21 +1,22 @@
-//! Frames are lost only where something broke: not by changes of paths.
+//! Frames are lost only because of faults, not because of path changes.
 //!
-//! A loss is excused while what broke on the frame's way, or on the way of the flow's last frame that arrived, is being
-//! repaired (the bounds of [`crate::bounds`]), at switches whose tables are full, and between hosts that are connected
-//! only through switches out of control, or only by what is being repaired.
+//! A loss is exempted in three cases. First, while faults on the frame's path, or on the path of
+//! the flow's last delivered frame, are being repaired (the bounds of [`crate::bounds`]). Second,
+//! at switches whose tables are full. Third, between hosts that are connected only through
+//! unreachable switches or parts under repair.
 
 use crate::report::Oracle;
-use crate::world::{Frame, World};
+use crate::simulation::{Frame, Simulation};
 
-impl World {
-    /// A switch has taken a frame, and sent on this many copies.
-    pub(crate) fn oracle_forwarded(&mut self, switch: usize, parent: Frame, had_probe: bool, copies: usize) {
+impl Simulation {
+    /// Checks the copies of a frame that a switch sent on.
+    pub(crate) fn check_forwarded(&mut self, switch: usize, parent: Frame, had_probe: bool, copies: usize) {
         if copies > 1 && had_probe {
             self.fail(Oracle::Delivery, || format!("s{switch} made {copies} copies of a frame"));
         }
         if copies == 0 && had_probe {
             let why = self.why_lost(switch, &parent);
-            self.oracle_lost(parent, why, &[], Some(switch));
+            self.check_lost(parent, why, &[], Some(switch));
         }
     }
 
@@ -26,18 +27,18 @@ impl World {
         crate::fabric::reason(&decision)
     }
 
-    /// A frame is gone, with the cables and the switch that had to do with it at last.
-    pub(crate) fn oracle_lost(&mut self, frame: Frame, why: &'static str, cables: &[usize], switch: Option<usize>) {
+    /// Checks the loss of a frame with the last cables and switch involved.
+    pub(crate) fn check_lost(&mut self, frame: Frame, why: &'static str, cables: &[usize], switch: Option<usize>) {
         let Some(probe) = frame.probe else { return };
         self.report.frames_lost += 1;
         let (from, to) = (self.flows[probe.flow].from, self.flows[probe.flow].to);
-        let at_quiet = self.now > self.disturbed && probe.sent > self.disturbed;
+        let is_quiet = self.now > self.disturbed && probe.sent > self.disturbed;
         let (mut all_cables, mut all_switches): (Vec<usize>, Vec<usize>) =
             probe.visits.iter().map(|visit| (visit.cable, visit.switch)).unzip();
         all_cables.extend_from_slice(cables);
         all_cables.extend([from, to]);
         all_switches.extend(switch);
-        // It may have been about to leave by a port that is dead: those cables had to do with it, too.
+        // The output port may be dead: the dead cables of the switch are involved, too.
         let plugs = switch.into_iter().flat_map(|switch| self.switches[switch].plugs.iter().flatten());
         all_cables.extend(plugs.map(|(cable, _)| *cable).filter(|cable| !self.cables[*cable].is_usable()));
         let is_known = match &self.flows[probe.flow].path {
@@ -50,20 +51,20 @@ impl World {
         };
         let is_disturbed = all_cables.iter().any(|cable| self.cables[*cable].disturbed >= probe.sent)
             || all_switches.iter().any(|switch| self.switches[*switch].disturbed >= probe.sent);
-        self.tell(|_| format!("LOST h{from} to h{to} at {switch:?} {cables:?}: {why}"));
-        if !at_quiet && (is_disturbed || !is_known) {
-            self.report.excuses.repair += 1;
+        self.trace(|_| format!("LOST h{from} to h{to} at {switch:?} {cables:?}: {why}"));
+        if !is_quiet && (is_disturbed || !is_known) {
+            self.report.exemptions.repair += 1;
         } else if switch.is_some_and(|switch| self.switches[switch].full_at.is_some()) {
-            self.report.excuses.table_full += 1;
+            self.report.exemptions.table_full += 1;
         } else if !self.is_obliged(from, to) {
-            self.report.excuses.cut_off += 1;
+            self.report.exemptions.cut_off += 1;
         } else if !self.is_connected_since(from, to, probe.sent) {
-            self.report.excuses.repair += 1;
+            self.report.exemptions.repair += 1;
         } else {
             let place = switch.map_or_else(|| format!("on cable {cables:?}"), |switch| format!("at s{switch}"));
-            let way: Vec<String> =
+            let path: Vec<String> =
                 probe.visits.iter().map(|visit| format!("s{}:{}", visit.switch, visit.in_port.0)).collect();
-            let words = format!("a frame of h{from} to h{to} was lost {place}: {why}; its way: {}", way.join(" "));
+            let words = format!("a frame of h{from} to h{to} was lost {place}: {why}; its path: {}", path.join(" "));
             self.fail(Oracle::Loss, || words);
         }
     }

@@ -1,4 +1,4 @@
-//! Messages: numbered uniquely, answered once, never too many.
+//! Messages: unique numbers, one reply per request, never too many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use openflow::{
 };
 
 use crate::report::Oracle;
-use crate::world::World;
+use crate::simulation::Simulation;
 
-/// Messages that may wait on one channel: a window of changes, discovery out of every port during the longest stall, polls,
-/// and answers.
+/// Maximum number of messages queued on one channel: a window of changes, discovery at every port
+/// during the longest stall, polls, and replies.
 const WAITING_MAX: usize = 1_500;
-/// Messages one event may make the controller send, per switch.
+/// Maximum number of messages that one event may cause, per switch.
 const BURST_PER_SWITCH: usize = 600;
 
-/// Numbers of messages.
+/// The numbers of messages.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     used: BTreeMap<ConnectionId, BTreeSet<Xid>>,
-    /// Request that is with a switch now, and whether it has been answered.
-    asked: Option<(ConnectionId, Xid, bool)>,
+    /// The request that a switch is processing, and whether it has replied.
+    current_request: Option<(ConnectionId, Xid, bool)>,
 }
 
 impl Numbers {
@@ -45,8 +45,8 @@ fn is_request(message: &Message) -> bool {
     )
 }
 
-/// The last part of an answer, or an error.
-fn is_answer(message: &Message) -> bool {
+/// Returns whether the message is the last part of a reply, or an error.
+fn is_reply(message: &Message) -> bool {
     matches!(
         message,
         Message::EchoReply(_)
@@ -60,11 +60,11 @@ fn is_answer(message: &Message) -> bool {
     )
 }
 
-impl World {
-    /// A message of the controller sets out.
-    pub(crate) fn oracle_down(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
+impl Simulation {
+    /// Checks a message of the controller.
+    pub(crate) fn check_down(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
         let is_new = match self.oracles.messages.used.get_mut(&connection) {
-            // Answers repeat the number of the question.
+            // Replies repeat the number of the request.
             Some(_) if matches!(envelope.message, Message::EchoReply(_) | Message::Error { .. }) => true,
             Some(used) => used.insert(envelope.xid),
             None => true,
@@ -77,11 +77,11 @@ impl World {
         if waiting > WAITING_MAX {
             self.fail(Oracle::Messages, || format!("{waiting} messages wait for s{switch}"));
         }
-        self.oracle_calm_message(switch, &envelope.message);
+        self.check_quiet_message(switch, &envelope.message);
     }
 
-    /// A message of a switch sets out.
-    pub(crate) fn oracle_up(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
+    /// Checks a message of a switch.
+    pub(crate) fn check_up(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
         if let Message::Error { kind, .. } = &envelope.message {
             self.report.errors += 1;
             let is_full = matches!(
@@ -93,41 +93,41 @@ impl World {
                 self.switches[switch].full_at = Some(self.now);
             }
         }
-        if is_answer(&envelope.message) {
-            match &mut self.oracles.messages.asked {
-                Some((asker, number, is_answered)) if (*asker, *number) == (connection, envelope.xid) => {
-                    if std::mem::replace(is_answered, true) {
+        if is_reply(&envelope.message) {
+            match &mut self.oracles.messages.current_request {
+                Some((requester, number, is_replied)) if (*requester, *number) == (connection, envelope.xid) => {
+                    if std::mem::replace(is_replied, true) {
                         let number = envelope.xid.0;
-                        self.fail(Oracle::Messages, || format!("s{switch} answers number {number} twice"));
+                        self.fail(Oracle::Messages, || format!("s{switch} replies twice to number {number}"));
                     }
                 }
                 _ if matches!(envelope.message, Message::Error { .. }) => {}
                 _ => {
                     let message = envelope.message.clone();
-                    self.fail(Oracle::Messages, || format!("s{switch} sends {message:?} unasked"));
+                    self.fail(Oracle::Messages, || format!("s{switch} sends {message:?} without a request"));
                 }
             }
         }
-        self.oracle_calm_message(switch, &envelope.message);
+        self.check_quiet_message(switch, &envelope.message);
     }
 
-    /// A switch gets a message: a request is answered at once.
+    /// Delivers a message to a switch, which must reply to a request immediately.
     pub(crate) fn switch_handles(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
         let number = envelope.xid;
-        let is_asking = is_request(&envelope.message);
-        self.oracle_missing_port(switch, &envelope.message);
-        self.oracles.messages.asked = Some((connection, number, false));
+        let needs_reply = is_request(&envelope.message);
+        self.check_missing_port(switch, &envelope.message);
+        self.oracles.messages.current_request = Some((connection, number, false));
         self.switches[switch].switch.handle(self.now, connection, envelope);
         self.after_switch(switch, None);
-        if is_asking && self.oracles.messages.asked == Some((connection, number, false)) {
-            self.fail(Oracle::Messages, || format!("s{switch} does not answer number {}", number.0));
+        if needs_reply && self.oracles.messages.current_request == Some((connection, number, false)) {
+            self.fail(Oracle::Messages, || format!("s{switch} does not reply to number {}", number.0));
         }
-        self.oracles.messages.asked = None;
+        self.oracles.messages.current_request = None;
     }
 
-    /// No rule is written for a host at a port that a switch does not have. Ports come and go with a switch's power only, so
-    /// that whoever is connected knows them.
-    fn oracle_missing_port(&mut self, switch: usize, message: &Message) {
+    /// Checks that no rule names a host port that a switch does not have. Ports change only while a
+    /// switch has no power, so the controller of a connected switch knows them.
+    fn check_missing_port(&mut self, switch: usize, message: &Message) {
         let Message::FlowMod(change) = message else { return };
         let is_written =
             matches!(change.command, FlowModCommand::Add | FlowModCommand::Modify | FlowModCommand::ModifyStrict);
@@ -135,16 +135,17 @@ impl World {
         let leaves = |action: &Action| matches!(action, Action::Output { port: to, .. } if *to == port);
         let is_named = change.match_.in_port == Some(port) || change.instructions.apply.iter().any(leaves);
         if is_named && cable < self.hosts.len() {
-            let words = crate::words::flow_mod(change);
-            self.fail(Oracle::Messages, || format!("s{switch} is to have a rule for a port it does not have: {words}"));
+            let words = crate::format::flow_mod(change);
+            self.fail(Oracle::Messages, || format!("s{switch} gets a rule for a port it does not have: {words}"));
         }
     }
 
-    /// Whether one event made the controller send too much: then it is not asked further.
-    pub(crate) fn oracle_burst(&mut self, count: usize) -> bool {
+    /// Returns whether one event caused too many messages; the controller is then not polled
+    /// further.
+    pub(crate) fn check_burst(&mut self, count: usize) -> bool {
         let is_too_much = count > BURST_PER_SWITCH * self.switches.len();
         if is_too_much {
-            self.fail(Oracle::Messages, || format!("one event made the controller want {count} things"));
+            self.fail(Oracle::Messages, || format!("one event caused {count} outputs of the controller"));
         }
         is_too_much
     }

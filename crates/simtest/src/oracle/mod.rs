@@ -1,28 +1,28 @@
-//! What must hold in every storm, one file each.
+//! The oracles: properties of every simulation, one file each.
 
-mod calm;
+mod convergence;
 mod delivery;
+mod final_probes;
 pub(crate) mod foreign;
 mod loss;
 mod members;
 mod messages;
 mod service;
 mod topology;
-mod trials;
 
 use net::Time;
 
 use crate::plan::Plan;
 use crate::report::Oracle;
-use crate::world::{Event, Frame, World};
+use crate::simulation::{Event, Frame, Simulation};
 
-/// State of the oracles.
+/// The state of the oracles.
 #[derive(Debug)]
 pub(crate) struct Oracles {
     pub(crate) topology: topology::Links,
     pub(crate) messages: messages::Numbers,
     pub(crate) foreign: foreign::Rules,
-    pub(crate) calm: calm::Calm,
+    pub(crate) convergence: convergence::Convergence,
     pub(crate) delivered: delivery::Delivered,
 }
 
@@ -32,14 +32,14 @@ impl Oracles {
             topology: topology::Links::default(),
             messages: messages::Numbers::default(),
             foreign: foreign::Rules::default(),
-            calm: calm::Calm::new(plan),
+            convergence: convergence::Convergence::new(plan),
             delivered: delivery::Delivered::default(),
         }
     }
 }
 
-impl World {
-    /// A look at everything, every so often.
+impl Simulation {
+    /// Runs all periodic checks.
     pub(crate) fn check(&mut self) {
         self.check_foreign();
         self.check_counters();
@@ -47,21 +47,21 @@ impl World {
         self.check_deleted();
         if self.now > self.disturbed {
             self.check_service();
-            self.check_questions();
+            self.check_arp_replies();
         }
-        if self.now >= self.plan.calm_at {
-            self.check_calm();
+        if self.now >= self.plan.faults_end_at {
+            self.check_convergence();
         }
         self.after(Time::from_ms(100), Event::Check);
     }
 
-    /// A frame came to the same place with the same headers again.
-    pub(crate) fn oracle_loop(&mut self, frame: &Frame) {
+    /// Reports a frame that entered the same switch port with the same headers again.
+    pub(crate) fn report_loop(&mut self, frame: &Frame) {
         let Some(probe) = &frame.probe else { return };
         let flow = &self.flows[probe.flow];
-        let way: Vec<String> =
+        let path: Vec<String> =
             probe.visits.iter().map(|visit| format!("s{}:{}", visit.switch, visit.in_port.0)).collect();
-        let words = format!("a frame of h{} to h{} goes round: {}", flow.from, flow.to, way.join(" "));
+        let words = format!("a frame of h{} to h{} loops: {}", flow.from, flow.to, path.join(" "));
         self.fail(Oracle::Loop, || words);
     }
 }

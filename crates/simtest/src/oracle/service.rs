@@ -1,29 +1,29 @@
-//! No black holes: hosts that are connected are served, once there was time for repair.
+//! No black holes: connected hosts are served, once there was time for repair.
 
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::PortNo;
 
-use crate::draw::ipv4_of;
 use crate::fabric::WalkEnd;
+use crate::generate::ipv4_of;
 use crate::hosts::headers_of;
 use crate::plan::End;
 use crate::report::Oracle;
-use crate::world::{World, mac_of};
+use crate::simulation::{Simulation, mac_of};
 
-/// Which switches and cables connect hosts.
+/// The switches and cables that count as connected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     /// Those with power.
     Powered,
     /// Those the controller can reach.
     Controlled,
-    /// Of these, what nothing has happened to, or what has been repaired before then.
+    /// Those the controller can reach that were undisturbed, or repaired, before this time.
     Undisturbed(Time),
 }
 
-impl World {
-    /// Walks between all pairs of hosts through the tables as they are.
+impl Simulation {
+    /// Follows packets between all pairs of hosts through the current tables.
     pub(crate) fn check_service(&mut self) {
         if self.controller.is_none() {
             return;
@@ -39,8 +39,8 @@ impl World {
         }
     }
 
-    /// Whether a host is or was a member of a service with wildcard rules, at this port.
-    fn serves_beforehand(&self, address: Ipv4Addr, protocol: u8, port: u16) -> bool {
+    /// Returns whether a host is or was a member of a proactive service, at this port.
+    fn is_proactive_member(&self, address: Ipv4Addr, protocol: u8, port: u16) -> bool {
         self.plan.services.iter().any(|wanted| {
             let wild = wanted.services.iter().filter(|service| service.buckets().is_some());
             let mut wild = wild.filter(|service| service.protocol.number() == protocol);
@@ -56,8 +56,8 @@ impl World {
         let number = self.report.pairs_checked;
         let protocol = if number.is_multiple_of(2) { 6 } else { 17 };
         let mut src_port = 1_024 + (number.wrapping_mul(0x9e37_79b9) >> 7) as u16 % 60_000;
-        // What comes from there seems to come from a virtual address, to some.
-        while self.serves_beforehand(ipv4_of(from), protocol, src_port) {
+        // Some switches translate packets of such a member to the virtual address.
+        while self.is_proactive_member(ipv4_of(from), protocol, src_port) {
             src_port += 1;
         }
         let tuple = FiveTuple { src: ipv4_of(from), dst: ipv4_of(to), protocol, src_port, dst_port: 7 };
@@ -69,9 +69,9 @@ impl World {
                 return;
             }
             WalkEnd::Host(host, arrived) => format!("would reach h{host} with {arrived:?}"),
-            WalkEnd::Loop(switch) => format!("would go round at s{switch}"),
+            WalkEnd::Loop(switch) => format!("would loop at s{switch}"),
             WalkEnd::Lost(_, Some(switch)) if is_obliged && self.switches[switch].full_at.is_some() => {
-                self.report.excuses.table_full += 1;
+                self.report.exemptions.table_full += 1;
                 return;
             }
             WalkEnd::Lost(why, place) => {
@@ -81,12 +81,14 @@ impl World {
         };
         let is_loop = matches!(walk.end, WalkEnd::Loop(_));
         if is_obliged || is_loop {
-            let way: Vec<String> = walk.cables.iter().map(|cable| self.cable_name(*cable)).collect();
+            let path: Vec<String> = walk.cables.iter().map(|cable| self.cable_name(*cable)).collect();
             let oracle = if is_loop { Oracle::Loop } else { Oracle::Service };
             let ports = (tuple.protocol, tuple.src_port);
-            self.fail(oracle, || format!("a frame of h{from} to h{to} {ports:?} {words}; its way: {}", way.join(", ")));
+            self.fail(oracle, || {
+                format!("a frame of h{from} to h{to} {ports:?} {words}; its path: {}", path.join(", "))
+            });
         } else {
-            self.report.excuses.cut_off += 1;
+            self.report.exemptions.cut_off += 1;
         }
     }
 
@@ -95,26 +97,29 @@ impl World {
         format!("{a}-{b}")
     }
 
-    /// Hosts get their questions for addresses answered.
-    pub(crate) fn check_questions(&mut self) {
+    /// Checks that ARP requests are answered.
+    pub(crate) fn check_arp_replies(&mut self) {
         for host in 0..self.hosts.len() {
-            for (target, (first, last)) in &self.hosts[host].asked {
+            for (target, (first, last)) in &self.hosts[host].arp_requests {
                 let Some(to) = (0..self.hosts.len()).find(|to| ipv4_of(*to) == *target) else { continue };
                 let since = (*first).max(self.disturbed);
                 let is_late = *last > since + self.bounds.host + self.bounds.react;
                 if is_late && self.now < *last + self.bounds.host && self.is_obliged(host, to) {
-                    return self.fail(Oracle::Service, || format!("h{host} asks for h{to} since {since}, unanswered"));
+                    return self.fail(Oracle::Service, || {
+                        format!("h{host} has sent ARP requests for h{to} since {since} without a reply")
+                    });
                 }
             }
         }
     }
 
-    /// Whether two hosts are connected through switches the controller can reach.
+    /// Returns whether two hosts are connected through switches the controller can reach.
     pub(crate) fn is_obliged(&self, from: usize, to: usize) -> bool {
         self.controller.is_some() && self.is_in_one_part(from, to, Counts::Controlled)
     }
 
-    /// Whether two hosts are connected through what the controller can reach, and has known about since then.
+    /// Returns whether two hosts are connected through parts that the controller can reach and that
+    /// were repaired by then.
     pub(crate) fn is_connected_since(&self, from: usize, to: usize, since: Time) -> bool {
         self.is_in_one_part(from, to, Counts::Undisturbed(since))
     }
@@ -124,8 +129,8 @@ impl World {
         parts[from].is_some() && parts[from] == parts[to]
     }
 
-    /// Which part of the network each host is in: connected by cables that work both ways, and through switches that
-    /// count. `None` for a host without a working cable.
+    /// Returns the connected component of each host: cables that work in both directions, and
+    /// switches that count. `None` for a host without a working cable.
     fn parts(&self, counts: Counts) -> Vec<Option<usize>> {
         let mut part: Vec<Option<usize>> = vec![None; self.switches.len()];
         let is_repaired = |disturbed: Time| match counts {

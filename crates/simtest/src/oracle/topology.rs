@@ -1,4 +1,4 @@
-//! The controller finds the network that is there.
+//! The controller discovers the network.
 
 use std::collections::BTreeSet;
 
@@ -7,34 +7,34 @@ use control::vip::MemberState;
 use openflow::{DatapathId, PortNo};
 
 use crate::plan::End;
-use crate::world::{World, datapath_of};
+use crate::simulation::{Simulation, datapath_of};
 
 type Port = (DatapathId, PortNo);
 
-/// Directed links the controller believes in, by what it told.
+/// Directed links of the controller, by its events.
 #[derive(Debug, Default)]
 pub(crate) struct Links(BTreeSet<(Port, Port)>);
 
 impl Links {
-    /// Another controller starts.
+    /// Forgets all links, for a new controller.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-impl World {
-    pub(crate) fn oracle_event(&mut self, event: &Event) {
+impl Simulation {
+    pub(crate) fn record_event(&mut self, event: &Event) {
         match event {
             Event::LinkUp { from, to } => drop(self.oracles.topology.0.insert((*from, *to))),
             Event::LinkDown { from, to } => drop(self.oracles.topology.0.remove(&(*from, *to))),
             Event::Member { address, state, .. } if *state != MemberState::Up => {
-                self.virtuals.not_up.insert(*address, self.now);
+                self.services.not_up.insert(*address, self.now);
             }
             _ => {}
         }
     }
 
-    /// The difference between the network and what the controller believes, in words.
+    /// Returns a description of the difference between the network and the controller's topology.
     pub(crate) fn wrong_topology(&self) -> Option<String> {
         let mut there = BTreeSet::new();
         for cable in &self.cables {
@@ -48,10 +48,11 @@ impl World {
                 there.insert((ends[side], ends[1 - side]));
             });
         }
-        let believed = &self.oracles.topology.0;
+        let discovered = &self.oracles.topology.0;
         let name = |(from, to): &(Port, Port)| format!("s{}:{} -> s{}:{}", from.0.0 - 1, from.1.0, to.0.0 - 1, to.1.0);
-        let missing = there.difference(believed).next().map(|link| format!("{} is not found", name(link)));
-        let extra = believed.difference(&there).next().map(|link| format!("{} is believed in", name(link)));
+        let missing = there.difference(discovered).next().map(|link| format!("{} is not discovered", name(link)));
+        let extra =
+            discovered.difference(&there).next().map(|link| format!("{} is assumed but does not exist", name(link)));
         missing.or(extra)
     }
 }

@@ -25,7 +25,8 @@ pub fn port_desc(port: u32) -> PortDesc {
     }
 }
 
-/// Four ports, three tables of eight entries, four groups, two buffers.
+/// Returns a configuration with four ports, three tables of eight entries, four groups, two
+/// buffers.
 pub fn config() -> Config {
     Config {
         datapath: DatapathId(7),
@@ -37,12 +38,12 @@ pub fn config() -> Config {
         select: Select { seed: 1, fields: HashFields::FiveTuple },
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
-        takes_tcp_flags: false,
+        supports_tcp_flags: false,
         description: Description { manufacturer: "Anabranch".into(), ..Description::default() },
     }
 }
 
-/// A switch with an open connection, and the time its driver has.
+/// A switch with an open connection, and the time of its driver.
 pub struct Bench {
     pub switch: Switch,
     pub now: Time,
@@ -82,7 +83,7 @@ impl Bench {
         std::iter::from_fn(|| self.switch.poll_output()).collect()
     }
 
-    /// Sends a message and takes what comes back, which must bear its number unless nobody asked for it.
+    /// Sends a message and returns the replies, which must have its transaction id.
     pub fn ask(&mut self, message: Message) -> Vec<Message> {
         self.ask_as(C, message)
     }
@@ -98,13 +99,13 @@ impl Bench {
         answers.collect()
     }
 
-    /// A message that must be accepted.
+    /// Sends a message that must be accepted.
     pub fn tell(&mut self, message: Message) {
         let answers = self.ask(message.clone());
         assert_eq!(answers, [], "{message:?}");
     }
 
-    /// Everything sent to controllers, asked for or not.
+    /// Returns all messages to controllers.
     pub fn messages(&mut self) -> Vec<(ConnectionId, Message)> {
         let messages = self.drain().into_iter().filter_map(|output| match output {
             Output::Message(to, envelope) => Some((to, envelope.message)),
@@ -123,13 +124,13 @@ impl Bench {
         decision
     }
 
-    /// Ports a packet goes out of.
+    /// Returns the output ports of a packet.
     pub fn ports(&mut self, in_port: u32, headers: &Headers) -> Vec<u32> {
         self.decide(in_port, headers).egress.iter().map(|egress| egress.port.0).collect()
     }
 }
 
-/// A TCP segment from one host to another.
+/// Returns a TCP segment from one host to another.
 pub fn tcp(src: u8, dst: u8, src_port: u16) -> Headers {
     Headers {
         eth_dst: MacAddr([2, 0, 0, 0, 1, dst]),
@@ -144,7 +145,7 @@ pub fn tcp(src: u8, dst: u8, src_port: u16) -> Headers {
     }
 }
 
-/// Packets to one host.
+/// Returns a match of packets to one host.
 pub fn to(dst: u8) -> Match {
     let ipv4_dst = Some(Masked::<Ipv4Addr>::exact(Ipv4Addr::new(10, 0, 0, dst)));
     Match { eth_type: Some(ether::IPV4), ipv4_dst, ..Match::default() }

@@ -1,6 +1,8 @@
-//! D-ITG: an `ITGRecv` in every receiving host, an `ITGSend` for every flow, their logs decoded by `ITGDec`.
+//! D-ITG: an `ITGRecv` in every receiving host, an `ITGSend` for every flow, and `ITGDec` to decode
+//! their logs.
 //!
-//! It is asked for the rate of the experiment, as F0 did; what paces it is the buffer of its socket.
+//! D-ITG is started with the rate of the experiment, as in F0; its actual pace depends on the
+//! socket buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,26 +10,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use experiment::world::Scenario;
+use experiment::runner::Scenario;
 use net::{HostIx, address};
 
-use super::{DRAIN, Span, empty_folder, gap, starts, wait_for, wait_until};
-use crate::beside::Beside;
+use super::{DRAIN, RunWindow, empty_folder, gap, starts, wait_for, wait_until};
 use crate::clock::{now_ns, seconds};
-use crate::driver::Program;
 use crate::error::TestbedError;
-use crate::live::Live;
-use crate::plan::host_name;
-use crate::seen::{FlowSeen, Seen, failed};
-use crate::sockets::PORT;
+use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement, failed};
+use crate::network::driver::Program;
+use crate::network::plan::host_name;
+use crate::network::running_network::RunningNetwork;
+use crate::run::supervisor::RunSupervisor;
+use crate::traffic::sockets::PORT;
 
-/// Sends the flows of a run.
 pub(super) fn send(
-    live: &mut Live,
+    live: &mut RunningNetwork,
     scenario: &Scenario<'_>,
-    span: Span,
-    beside: &mut Beside<'_>,
-) -> Result<Seen, TestbedError> {
+    span: RunWindow,
+    supervisor: &mut RunSupervisor<'_>,
+) -> Result<TrafficMeasurement, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
     let folder = empty_folder(live, "d-itg")?;
@@ -41,14 +42,14 @@ pub(super) fn send(
         spawn(live, &name, &host, argv, &log(&name), &folder, None)?;
     }
     let mut senders = Vec::new();
-    let pace = Pace::new(now_ns(), span.start_ns, flows.len())?;
+    let schedule = StartSchedule::new(now_ns(), span.start_ns, flows.len())?;
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
         let name = format!("send-{number}");
-        let (spawn_ns, at_ns) = (pace.at(number), span.at(*start));
+        let (spawn_ns, at_ns) = (schedule.at(number), span.at(*start));
         let left_ms = span.end_ns.saturating_sub(at_ns) / 1_000_000;
         let gap = gap(scenario, flow, false);
         let mut argv: Vec<String> = vec!["ITGSend".into(), "-a".into(), address::host_ipv4(flow.dst).to_string()];
-        // No source port of ours (`-sp`): ITGSend 2.8.1 cannot bind one where there is no IPv6.
+        // Without IPv6, ITGSend 2.8.1 cannot bind a source port (`-sp`), so none is given.
         argv.extend(["-rp".into(), PORT.to_string()]);
         argv.extend(["-T".into(), "UDP".into(), "-c".into(), scenario.config.transport.mss_bytes.to_string()]);
         if gap.min_per_s < gap.max_per_s {
@@ -63,33 +64,33 @@ pub(super) fn send(
         spawn(live, &name, &host, argv, &log(&name), &folder, Some(seconds(spawn_ns)))?;
         senders.push(name);
     }
-    wait_until(live, span.end_ns, beside)?;
-    // A sender is done when what it has left in its socket's buffer has been sent and its receiver has said so.
-    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), beside)?;
+    wait_until(live, span.end_ns, supervisor)?;
+    // A sender ends after its socket buffer is sent and its receiver has confirmed.
+    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), supervisor)?;
     if let Some(name) = late.first() {
-        return Err(failed(name, format!("had not ended long after its time: {}", tail(&log(name)))));
+        return Err(failed(name, format!("did not end in time: {}", tail(&log(name)))));
     }
     let names: Vec<String> = receivers.iter().map(|host| format!("recv-{host}")).collect();
-    live.ask("kill", serde_json::json!({"programs": names, "signal": 2}))?;
-    wait_for(live, &names, Duration::from_secs(10), beside)?;
+    live.request("kill", serde_json::json!({"programs": names, "signal": 2}))?;
+    wait_for(live, &names, Duration::from_secs(10), supervisor)?;
     if let Some((name, code)) = live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
         return Err(failed(name, format!("ended with {code}: {}", tail(&log(name)))));
     }
-    // A receiver's log has all its flows.
+    // The log of a receiver has all its flows.
     let mut logs = BTreeMap::new();
     for host in &receivers {
         logs.insert(*host, decode(&folder.join(format!("recv-{host}.log")))?);
     }
-    let mut seen = Vec::new();
+    let mut measurements = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
         let sent = decode(&folder.join(format!("send-{number}.log")))?;
         let nothing =
             || failed("ITGSend", format!("left no record of flow {number}: {}", tail(&log(&format!("send-{number}")))));
         let sent = sent.into_iter().next().ok_or_else(nothing)?;
-        // Nothing may have arrived.
+        // Perhaps nothing arrived.
         let received = logs[&flow.dst.0].iter().find(|flow| flow.from == sent.from).cloned().unwrap_or_default();
         let first_ns = span.at(starts[number]);
-        seen.push(FlowSeen {
+        measurements.push(FlowMeasurement {
             first_ns,
             last_ns: (first_ns + (received.seconds * 1e9) as u64).min(span.end_ns),
             is_all_sent: sent.bytes >= flow.size_bytes,
@@ -98,28 +99,29 @@ pub(super) fn send(
             sent: sent.packets,
             received: received.packets,
             delay_sum_ns: (received.delay_mean_s * 1e9 * received.packets as f64) as u64,
-            ..FlowSeen::default()
+            ..FlowMeasurement::default()
         });
     }
-    Ok(Seen { flows: seen, breaks: Vec::new(), has_packets: true })
+    Ok(TrafficMeasurement { flows: measurements, gaps: Vec::new(), has_packets: true })
 }
 
-/// When senders are started: one after the other while the network is still empty. Each speaks with its receiver by TCP first and
-/// then waits for the beginning; among the traffic of the others that could take half a minute, and the flow would be as late.
+/// Start times of senders: one after another, while the network is still empty. Each sender first
+/// talks to its receiver by TCP and then waits for the start. Among the traffic of other flows that
+/// could take half a minute and delay the flow by as much.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct StartSchedule {
     first_ns: u64,
     step_ns: u64,
 }
 
-impl Pace {
-    /// Time before the beginning that the last one has for it, nanoseconds.
+impl StartSchedule {
+    /// Time between the last start of a sender and the start of the run, nanoseconds.
     const AHEAD_NS: u64 = 1_000_000_000;
 
-    fn new(now_ns: u64, start_ns: u64, flows: usize) -> Result<Pace, TestbedError> {
-        match start_ns.checked_sub(now_ns + Pace::AHEAD_NS) {
-            Some(left) => Ok(Pace { first_ns: now_ns, step_ns: left / flows.max(1) as u64 }),
-            None => Err(failed("ITGRecv", "was not ready when the run was to begin: the machine is too busy")),
+    fn new(now_ns: u64, start_ns: u64, flows: usize) -> Result<StartSchedule, TestbedError> {
+        match start_ns.checked_sub(now_ns + StartSchedule::AHEAD_NS) {
+            Some(left) => Ok(StartSchedule { first_ns: now_ns, step_ns: left / flows.max(1) as u64 }),
+            None => Err(failed("ITGRecv", "was not ready at the start of the run: the machine is too busy")),
         }
     }
 
@@ -129,7 +131,7 @@ impl Pace {
 }
 
 fn spawn(
-    live: &mut Live,
+    live: &mut RunningNetwork,
     name: &str,
     host: &str,
     argv: Vec<String>,
@@ -140,10 +142,9 @@ fn spawn(
     live.driver.spawn(&Program { name, host: Some(host), argv, log, cwd, at_s }).map(|_| ())
 }
 
-/// What a log says of one flow.
+/// The log entry of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Decoded {
-    /// Sender's address and port.
+struct LogEntry {
     from: String,
     seconds: f64,
     packets: u64,
@@ -151,7 +152,7 @@ struct Decoded {
     delay_mean_s: f64,
 }
 
-fn decode(log: &PathBuf) -> Result<Vec<Decoded>, TestbedError> {
+fn decode(log: &PathBuf) -> Result<Vec<LogEntry>, TestbedError> {
     let output = Command::new("ITGDec").arg(log).output();
     let output = output.map_err(|cause| failed("ITGDec", format!("cannot be started: {cause}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -161,16 +162,16 @@ fn decode(log: &PathBuf) -> Result<Vec<Decoded>, TestbedError> {
     Ok(parse(&text))
 }
 
-/// Takes the words of `ITGDec` apart: a block per flow, then one of totals without `From`.
-fn parse(text: &str) -> Vec<Decoded> {
-    let mut flows: Vec<Decoded> = Vec::new();
+/// Parses the output of `ITGDec`: a block per flow, then a block of totals without `From`.
+fn parse(text: &str) -> Vec<LogEntry> {
+    let mut flows: Vec<LogEntry> = Vec::new();
     let mut is_in_flow = false;
     for line in text.lines() {
         if line.contains("TOTAL RESULTS") {
             is_in_flow = false;
         }
         if let Some(from) = line.strip_prefix("From ") {
-            flows.push(Decoded { from: from.trim().to_owned(), ..Decoded::default() });
+            flows.push(LogEntry { from: from.trim().to_owned(), ..LogEntry::default() });
             is_in_flow = true;
         }
         let (Some(flow), true, Some((name, value))) = (flows.last_mut(), is_in_flow, line.split_once('=')) else {
@@ -190,7 +191,7 @@ fn parse(text: &str) -> Vec<Decoded> {
 
 fn tail(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no output").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -198,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senders_are_started_one_by_one_before_the_beginning() {
-        let pace = Pace::new(5_000_000_000, 10_000_000_000, 80).expect("there is time");
-        assert_eq!((pace.at(0), pace.at(1), pace.at(79)), (5_000_000_000, 5_050_000_000, 8_950_000_000));
-        assert!(Pace::new(9_500_000_000, 10_000_000_000, 80).is_err());
+    fn senders_start_one_by_one_before_run() {
+        let schedule = StartSchedule::new(5_000_000_000, 10_000_000_000, 80).expect("there is time");
+        assert_eq!((schedule.at(0), schedule.at(1), schedule.at(79)), (5_000_000_000, 5_050_000_000, 8_950_000_000));
+        assert!(StartSchedule::new(9_500_000_000, 10_000_000_000, 80).is_err());
     }
 
     #[test]
-    fn flows_of_a_log_are_told_apart_from_its_totals() {
+    fn log_flows_are_parsed_without_totals() {
         let flow = |number: u32, packets: u32| {
             format!(
                 "----\nFlow number: {number}\nFrom 10.0.0.{number}:10001\nTo    10.0.0.9:7000\n----\nTotal time = 9.5 s\n\

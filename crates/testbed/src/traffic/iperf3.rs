@@ -4,40 +4,38 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use experiment::world::Scenario;
+use experiment::runner::Scenario;
 use net::address;
 use serde_json::Value;
 
-use super::{DRAIN, Span, empty_folder, sender_rate, source_port, starts, wait_for, wait_until};
-use crate::beside::Beside;
-use crate::checks::check_law;
-use crate::driver::{Program, file_error};
+use super::{DRAIN, RunWindow, empty_folder, sender_rate, source_port, starts, wait_for, wait_until};
 use crate::error::TestbedError;
-use crate::live::Live;
-use crate::plan::{congestion, host_name};
-use crate::seen::{FlowSeen, Seen, failed};
+use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement, failed};
+use crate::network::driver::{Program, file_error};
+use crate::network::plan::{congestion, host_name};
+use crate::network::running_network::RunningNetwork;
+use crate::run::checks::check_congestion_control;
+use crate::run::supervisor::RunSupervisor;
 
-/// Port of the server of the first flow.
+/// Server port of the first flow.
 const FIRST_PORT: u16 = 5201;
 
-/// Port of the server of a flow.
 pub(super) fn server_port(flow: usize) -> u16 {
     FIRST_PORT + (flow % 50_000) as u16
 }
 
-/// Sends the flows of a run.
 pub(super) fn send(
-    live: &mut Live,
+    live: &mut RunningNetwork,
     scenario: &Scenario<'_>,
-    span: Span,
-    beside: &mut Beside<'_>,
-) -> Result<Seen, TestbedError> {
+    span: RunWindow,
+    supervisor: &mut RunSupervisor<'_>,
+) -> Result<TrafficMeasurement, TestbedError> {
     let flows = &scenario.flows.flows;
     let starts = starts(flows)?;
     let folder = empty_folder(live, "iperf3")?;
     live.exits.clear();
-    let law = congestion(scenario.config.transport.kind).unwrap_or("cubic");
-    check_law(law)?;
+    let congestion = congestion(scenario.config.transport.kind).unwrap_or("cubic");
+    check_congestion_control(congestion)?;
     let mut clients = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
         let (name, port) = (format!("server-{number}"), server_port(number).to_string());
@@ -53,7 +51,7 @@ pub(super) fn send(
         let to = address::host_ipv4(flow.dst).to_string();
         let cport = source_port(number).to_string();
         let mut argv: Vec<String> =
-            ["iperf3", "-J", "-c", &to, "-p", &port, "--cport", &cport, "-C", law].map(str::to_owned).to_vec();
+            ["iperf3", "-J", "-c", &to, "-p", &port, "--cport", &cport, "-C", congestion].map(str::to_owned).to_vec();
         if is_endless(scenario, flow, left_s) {
             argv.extend(["-t".to_owned(), left_s.to_string()]);
         } else {
@@ -64,31 +62,32 @@ pub(super) fn send(
         live.driver.spawn(&Program { name: &name, host: Some(&host), argv, log: &log, cwd: &folder, at_s })?;
         clients.push(name);
     }
-    wait_until(live, span.end_ns, beside)?;
-    let late = wait_for(live, &clients, Duration::from_secs(5), beside)?;
+    wait_until(live, span.end_ns, supervisor)?;
+    let late = wait_for(live, &clients, Duration::from_secs(5), supervisor)?;
     if !late.is_empty() {
-        // Cut off by the end of the run: iperf3 tells what it has done so far when it is interrupted.
-        live.ask("kill", serde_json::json!({"programs": late, "signal": 2}))?;
-        let left = wait_for(live, &late, DRAIN, beside)?;
+        // The end of the run cuts these clients off. iperf3 reports its progress when it is
+        // interrupted.
+        live.request("kill", serde_json::json!({"programs": late, "signal": 2}))?;
+        let left = wait_for(live, &late, DRAIN, supervisor)?;
         if let Some(name) = left.first() {
-            return Err(failed(name, "does not end when it is interrupted"));
+            return Err(failed(name, "does not end after an interrupt"));
         }
     }
     let servers: Vec<String> = (0..flows.len()).map(|number| format!("server-{number}")).collect();
-    let left = wait_for(live, &servers, Duration::from_secs(3), beside)?;
+    let left = wait_for(live, &servers, Duration::from_secs(3), supervisor)?;
     if !left.is_empty() {
-        live.ask("kill", serde_json::json!({"programs": left, "signal": 2}))?;
-        wait_for(live, &left, Duration::from_secs(5), beside)?;
+        live.request("kill", serde_json::json!({"programs": left, "signal": 2}))?;
+        wait_for(live, &left, Duration::from_secs(5), supervisor)?;
     }
-    let seen = flows.iter().enumerate().map(|(number, flow)| {
+    let measurements = flows.iter().enumerate().map(|(number, flow)| {
         let client = read(&folder.join(format!("client-{number}.json")))?;
         let server = read(&folder.join(format!("server-{number}.json")))?;
-        seen(number, &client, &server, flow.size_bytes, span.at(starts[number]))
+        measurement(number, &client, &server, flow.size_bytes, span.at(starts[number]))
     });
-    Ok(Seen { flows: seen.collect::<Result<_, _>>()?, breaks: Vec::new(), has_packets: false })
+    Ok(TrafficMeasurement { flows: measurements.collect::<Result<_, _>>()?, gaps: Vec::new(), has_packets: false })
 }
 
-/// Whether a flow cannot be over before the end of the run, even alone on its sender's link.
+/// Returns whether a flow cannot end before the run, even alone on its sender's link.
 fn is_endless(scenario: &Scenario<'_>, flow: &traffic::Flow, left_s: f64) -> bool {
     sender_rate(scenario, flow).is_some_and(|rate| flow.size_bytes as f64 * 8.0 / rate.as_bps_f64() > left_s)
 }
@@ -103,29 +102,36 @@ fn read(path: &Path) -> Result<Value, TestbedError> {
     })
 }
 
-fn seen(number: usize, client: &Value, server: &Value, size: u64, start_ns: u64) -> Result<FlowSeen, TestbedError> {
+fn measurement(
+    number: usize,
+    client: &Value,
+    server: &Value,
+    size: u64,
+    start_ns: u64,
+) -> Result<FlowMeasurement, TestbedError> {
     let end = &client["end"];
     if let Some(error) = client["error"].as_str()
         && !error.contains("interrupt")
     {
         return Err(failed(&format!("iperf3 of flow {number}"), error));
     }
-    // What the server has is what arrived; the client repeats it where the two could still speak.
+    // The server's count is what arrived. The client repeats it, if the two could still
+    // communicate.
     let of = |value: &Value, field: &str| value["end"][field]["bytes"].as_u64().unwrap_or(0);
     let bytes = of(server, "sum_received").max(of(client, "sum_received")).min(size);
     let mss = client["start"]["tcp_mss_default"].as_u64().unwrap_or(1448).max(1);
     let seconds =
         server["end"]["sum_received"]["seconds"].as_f64().or(end["sum_sent"]["seconds"].as_f64()).unwrap_or(0.0);
-    Ok(FlowSeen {
+    Ok(FlowMeasurement {
         first_ns: start_ns,
         last_ns: start_ns + (seconds * 1e9) as u64,
         is_all_sent: bytes >= size,
         is_complete: bytes >= size,
         bytes,
-        // iperf3 counts bytes; segments but the last are full.
+        // iperf3 counts bytes; all segments but the last are full.
         sent: end["sum_sent"]["bytes"].as_u64().unwrap_or(0).div_ceil(mss),
         retransmitted: end["sum_sent"]["retransmits"].as_u64().unwrap_or(0),
-        ..FlowSeen::default()
+        ..FlowMeasurement::default()
     })
 }
 
@@ -135,13 +141,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_arrived_counts_and_an_error_is_one() {
+    fn received_bytes_count_and_error_is_reported() {
         let client = json!({"end": {"sum_sent": {"bytes": 2000, "seconds": 1.0, "retransmits": 3}, "sum_received": {"bytes": 900}}});
         let server = json!({"end": {"sum_received": {"bytes": 1000, "seconds": 1.5}}});
-        let flow = seen(0, &client, &server, 1000, 5).expect("a result");
+        let flow = measurement(0, &client, &server, 1000, 5).expect("a result");
         assert_eq!((flow.bytes, flow.is_complete, flow.retransmitted, flow.last_ns), (1000, true, 3, 1_500_000_005));
-        assert!(!seen(0, &client, &server, 1001, 5).expect("a result").is_complete);
+        assert!(!measurement(0, &client, &server, 1001, 5).expect("a result").is_complete);
         let refused = json!({"error": "unable to connect to server"});
-        assert!(seen(0, &refused, &server, 1000, 5).is_err());
+        assert!(measurement(0, &refused, &server, 1000, 5).is_err());
     }
 }

@@ -1,12 +1,12 @@
-//! Which host each rank runs on, and which ranks form a group.
+//! The host of each rank, and the groups of ranks.
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Topology};
 
 use super::CollectiveError;
 use crate::groups::HostGroups;
 
-/// How ranks are put on hosts.
+/// The placement of ranks on hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// Rank r on host r: neighbours share racks.
@@ -21,7 +21,8 @@ pub enum Placement {
 /// The ranks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RankOptions {
-    /// How many; one per host where `None` (a trace: as many as it has, if there are as many hosts).
+    /// How many; one per host where `None` (a trace: as many as it has, if there are as many
+    /// hosts).
     pub count: Option<u32>,
     /// On which hosts.
     pub placement: Placement,
@@ -57,7 +58,7 @@ impl RankOptions {
             _ => (0..host_count).map(HostIx).collect(),
         };
         if self.placement == Placement::Shuffled {
-            Stream::new(seed, "traffic/ranks").shuffle(&mut hosts);
+            RandomStream::new(seed, "traffic/ranks").shuffle(&mut hosts);
         }
         hosts.truncate(ranks as usize);
         Ok(hosts)
@@ -77,8 +78,8 @@ fn in_turn(topology: &Topology) -> Vec<HostIx> {
     (0..largest).flat_map(nth).collect()
 }
 
-/// Groups of `size` ranks whose neighbours are `stride` apart: `stride` 1 gives tensor-parallel groups of consecutive
-/// ranks, and the number of those gives the data-parallel groups across them.
+/// Groups of `size` ranks whose neighbours are `stride` apart: `stride` 1 gives tensor-parallel
+/// groups of consecutive ranks, and the number of those gives the data-parallel groups across them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupLayout {
     /// Ranks of a group.

@@ -10,11 +10,10 @@ use crate::spec::{Parameter, Spec, SpecError};
 /// A collective of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveInfo {
-    /// How it is chosen.
+    /// The name in specifications.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Its parameters.
     pub parameters: &'static [Parameter],
     kind: CollectiveKind,
 }
@@ -22,7 +21,6 @@ pub struct CollectiveInfo {
 /// A collective that groups of ranks repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveSpec {
-    /// Which one.
     pub kind: CollectiveKind,
     /// The buffer of each rank, bytes.
     pub size_bytes: u64,
@@ -52,7 +50,7 @@ const REPEAT: Parameter = parameter("repeat", "1", "how often, each when the one
 const GAP: Parameter = parameter("gap", "0s", "computation between the end of one and the beginning of the next");
 const COMMON: &[Parameter] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
 
-/// Every collective.
+/// All collectives.
 pub const COLLECTIVES: &[CollectiveInfo] = &[
     CollectiveInfo {
         name: "ring-all-reduce",

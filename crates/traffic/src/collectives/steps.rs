@@ -3,8 +3,8 @@
 /// A collective, with the algorithm that carries it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectiveKind {
-    /// Reduce-scatter, then all-gather, round a ring: 2 (n - 1) steps; in each, every rank sends one block to its
-    /// successor, and a rank's send waits for what it received in the step before.
+    /// Reduce-scatter, then all-gather, round a ring: 2 (n - 1) steps; in each, every rank sends
+    /// one block to its successor, and a rank's send waits for what it received in the step before.
     AllReduce,
     /// Round a ring in n - 1 steps; the buffer is the whole that every rank has in the end.
     AllGather,
@@ -12,10 +12,11 @@ pub enum CollectiveKind {
     ReduceScatter,
     /// Every rank sends one block of its buffer to every other, all at once.
     AllToAll,
-    /// The same in n - 1 rounds: in round k, rank i sends to rank i + k once it has what it received before.
+    /// The same in n - 1 rounds: in round k, rank i sends to rank i + k once it has what it
+    /// received before.
     AllToAllRounds,
-    /// Down a binomial tree: in round k, the 2^k ranks that have the whole buffer send it to as many others, each one
-    /// send after the other.
+    /// Down a binomial tree: in round k, the 2^k ranks that have the whole buffer send it to as
+    /// many others, each one send after the other.
     Broadcast {
         /// Member of the group that has it in the beginning.
         root: u32,
@@ -49,8 +50,8 @@ impl CollectiveKind {
         }
     }
 
-    /// Appends the steps of a group of `n`; their positions begin with the first one appended to an empty list.
-    /// Blocks without bytes make no step, so that bytes add up.
+    /// Appends the steps of a group of `n`; their positions begin with the first one appended to an
+    /// empty list. Blocks without bytes make no step, so that bytes add up.
     pub(crate) fn steps(self, n: u32, bytes: u64, steps: &mut Vec<Step>) {
         match self {
             CollectiveKind::AllReduce => ring(n, bytes, 2 * n.saturating_sub(1), steps),
@@ -68,8 +69,8 @@ fn block(bytes: u64, n: u32, ix: u32) -> u64 {
     bytes / n + u64::from(u64::from(ix) < bytes % n)
 }
 
-/// Block b begins at rank b and moves one rank on in each round, so what a rank sends in a round is what it received
-/// in the one before.
+/// Block b begins at rank b and moves one rank on in each round, so what a rank sends in a round is
+/// what it received in the one before.
 fn ring(n: u32, bytes: u64, rounds: u32, steps: &mut Vec<Step>) {
     let mut last: Vec<Option<u32>> = vec![None; n as usize];
     for round in 0..rounds {

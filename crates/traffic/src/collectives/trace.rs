@@ -14,7 +14,8 @@ pub enum TraceOrder {
     /// The one before in the trace, whoever takes part: what one thread per rank does.
     #[default]
     Program,
-    /// The one before of the same groups: tensor-parallel and data-parallel groups go on beside each other.
+    /// The one before of the same groups: tensor-parallel and data-parallel groups go on beside
+    /// each other.
     Group,
 }
 
@@ -26,8 +27,8 @@ impl TraceOrder {
 /// How a training trace is fitted to a topology and a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TrainingOptions {
-    /// Ranks and their hosts. With fewer ranks than the trace has, tensor-parallel groups keep their size
-    /// and data-parallel groups shrink in proportion.
+    /// Ranks and their hosts. With fewer ranks than the trace has, tensor-parallel groups keep
+    /// their size and data-parallel groups shrink in proportion.
     pub ranks: RankOptions,
     /// What a collective waits for.
     pub order: TraceOrder,
@@ -67,8 +68,8 @@ impl TrainingTrace {
     /// The flows of a run, and what was left out of the trace.
     ///
     /// # Errors
-    /// Ranks that the trace's groups do not divide or that do not fit the topology, limits that leave nothing, too many
-    /// flows.
+    /// Ranks that the trace's groups do not divide or that do not fit the topology, limits that
+    /// leave nothing, too many flows.
     pub fn flows(
         &self,
         topology: &Topology,
@@ -101,7 +102,7 @@ impl TrainingTrace {
         Ok((FlowList { flows: writer.flows, description }, warnings))
     }
 
-    /// In words, for reports.
+    /// Returns a description for reports.
     pub fn describe(&self, options: &TrainingOptions) -> String {
         let mut words = format!(
             "training trace {} of {} collectives, in the order of {}, {}, sizes x {}, computation x {}",

@@ -52,8 +52,9 @@ impl<'a> Writer<'a> {
 
     /// Adds a collective in all groups of a layout, `delay` after `before` (or after time 0).
     ///
-    /// The layout has groups of at least two and `bytes` is above 0, so that there is something to wait for. A group
-    /// waits for the same group of `before` if the layouts are the same, else for all groups of it.
+    /// The layout has groups of at least two and `bytes` is above 0, so that there is something to
+    /// wait for. A group waits for the same group of `before` if the layouts are the same, else for
+    /// all groups of it.
     pub(crate) fn operation(
         &mut self,
         kind: CollectiveKind,

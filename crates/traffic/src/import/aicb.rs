@@ -1,18 +1,21 @@
 //! Training traces of AICB, Alibaba's AI communication benchmark, in its two formats.
 //!
-//! A `.csv` begins with `[rank0 ~ rank127]` and a line of column names, of which `comm_type`, `comm_group`,
-//! `comm_group_size`, `msg_size` (bytes), `src` (root of a broadcast, a member of the group) and `count` are read; then one
-//! operation a line, in the order of the program. Operations other than collectives (`epoch_end`, `barrier`,
-//! `computation`) move no bytes and are passed over, as every operation waits for the one before anyway.
+//! A `.csv` begins with `[rank0 ~ rank127]` and a line of column names, of which `comm_type`,
+//! `comm_group`, `comm_group_size`, `msg_size` (bytes), `src` (root of a broadcast, a member of the
+//! group) and `count` are read; then one operation a line, in the order of the program. Operations
+//! other than collectives (`epoch_end`, `barrier`, `computation`) move no bytes and are passed
+//! over, as every operation waits for the one before anyway.
 //!
-//! A workload `.txt` is SimAI's: a line that names its kind (`MICRO`, or `HYBRID_TRANSFORMER_FWD_IN_BCKWD` with
-//! `model_parallel_NPU_group: n`), a line with the number of layers, then a layer a line: name, dependency, and
-//! time, collective and bytes of the forward pass, of the input gradient and of the weight gradient, and the time of the
-//! update. Times are taken as nanoseconds. A hybrid goes through the layers forward, then backward with the input gradient
-//! before the weight gradient; passes and input gradients are tensor-parallel, weight gradients
-//! data-parallel. `MICRO` layers follow one another over all ranks.
+//! A workload `.txt` is SimAI's: a line that names its kind (`MICRO`, or
+//! `HYBRID_TRANSFORMER_FWD_IN_BCKWD` with `model_parallel_NPU_group: n`), a line with the number of
+//! layers, then a layer a line: name, dependency, and time, collective and bytes of the forward
+//! pass, of the input gradient and of the weight gradient, and the time of the update. Times are
+//! taken as nanoseconds. A hybrid goes through the layers forward, then backward with the input
+//! gradient before the weight gradient; passes and input gradients are tensor-parallel, weight
+//! gradients data-parallel. `MICRO` layers follow one another over all ranks.
 //!
-//! Sizes are the whole buffer in both: what every rank has before a reduce-scatter and after an all-gather.
+//! Sizes are the whole buffer in both: what every rank has before a reduce-scatter and after an
+//! all-gather.
 
 use net::Time;
 
@@ -53,7 +56,7 @@ pub(crate) enum TraceGroup {
 /// Reads a trace in the format the end of `file` names: `.csv`, or `.txt` for a workload.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`].
+/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_training(file: &str, text: &str) -> Result<TrainingTrace, ImportError> {
     let extension = file.rsplit('.').next().unwrap_or_default();
     if extension.eq_ignore_ascii_case("csv") {

@@ -1,8 +1,9 @@
-//! Coflow traces in the format of the Facebook trace FB2010-1Hr-150-0 (Chowdhury et al., Varys, SIGCOMM 2014).
+//! Coflow traces in the format of the Facebook trace FB2010-1Hr-150-0 (Chowdhury et al., Varys,
+//! SIGCOMM 2014).
 //!
-//! Line 1: number of racks, number of coflows. Then one line per coflow:
-//! `id arrival_ms mappers m1 .. mM reducers r1:MB .. rR:MB`. Racks count from 0; MB are the megabytes a reducer
-//! receives in total, split evenly over the mappers. All flows of a coflow start at its arrival.
+//! Line 1: number of racks, number of coflows. Then one line per coflow: `id arrival_ms mappers m1
+//! .. mM reducers r1:MB .. rR:MB`. Racks count from 0; MB are the megabytes a reducer receives in
+//! total, split evenly over the mappers. All flows of a coflow start at its arrival.
 
 use net::{HostIx, Time, Topology};
 
@@ -32,13 +33,14 @@ impl Default for CoflowOptions {
 
 /// Reads a coflow trace onto `topology`. `file` names it in errors.
 ///
-/// Rack r of the trace becomes rack r modulo the racks of the topology; the mappers and reducers of a coflow take
-/// the hosts of a rack in turn, beginning with another one for each coflow. A mapper and a reducer that would share
-/// a host get neighbours in the rack; where the rack has one host only, the transfer is left out with a warning.
-/// [`Flow::group`] is the id of the coflow.
+/// Rack r of the trace becomes rack r modulo the racks of the topology; the mappers and reducers of
+/// a coflow take the hosts of a rack in turn, beginning with another one for each coflow. A mapper
+/// and a reducer that would share a host get neighbours in the rack; where the rack has one host
+/// only, the transfer is left out with a warning. [`Flow::group`] is the id of the coflow.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`]. Scales that are not above 0 are reported at line 1.
+/// Names the line at fault; see [`ImportProblem`]. Scales that are not above 0 are reported at line
+/// 1.
 pub fn read_coflows(
     file: &str,
     text: &str,
@@ -150,7 +152,8 @@ impl Placement {
             let total = libm::round(megabytes * megabyte) as u64;
             let mapper_count = coflow.mapper_racks.len() as u64;
             for (mapper, mapper_rack) in coflow.mapper_racks.iter().enumerate() {
-                // The first mappers send the bytes that do not divide evenly, so that none are lost.
+                // The first mappers send the bytes that do not divide evenly, so that none are
+                // lost.
                 let more = u64::from((mapper as u64) < total % mapper_count);
                 let size_bytes = (total / mapper_count + more).max(1);
                 let src = self.host(*mapper_rack, turn + mapper);

@@ -7,12 +7,13 @@
 //! 1,0,6,1000000,2.5,0,0
 //! ```
 //!
-//! Columns come in any order, named by the header. `src`, `dst`: host numbers from 0. `size_bytes`: payload, at
-//! least 1. One of `start_ps`, `start_ns`, `start_us`, `start_ms`, `start_s`: when it starts, decimals allowed.
-//! Optional: `id` (default the position of the row, from 0), `after` (the id of a flow: this one starts when that
-//! one is delivered, plus its start column), `group` (job, coflow or collective, default 0), `after_group` (`3` or
-//! `3-18`: this one starts when every flow of these groups is delivered, plus its start column). `#` starts a comment
-//! line; `\n`, `\r` and `\\` in a description stand for the characters.
+//! Columns come in any order, named by the header. `src`, `dst`: host numbers from 0. `size_bytes`:
+//! payload, at least 1. One of `start_ps`, `start_ns`, `start_us`, `start_ms`, `start_s`: when it
+//! starts, decimals allowed. Optional: `id` (default the position of the row, from 0), `after` (the
+//! id of a flow: this one starts when that one is delivered, plus its start column), `group` (job,
+//! coflow or collective, default 0), `after_group` (`3` or `3-18`: this one starts when every flow
+//! of these groups is delivered, plus its start column). `#` starts a comment line; `\n`, `\r` and
+//! `\\` in a description stand for the characters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,7 +33,7 @@ const DESCRIPTION: &str = "# description: ";
 /// The list is sorted by start; rows that start `after` another keep their positions.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`].
+/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let mut columns = None;
@@ -81,7 +82,8 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     })
 }
 
-/// Writes a flow list as CSV; [`read_csv`] reads the same list back, given that it is sorted by start.
+/// Writes a flow list as CSV; [`read_csv`] reads the same list back, given that it is sorted by
+/// start.
 pub fn write_csv(list: &FlowList) -> String {
     let mut text = String::new();
     if !list.description.is_empty() {
@@ -111,8 +113,8 @@ pub fn write_csv(list: &FlowList) -> String {
     text
 }
 
-/// The fields of a line; none for comments and blank lines. Every field is a number or a column name, so there is
-/// nothing to escape; quotes around a whole field are dropped.
+/// The fields of a line; none for comments and blank lines. Every field is a number or a column
+/// name, so there is nothing to escape; quotes around a whole field are dropped.
 fn fields(line: &str) -> Option<Vec<&str>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

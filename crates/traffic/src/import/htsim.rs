@@ -1,9 +1,10 @@
 //! Connection matrices (`.cm`) of the htsim simulator.
 //!
-//! `Nodes n`, `Connections n`, optionally `Triggers n`; then one line per connection
-//! `src->dst [id i] (start t | trigger i) size bytes [send_done_trigger i]`, and one line `trigger id i oneshot` per
-//! trigger. A connection of a trigger starts when the connection that names it in `send_done_trigger` is done; we
-//! take the delivery of its last byte, where htsim takes the last acknowledgement.
+//! `Nodes n`, `Connections n`, optionally `Triggers n`; then one line per connection `src->dst [id
+//! i] (start t | trigger i) size bytes [send_done_trigger i]`, and one line `trigger id i oneshot`
+//! per trigger. A connection of a trigger starts when the connection that names it in
+//! `send_done_trigger` is done; we take the delivery of its last byte, where htsim takes the last
+//! acknowledgement.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,6 @@ pub enum StartUnit {
 pub struct ConnectionMatrix {
     /// Hosts the matrix is for.
     pub host_count: u32,
-    /// Its flows.
     pub list: FlowList,
 }
 
@@ -36,7 +36,7 @@ const KEYS: &str = "id, start, trigger, size, send_done_trigger";
 /// Reads a connection matrix. `file` names it in errors.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`].
+/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatrix, ImportError> {
     let mut matrix = Parsed::default();
     for (line, content) in (1..).zip(text.lines()) {

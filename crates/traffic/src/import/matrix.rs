@@ -1,8 +1,9 @@
 //! Traffic matrices over time as CSV.
 //!
-//! `#` lines are comments. The header is `time_s` and one column `from>to` for each pair of nodes; then one row for each
-//! time, in seconds and rising, with the rate of each pair in Mbit/s from that time until the next row. The last row holds
-//! for as long as the one before it; a single row holds for ever.
+//! `#` lines are comments. The header is `time_s` and one column `from>to` for each pair of nodes;
+//! then one row for each time, in seconds and rising, with the rate of each pair in Mbit/s from
+//! that time until the next row. The last row holds for as long as the one before it; a single row
+//! holds for ever.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ pub struct TrafficMatrix {
 /// Reads a traffic matrix. `file` names it in errors.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`].
+/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_matrix(file: &str, text: &str) -> Result<TrafficMatrix, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -1,6 +1,6 @@
 //! Pairs one arrival at a time, for every kind of pattern.
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Topology};
 
 use super::{IncastTarget, Pattern, PatternError};
@@ -30,7 +30,11 @@ struct Staggered {
 
 impl PairSource {
     /// Checks that the pattern is possible. `stream` draws the list of a matrix pattern.
-    pub(crate) fn new(pattern: &Pattern, topology: &Topology, stream: &mut Stream) -> Result<PairSource, PatternError> {
+    pub(crate) fn new(
+        pattern: &Pattern,
+        topology: &Topology,
+        stream: &mut RandomStream,
+    ) -> Result<PairSource, PatternError> {
         let host_count = topology.hosts().len() as u32;
         if host_count < 2 {
             return Err(pattern.impossible(topology, "it has one host; a flow needs two"));
@@ -71,7 +75,7 @@ impl PairSource {
     }
 
     /// Appends the pairs of the next arrival.
-    pub(crate) fn next(&mut self, stream: &mut Stream, pairs: &mut Vec<(HostIx, HostIx)>) {
+    pub(crate) fn next(&mut self, stream: &mut RandomStream, pairs: &mut Vec<(HostIx, HostIx)>) {
         let arrival = self.arrivals_so_far;
         self.arrivals_so_far += 1;
         if let Rule::Incast { fan_in, target } = self.rule {
@@ -83,15 +87,15 @@ impl PairSource {
             return pairs.extend(senders.into_iter().map(|from| (from, to)));
         }
         if let Rule::FromList(list) = &self.rule {
-            return pairs.push(list[stream.below(list.len() as u64) as usize]);
+            return pairs.push(list[stream.next_below(list.len() as u64) as usize]);
         }
-        let from = HostIx(stream.below(u64::from(self.host_count)) as u32);
+        let from = HostIx(stream.next_below(u64::from(self.host_count)) as u32);
         let to = self.receiver(from, stream);
         pairs.push((from, to));
     }
 
     /// A receiver for one flow of this sender.
-    pub(crate) fn receiver(&self, from: HostIx, stream: &mut Stream) -> HostIx {
+    pub(crate) fn receiver(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
         match &self.rule {
             Rule::Staggered(staggered) => staggered.receiver(from, self.host_count, stream),
             Rule::InterRack(racks) => racks
@@ -109,7 +113,8 @@ impl Staggered {
         let hosts = || (0..topology.hosts().len() as u32).map(HostIx);
         let rest = 1.0 - edge - pod;
         let lonely = |has: &dyn Fn(HostIx) -> bool| hosts().any(|host| !has(host));
-        // Each share that is asked for must be possible for every sender, or the shares would silently be others.
+        // Each share that is asked for must be possible for every sender, or the shares would
+        // silently be others.
         if edge > 0.0 && lonely(&|host| racks.members(host).len() > 1) {
             let reason = "edge is above 0 but some host is alone in its rack; set edge=0";
             return Err(pattern.impossible(topology, reason));
@@ -125,8 +130,8 @@ impl Staggered {
         Ok(Staggered { edge, pod, racks, pods })
     }
 
-    fn receiver(&self, from: HostIx, host_count: u32, stream: &mut Stream) -> HostIx {
-        let u = stream.unit();
+    fn receiver(&self, from: HostIx, host_count: u32, stream: &mut RandomStream) -> HostIx {
+        let u = stream.next_f64();
         let drawn = if u < self.edge {
             self.racks.other_inside(from, stream)
         } else if u < self.edge + self.pod {
@@ -156,25 +161,25 @@ fn check_incast(pattern: &Pattern, topology: &Topology, fan_in: u32, target: Inc
     }
 }
 
-fn other_host(host_count: u32, host: HostIx, stream: &mut Stream) -> HostIx {
-    let drawn = stream.below(u64::from(host_count) - 1) as u32;
+fn other_host(host_count: u32, host: HostIx, stream: &mut RandomStream) -> HostIx {
+    let drawn = stream.next_below(u64::from(host_count) - 1) as u32;
     HostIx(if drawn >= host.0 { drawn + 1 } else { drawn })
 }
 
 /// A uniform choice among those of `hosts` that fit.
-fn pick_if(hosts: &[HostIx], fits: impl Fn(HostIx) -> bool, stream: &mut Stream) -> Option<HostIx> {
+fn pick_if(hosts: &[HostIx], fits: impl Fn(HostIx) -> bool, stream: &mut RandomStream) -> Option<HostIx> {
     let fitting: Vec<HostIx> = hosts.iter().copied().filter(|host| fits(*host)).collect();
     if fitting.is_empty() {
         return None;
     }
-    Some(fitting[stream.below(fitting.len() as u64) as usize])
+    Some(fitting[stream.next_below(fitting.len() as u64) as usize])
 }
 
 /// `count` distinct hosts other than `host`, in random order.
-fn distinct_others(host_count: u32, host: HostIx, count: u32, stream: &mut Stream) -> Vec<HostIx> {
+fn distinct_others(host_count: u32, host: HostIx, count: u32, stream: &mut RandomStream) -> Vec<HostIx> {
     let mut others: Vec<HostIx> = (0..host_count).map(HostIx).filter(|other| *other != host).collect();
     for place in 0..count as usize {
-        let other = place + stream.below((others.len() - place) as u64) as usize;
+        let other = place + stream.next_below((others.len() - place) as u64) as usize;
         others.swap(place, other);
     }
     others.truncate(count as usize);
@@ -187,7 +192,7 @@ mod tests {
     use crate::testing::{pods, single_rack};
 
     fn draw(text: &str, topology: &Topology, count: usize) -> Vec<(u32, u32)> {
-        let mut stream = Stream::new(1, "pairs");
+        let mut stream = RandomStream::new(1, "pairs");
         let pattern = Pattern::parse(text).unwrap();
         let mut source = PairSource::new(&pattern, topology, &mut stream).unwrap();
         let mut pairs = Vec::new();
@@ -199,7 +204,7 @@ mod tests {
 
     fn reason(text: &str, topology: &Topology) -> String {
         let pattern = Pattern::parse(text).unwrap();
-        match PairSource::new(&pattern, topology, &mut Stream::new(1, "pairs")) {
+        match PairSource::new(&pattern, topology, &mut RandomStream::new(1, "pairs")) {
             Ok(_) => "none".to_owned(),
             Err(error) => error.reason,
         }

@@ -1,6 +1,6 @@
 //! Patterns that are a fixed list of pairs.
 
-use net::random::Stream;
+use net::random::RandomStream;
 use net::{HostIx, Topology};
 
 use super::{Pattern, PatternError};
@@ -10,7 +10,7 @@ use crate::generate::FLOWS_MAX;
 pub(super) fn pairs(
     pattern: &Pattern,
     topology: &Topology,
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) -> Result<Option<Vec<(HostIx, HostIx)>>, PatternError> {
     let n = topology.hosts().len() as u32;
     let per_host = match pattern {
@@ -52,7 +52,7 @@ fn stride(pattern: &Pattern, topology: &Topology, step: u32) -> Result<Vec<(Host
 }
 
 /// A uniform permutation without fixed points: shuffles until there is none, 2.7 times on average.
-fn random_bijection(n: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+fn random_bijection(n: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
     let mut to: Vec<u32> = (0..n).collect();
     loop {
         stream.shuffle(&mut to);
@@ -67,12 +67,12 @@ fn all_to_all(n: u32) -> Vec<(HostIx, HostIx)> {
     (0..n).flat_map(receivers).collect()
 }
 
-fn one_to_n(n: u32, receivers: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+fn one_to_n(n: u32, receivers: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
     let mut pairs = Vec::with_capacity((n * receivers) as usize);
     for from in 0..n {
         let mut to: Vec<u32> = others(n, from).collect();
         for place in 0..receivers as usize {
-            let other = place + stream.below((to.len() - place) as u64) as usize;
+            let other = place + stream.next_below((to.len() - place) as u64) as usize;
             to.swap(place, other);
             pairs.push((HostIx(from), HostIx(to[place])));
         }
@@ -81,7 +81,7 @@ fn one_to_n(n: u32, receivers: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)
 }
 
 /// Sender by sender, the receivers of each in a random order of its own.
-fn shuffle(n: u32, stream: &mut Stream) -> Vec<(HostIx, HostIx)> {
+fn shuffle(n: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
     let mut pairs = Vec::with_capacity((n * (n - 1)) as usize);
     for from in 0..n {
         let mut to: Vec<u32> = others(n, from).collect();
@@ -101,14 +101,14 @@ mod tests {
     use crate::testing::{pods, single_rack};
 
     fn pairs_of(text: &str, topology: &Topology, seed: u64) -> Vec<(u32, u32)> {
-        let pairs = Pattern::parse(text).unwrap().pairs(topology, &mut Stream::new(seed, "pairs"));
+        let pairs = Pattern::parse(text).unwrap().pairs(topology, &mut RandomStream::new(seed, "pairs"));
         let pairs = pairs.unwrap().expect("a matrix pattern");
         pairs.into_iter().map(|(from, to)| (from.0, to.0)).collect()
     }
 
     fn reason(text: &str, topology: &Topology) -> String {
         let pattern = Pattern::parse(text).unwrap();
-        let error = pattern.pairs(topology, &mut Stream::new(1, "pairs")).unwrap_err();
+        let error = pattern.pairs(topology, &mut RandomStream::new(1, "pairs")).unwrap_err();
         error.to_string()
     }
 

@@ -1,67 +1,69 @@
 //! Simulated annealing of one core per receiving host (mechanisms.md P08.3).
 //!
-//! Every receiving host has a number ("core") below the number of paths between the farthest edge switches. Flows to it take
-//! the path of that number, scaled to how many paths their pair has: in a fat-tree the number is a core switch, and flows
-//! from the same pod take the aggregation switch below it, so that all come down over one link.
+//! Every receiving host has a number ("core") below the number of paths between the farthest edge
+//! switches. Flows to it take the path of that number, scaled to the path count of their pair. In a
+//! fat-tree the number is a core switch, and flows from the same pod take the aggregation switch
+//! below it, so that all arrive over one link.
 //!
-//! Readings, since discovery tells neither pods nor tiers: a pod is a set of edge switches connected by pairs that are as
-//! near to each other as any pair is (a fat-tree's pods; all leaves of a leaf-spine). The hosts that receive through an
-//! aggregation switch are those of a pod whose number falls into the same part of the range, of which there are as many as
-//! the edge switch has live links from switches. Energy is counted in the fastest host link.
+//! Readings, since discovery reports neither pods nor tiers: a pod is a set of edge switches
+//! connected by pairs at the minimum distance of all pairs (a fat-tree's pods; all leaves of a
+//! leaf-spine). The hosts that receive through an aggregation switch are those of a pod whose
+//! numbers fall into the same part of the range. The number of parts is the number of live links
+//! from switches to the edge switch. The unit of energy is the rate of the fastest host link.
 
 use std::collections::VecDeque;
 
 use net::routes::ClassIx;
-use net::{HostIx, LinkIx, Stream};
+use net::{HostIx, LinkIx, RandomStream};
 
 use super::Large;
-use crate::central::parts::dag::Dag;
-use crate::central::parts::edges::{edge_of, edges, host_rate, is_switch, rate_of};
-use crate::central::parts::grouped::Grouped;
+use crate::central::common::dag::Dag;
+use crate::central::common::edges::{edge_of, edges, host_rate, is_switch, rate_of};
+use crate::central::common::flows_by_host::FlowsByHost;
 use crate::central::{NetworkView, Pin, Placements};
 
 pub(super) struct Annealer {
     iterations: u32,
     cooling: f64,
-    /// Hosts of each pod; an edge switch's are neighbours.
+    /// Hosts of each pod; the hosts of an edge switch are consecutive.
     pods: Vec<Vec<HostIx>>,
-    /// By host: its edge switch's class.
+    /// By host: the class of its edge switch.
     edge_of: Vec<Option<ClassIx>>,
-    /// By class: hosts below.
+    /// By class: the hosts of the edge switch.
     below: Vec<Vec<HostIx>>,
-    /// Number of cores.
+    /// Number of core positions.
     cores: u32,
-    /// How many ways into an edge switch there are.
+    /// Number of links from switches into an edge switch.
     ways: u32,
     /// By host: the core it receives through.
     core: Vec<u32>,
 }
 
-/// Paths, loads and what exceeds capacities.
+/// Paths, loads and the total overload.
 struct State {
-    /// Bits per second that loads and capacities are counted in.
+    /// Unit of loads and capacities, bits per second.
     unit: f64,
     load: Vec<f64>,
     capacity: Vec<f64>,
     excess: f64,
     paths: Paths,
-    /// Links whose load the last swap changed, with the load before.
+    /// Links whose load the last swap changed, with the previous load.
     before: Vec<(LinkIx, f64)>,
-    /// Places of paths that it changed, with the link before.
+    /// Positions of paths that it changed, with the previous link.
     paths_before: Vec<(usize, LinkIx)>,
 }
 
-/// The links of the path of every flow, in one row: all paths of a pair are of the same length.
+/// The links of the path of every flow, in one array: all paths of a pair have the same length.
 struct Paths {
     start: Vec<u32>,
     links: Vec<LinkIx>,
 }
 
-/// Flows by receiver.
+/// Flows grouped by receiver.
 struct Arriving<'a> {
     dag: Dag<'a>,
     large: &'a [Large],
-    by_receiver: Grouped,
+    by_receiver: FlowsByHost,
 }
 
 impl Annealer {
@@ -78,10 +80,10 @@ impl Annealer {
         }
     }
 
-    /// One round: anneals, and puts every flow on the path through its receiver's core.
+    /// Runs one round: anneals, and pins every flow to the path through its receiver's core.
     pub(super) fn place(
         &mut self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         view: &NetworkView<'_>,
         large: &[Large],
         placements: &mut Placements,
@@ -96,7 +98,7 @@ impl Annealer {
         }
     }
 
-    /// Works out pods and begins with cores spread evenly over the hosts of each, unless nothing of this changed.
+    /// Computes pods and spreads cores evenly over the hosts of each, unless nothing changed.
     pub(super) fn set_network(&mut self, view: &NetworkView<'_>) {
         let hosts = (0..view.topology.hosts().len() as u32).map(HostIx);
         let edge_of: Vec<Option<ClassIx>> = hosts.clone().map(|host| edge_of(view, host)).collect();
@@ -119,7 +121,7 @@ impl Annealer {
         }
     }
 
-    /// The hosts of an edge switch get cores far apart, so that they receive over different links.
+    /// Gives the hosts of an edge switch distant cores, so that they receive over different links.
     fn spread(&mut self, pods: &[Vec<ClassIx>]) {
         self.core = vec![0; self.edge_of.len()];
         for pod in pods {
@@ -133,14 +135,15 @@ impl Annealer {
         }
     }
 
-    /// From the best cores of the last round; answers the paths through the best that were found.
-    fn anneal(&mut self, rng: &mut Stream, view: &NetworkView<'_>, large: &[Large]) -> Paths {
+    /// Anneals from the best cores of the last round; returns the paths through the best cores
+    /// found.
+    fn anneal(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, large: &[Large]) -> Paths {
         let arriving = Arriving::new(view, self.core.len(), large);
         let mut state = State::new(view, self.first_paths(&arriving));
         (0..large.len()).for_each(|nth| state.add(nth, large[nth].rate));
         let is_small = view.topology.hosts().len() <= 16;
         let factor = if self.cooling > 0.0 { self.cooling } else { [1000.0, 0.5][usize::from(is_small)] };
-        // Swaps made, and how many of them lead to the best state seen.
+        // Swaps made, and the number of swaps that lead to the best state so far.
         let (mut swaps, mut best) = (Vec::new(), (state.excess, 0));
         let mut group = Vec::new();
         for temperature in (1..=self.iterations).rev() {
@@ -154,7 +157,7 @@ impl Annealer {
             self.swap(&mut state, &arriving, a, b);
             let worse = state.excess - before;
             let accepted = libm::exp(-factor * f64::from(self.iterations) * worse / f64::from(temperature));
-            if worse > 0.0 && rng.unit() >= accepted {
+            if worse > 0.0 && rng.next_f64() >= accepted {
                 self.core.swap(a.ix(), b.ix());
                 state.undo(before);
                 continue;
@@ -173,7 +176,8 @@ impl Annealer {
         state.paths
     }
 
-    /// All paths through the present cores: by receiver, so that those of one class are walked one after the other.
+    /// Returns the paths through the present cores, computed receiver by receiver so that those of
+    /// one class are consecutive.
     fn first_paths(&self, arriving: &Arriving<'_>) -> Paths {
         let mut paths = Paths::new(arriving);
         for nth in arriving.by_receiver.all() {
@@ -182,7 +186,7 @@ impl Annealer {
         paths
     }
 
-    /// Leads a flow through the core of its receiver.
+    /// Sets the path of a flow to that through its receiver's core.
     fn lead(&self, arriving: &Arriving<'_>, nth: usize, paths: &mut Paths) {
         let Large { ends, dst, .. } = arriving.large[nth];
         let rank = scaled(self.core[dst.ix()], self.cores, arriving.dag.path_count(ends));
@@ -194,14 +198,15 @@ impl Annealer {
         });
     }
 
-    /// Two hosts whose cores to swap: of one pod, of one edge switch, or of one switch through which both receive.
-    fn neighbour(&self, rng: &mut Stream, group: &mut Vec<HostIx>) -> Option<(HostIx, HostIx)> {
-        let kind = rng.below(3);
+    /// Returns two hosts whose cores to swap: of one pod, of one edge switch, or of one switch
+    /// through which both receive.
+    fn neighbour(&self, rng: &mut RandomStream, group: &mut Vec<HostIx>) -> Option<(HostIx, HostIx)> {
+        let kind = rng.next_below(3);
         let pod = &self.pods[draw(rng, self.pods.len())?];
         let hosts: &[HostIx] = match kind {
             0 => pod,
             1 => self.at_edge(rng, pod)?,
-            _ if rng.below(2) == 0 => self.at_edge(rng, pod)?,
+            _ if rng.next_below(2) == 0 => self.at_edge(rng, pod)?,
             _ => {
                 let part = |host: HostIx| scaled(self.core[host.ix()], self.cores, self.ways);
                 let wanted = part(pod[draw(rng, pod.len())?]);
@@ -216,7 +221,7 @@ impl Annealer {
         (self.core[hosts[a].ix()] != self.core[hosts[b].ix()]).then_some((hosts[a], hosts[b]))
     }
 
-    fn at_edge(&self, rng: &mut Stream, pod: &[HostIx]) -> Option<&[HostIx]> {
+    fn at_edge(&self, rng: &mut RandomStream, pod: &[HostIx]) -> Option<&[HostIx]> {
         let edge = self.edge_of[pod[draw(rng, pod.len())?].ix()]?;
         Some(&self.below[edge.0 as usize])
     }
@@ -251,7 +256,7 @@ impl State {
         }
     }
 
-    /// Adds a rate, maybe a negative one, to the links of a flow's path.
+    /// Adds a rate, possibly negative, to the links of a flow's path.
     fn add(&mut self, nth: usize, rate: f64) {
         let rate = rate / self.unit;
         let State { load, capacity, excess, paths, .. } = self;
@@ -263,7 +268,7 @@ impl State {
         }
     }
 
-    /// The same, so that it can be undone.
+    /// Like `add`, but reversible.
     fn change(&mut self, nth: usize, rate: f64) {
         let State { load, paths, before, .. } = self;
         before.extend(paths.of(nth).iter().map(|link| (*link, load[link.ix()])));
@@ -311,7 +316,7 @@ impl Paths {
 
 impl<'a> Arriving<'a> {
     fn new(view: &NetworkView<'a>, hosts: usize, large: &'a [Large]) -> Arriving<'a> {
-        let by_receiver = Grouped::by(hosts, large.iter().map(|large| large.dst.ix()));
+        let by_receiver = FlowsByHost::by(hosts, large.iter().map(|large| large.dst.ix()));
         Arriving { dag: Dag::new(view), large, by_receiver }
     }
     fn at(&self, host: HostIx) -> impl Iterator<Item = usize> {
@@ -319,22 +324,22 @@ impl<'a> Arriving<'a> {
     }
 }
 
-/// A number below `of` as one below `to`, keeping its place in the range.
+/// Scales a number below `of` to one below `to`, keeping its relative position.
 fn scaled(number: u32, of: u32, to: u32) -> u32 {
     (u64::from(number) * u64::from(to) / u64::from(of.max(1))) as u32
 }
 
-fn draw(rng: &mut Stream, n: usize) -> Option<usize> {
-    (n > 0).then(|| rng.below(n as u64) as usize)
+fn draw(rng: &mut RandomStream, n: usize) -> Option<usize> {
+    (n > 0).then(|| rng.next_below(n as u64) as usize)
 }
 
-/// Live links into an edge switch from other switches.
+/// Returns the number of live links into an edge switch from other switches.
 fn ways_into(view: &NetworkView<'_>, class: ClassIx) -> u32 {
     let out = view.topology.out_links(view.routes.class_node(class)).iter();
     out.filter(|link| view.alive[link.reverse().ix()] && is_switch(view, view.topology.link(**link).to)).count() as u32
 }
 
-/// Edge switches connected by pairs as near to each other as any pair is.
+/// Returns groups of edge switches connected by pairs at the minimum distance.
 fn pods(view: &NetworkView<'_>) -> Vec<Vec<ClassIx>> {
     let all: Vec<_> = edges(view).collect();
     let distance =

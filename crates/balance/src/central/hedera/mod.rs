@@ -1,24 +1,27 @@
-//! Hedera: large flows get paths of their own, everything else stays on the base routes (mechanisms.md P08; Al-Fares et
-//! al., NSDI 2010). F0's variant is the placer `worst-fit`.
+//! Hedera: large flows are pinned to separate paths, all others use the default routes
+//! (mechanisms.md P08; Al-Fares et al., NSDI 2010). F0's variant is the placer `worst-fit`.
 //!
-//! Every period: large flows are those that send more than `threshold` of their host's link. `gff` and `sa` estimate what
-//! they would send if only host links bounded them, and place that: `gff` each on the first path with room, `sa` by
-//! annealing one core per receiver (`anneal.rs`). `worst-fit` takes measured rates at their word and moves each large flow
-//! once, to the path with the most room on its narrowest link (`worst_fit.rs`).
+//! Every period: large flows are those that send more than `threshold` of their host's link. `gff`
+//! and `sa` estimate their demands, bounded by host links alone, and place these: `gff` each on the
+//! first path with room, `sa` by annealing one core per receiver (`anneal.rs`). `worst-fit` uses
+//! measured rates and moves each large flow once, to the path with the most room on its narrowest
+//! link (`worst_fit.rs`).
 //!
 //! Readings:
-//! - A flow that no path has room for stays on the base, and is tried again next period. The comparison with capacity is
-//!   `<=`, or two flows of half the rate could never share a link.
+//! - A flow without a path with room uses the default routes, and is tried again next period. The
+//!   comparison with capacity is `<=`; otherwise two flows of half the rate could never share a
+//!   link.
 //! - A placed flow that is no longer large keeps its path but reserves nothing.
-//! - With `agents`, a reported flow is large until its counters say otherwise.
-//! - When links come or go, a round is run at once.
+//! - With `agents`, a reported flow is large until its counters show otherwise.
+//! - A change of links runs a round immediately.
 //!
-//! Pitfalls: a starved flow measures below the threshold and is not seen. Nothing shorter than a period is reacted to. With
-//! `bookkeeping=none` all flows of a round herd to the one path that was emptiest when it began; with `ties=random` at least
-//! over all that were equally empty.
+//! Pitfalls: a starved flow measures below the threshold and is not detected. Changes shorter than
+//! a period have no effect. With `bookkeeping=none` all flows of a round converge on the single
+//! path that was emptiest at its start; with `ties=random` at least on all that were equally empty.
 //!
 //! - Helps: with long flows that collide under ECMP, in patterns that leave room elsewhere.
-//! - Hurts: with flows shorter than a period; with starved flows, whose counters stay below the threshold.
+//! - Hurts: with flows shorter than a period; with starved flows, whose counters stay below the
+//!   threshold.
 
 mod anneal;
 mod worst_fit;
@@ -26,36 +29,37 @@ mod worst_fit;
 use net::{Bandwidth, HostIx, Time};
 
 use self::anneal::Annealer;
-use super::parts::base;
-use super::parts::dag::Search;
-use super::parts::demand;
-use super::parts::edges::{Ends, host_rate};
-use super::parts::first_fit::FirstFit;
-use super::parts::hosts::Hosts;
+use super::common::dag::Search;
+use super::common::default_routes;
+use super::common::demand;
+use super::common::edges::{Ends, host_rate};
+use super::common::first_fit::FirstFit;
+use super::common::hosts::Hosts;
 use super::{
-    Base, CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Pin, Placements, Why,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowSource,
+    NetworkView, Pin, Placements,
 };
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "hedera",
     title: "Hedera",
-    summary: "Finds large flows by their counters and gives them paths of their own.",
+    summary: "Finds large flows by their counters and pins them to separate paths.",
     source: "P08; NSDI 2010; F0 (placer worst-fit), F2",
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "flow and port counters",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         Param {
             name: "placer",
             kind: ParamKind::Choice(&["gff", "sa", "worst-fit"]),
             default: "gff",
             unit: "",
-            doc: "Global first fit, simulated annealing, or F0's way.",
+            doc: "Global first fit, simulated annealing, or F0's worst fit.",
         },
         THRESHOLD,
         Param {
@@ -71,21 +75,21 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["auto", "ecmp", "spt"]),
             default: "auto",
             unit: "",
-            doc: "Where other flows go: select groups, or the lowest port at every tie; auto is spt for worst-fit, else ecmp.",
+            doc: "Routes of other flows: select groups, or the lowest port at every tie; auto is spt for worst-fit, else ecmp.",
         },
         Param {
             name: "bookkeeping",
             kind: ParamKind::Choice(&["none", "within_round"]),
             default: "none",
             unit: "",
-            doc: "Whether worst-fit counts the flows it has moved in this round, or believes the counters.",
+            doc: "Whether worst-fit counts the flows it has moved in this round, or uses the counters unchanged.",
         },
         Param {
             name: "ties",
             kind: ParamKind::Choice(&["first", "random"]),
             default: "first",
             unit: "",
-            doc: "Which of several paths with the most available bandwidth worst-fit takes.",
+            doc: "Selection of worst-fit among several paths with the most available bandwidth.",
         },
         Param {
             name: "iterations",
@@ -107,25 +111,25 @@ pub static ENTRY: Entry = Entry {
     build: Build::Central(|_, params| Box::new(Hedera::new(params))),
 };
 
-/// What balancers of large flows take for one.
+/// Threshold parameter of balancers of large flows.
 pub(super) const THRESHOLD: Param = Param {
     name: "threshold",
     kind: ParamKind::Number { min: 0.0, max: 1.0 },
     default: "0.1",
     unit: "of the host's link",
-    doc: "A flow that sends more is large.",
+    doc: "Rate above which a flow is large.",
 };
 
-/// How balancers of large flows learn of them.
+/// Parameter that selects the source of large flows.
 pub(super) const DETECT: Param = Param {
     name: "detect",
     kind: ParamKind::Choice(&["pairs", "first-packets", "agents"]),
     default: "first-packets",
     unit: "",
-    doc: "How flows become known: counters per pair of hosts, first packets sent to the controller, or agents on hosts.",
+    doc: "Source of flows: counters per pair of hosts, first packets sent to the controller, or agents on hosts.",
 };
 
-/// The value of [`DETECT`].
+/// Returns the value of [`DETECT`].
 pub(super) fn flow_source(params: &Params) -> FlowSource {
     match params.text("detect") {
         "pairs" => FlowSource::Pairs,
@@ -134,9 +138,9 @@ pub(super) fn flow_source(params: &Params) -> FlowSource {
     }
 }
 
-/// Agents report flows that have sent more than this, bytes: a tenth of a second at a tenth of 10 Gb/s is 12.5 MB; the usual
-/// border between short and long flows is below it.
-pub(super) const REPORT_ABOVE: u64 = 100_000;
+/// Report threshold of agents, bytes. A tenth of a second at a tenth of 10 Gb/s is 12.5 MB; the
+/// usual border between short and long flows is below it.
+pub(super) const REPORT_THRESHOLD_BYTES: u64 = 100_000;
 
 enum Placer {
     FirstFit,
@@ -144,13 +148,13 @@ enum Placer {
     WorstFit { is_booked: bool, are_ties_drawn: bool },
 }
 
-/// What a flow that is to be placed looks like.
+/// A flow to place.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     flow: FlowId,
     ends: Ends,
     dst: HostIx,
-    /// Bits per second: estimated, or measured for worst-fit.
+    /// Rate in bits per second: estimated, or measured for worst-fit.
     rate: f64,
 }
 
@@ -159,7 +163,7 @@ struct Hedera {
     threshold: f64,
     period: Time,
     source: FlowSource,
-    is_base_spt: bool,
+    is_default_spt: bool,
     hosts: Hosts,
     first_fit: FirstFit,
     search: Search,
@@ -182,7 +186,7 @@ impl Hedera {
             Time::ZERO => Time::from_s(if is_worst_fit { 20 } else { 5 }),
             period => period,
         };
-        let is_base_spt = match params.text("base") {
+        let is_default_spt = match params.text("base") {
             "auto" => is_worst_fit,
             base => base == "spt",
         };
@@ -191,7 +195,7 @@ impl Hedera {
             threshold: params.number("threshold"),
             period,
             source: flow_source(params),
-            is_base_spt,
+            is_default_spt,
             hosts: Hosts::default(),
             first_fit: FirstFit::default(),
             search: Search::default(),
@@ -199,8 +203,8 @@ impl Hedera {
         }
     }
 
-    fn base(&self, view: &NetworkView<'_>) -> Base {
-        if self.is_base_spt { base::first_port(view) } else { base::equal_cost(view) }
+    fn default_routes(&self, view: &NetworkView<'_>) -> DefaultRoutes {
+        if self.is_default_spt { default_routes::first_port(view) } else { default_routes::equal_cost(view) }
     }
 
     fn round(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, placements: &mut Placements) {
@@ -214,14 +218,18 @@ impl Hedera {
             Placer::WorstFit { is_booked, are_ties_drawn } => {
                 let large = measured_flows(view, &self.hosts, &flows);
                 let (is_booked, are_ties_drawn) = (*is_booked, *are_ties_drawn);
-                let book = worst_fit::Book { is_booked, is_base_spt: self.is_base_spt, are_ties_drawn };
+                let book = worst_fit::WorstFitOptions {
+                    reserves_moved: is_booked,
+                    is_default_spt: self.is_default_spt,
+                    are_ties_drawn,
+                };
                 worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.used, placements);
             }
         }
     }
 }
 
-/// Global first fit (P08.2): flows that have a path keep it; others take the first one with room.
+/// Runs global first fit (P08.2): flows with a path keep it; others take the first one with room.
 fn first_fit(first_fit: &mut FirstFit, view: &NetworkView<'_>, large: &[Large], placements: &mut Placements) {
     first_fit.begin(view);
     for large in large {
@@ -245,56 +253,63 @@ impl CentralBalancer for Hedera {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
     }
 
-    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        cx: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
+            DecisionTrigger::NetworkChanged => {
                 self.hosts = Hosts::new(view);
-                placements.set_base(self.base(view));
+                placements.set_default_routes(self.default_routes(view));
                 if self.source == FlowSource::Agents {
-                    placements.set_report_above(REPORT_ABOVE);
+                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
                 }
                 if let Placer::Anneal(annealer) = &mut self.placer {
                     annealer.set_network(view);
                 }
                 self.round(cx, view, placements);
             }
-            Why::Period => self.round(cx, view, placements),
-            Why::FlowStarted(_) => {}
-            Why::FlowEnded(flow) => placements.release(flow),
+            DecisionTrigger::PeriodElapsed => self.round(cx, view, placements),
+            DecisionTrigger::FlowStarted(_) => {}
+            DecisionTrigger::FlowEnded(flow) => placements.release(flow),
         }
     }
 }
 
-/// Whether a flow sends more than `threshold` of its host's link.
-pub(super) fn is_large(view: &NetworkView<'_>, facts: &FlowFacts, threshold: f64, source: FlowSource) -> bool {
-    exceeds(facts, threshold * host_rate(view, facts.src), source)
+/// Returns whether a flow sends more than `threshold` of its host's link.
+pub(super) fn is_large(view: &NetworkView<'_>, info: &FlowInfo, threshold: f64, source: FlowSource) -> bool {
+    exceeds(info, threshold * host_rate(view, info.src), source)
 }
 
-fn exceeds(facts: &FlowFacts, threshold_bps: f64, source: FlowSource) -> bool {
-    match facts.rate.map(Bandwidth::as_bps_f64) {
+fn exceeds(info: &FlowInfo, threshold_bps: f64, source: FlowSource) -> bool {
+    match info.rate.map(Bandwidth::as_bps_f64) {
         Some(rate) => rate > threshold_bps,
         None => source == FlowSource::Agents,
     }
 }
 
-/// A flow with its hosts.
+/// A flow with its source and destination hosts.
 type Known = (FlowId, HostIx, HostIx);
 
-/// The large flows in the order of their numbers, including those between hosts of one switch, which have demands too.
+/// Returns the large flows in the order of their numbers, including those between hosts of one
+/// switch, which have demands too.
 fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: FlowSource) -> Vec<Known> {
     let mut flows = Vec::with_capacity(view.flows.len());
-    for (flow, facts) in view.flows.iter() {
-        let (Some(rate), Some(_)) = (hosts.rates().get(facts.src.ix()), hosts.rates().get(facts.dst.ix())) else {
+    for (flow, info) in view.flows.iter() {
+        let (Some(rate), Some(_)) = (hosts.rates().get(info.src.ix()), hosts.rates().get(info.dst.ix())) else {
             continue;
         };
-        if exceeds(facts, threshold * rate, source) {
-            flows.push((flow, facts.src, facts.dst));
+        if exceeds(info, threshold * rate, source) {
+            flows.push((flow, info.src, info.dst));
         }
     }
     flows
 }
 
-/// The flows of these that have something to choose, with estimated demands.
+/// Returns those flows that have a choice of paths, with estimated demands.
 fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, src, dst)| (*src, *dst)).collect();
     let (demands, _) = demand::estimate(hosts.rates(), &pairs);
@@ -305,9 +320,9 @@ fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     with_demand.filter_map(placed).collect()
 }
 
-/// The flows of these that have something to choose, with measured rates.
+/// Returns those flows that have a choice of paths, with measured rates.
 fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
-    let rate = |flow| view.flows.get(flow).and_then(|facts| facts.rate).map_or(0.0, Bandwidth::as_bps_f64);
+    let rate = |flow| view.flows.get(flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
     let with_rate = |(flow, src, dst): &Known| {
         Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate: rate(*flow) })
     };

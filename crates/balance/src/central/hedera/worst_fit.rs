@@ -1,40 +1,41 @@
-//! F0's placement (mechanisms.md P08.4): no estimates and no reservations; by the counters of ports, each large flow moves
-//! once to the path with the most room on its narrowest link.
+//! F0's placement (mechanisms.md P08.4): no estimates and no reservations. Each large flow moves
+//! once, to the path with the most room on its narrowest link according to port counters.
 //!
-//! Readings: the paths are the equal-cost ones; among equals the first is taken, or with `ties=random` one is drawn (F0's
-//! program reads paths and loads from hash maps, whose order is unknown). There, paths are equal if their rooms differ by
-//! less than a thousandth, which what discovery sends does not exceed. With bookkeeping, what the flows of a round were
-//! measured to send is first taken off the links they leave, where these are known (single paths as
-//! base), and then put on those they go to, one by one.
+//! Readings: the paths are the equal-cost ones; among equals the first is taken, or with
+//! `ties=random` one is drawn (F0's program reads paths and loads from hash maps, whose order is
+//! unknown). In that case, paths are equal if their rooms differ by less than a thousandth, which
+//! exceeds the traffic of discovery. With bookkeeping, the measured rates of a round's flows are
+//! first subtracted from the links they leave, if these are known (default routes with single
+//! paths), and then added to their new links, one by one.
 
-use net::{LinkIx, Stream};
+use net::{LinkIx, RandomStream};
 
 use super::Large;
-use crate::central::parts::dag::{Dag, Search};
-use crate::central::parts::edges::{measured, rate_of};
+use crate::central::common::dag::{Dag, Search};
+use crate::central::common::edges::{measured, rate_of};
 use crate::central::{NetworkView, Path, Pin, Placements};
 
-/// What is remembered within a round.
+/// Options of a round.
 #[derive(Clone, Copy)]
-pub(super) struct Book {
-    /// Whether anything is.
-    pub is_booked: bool,
+pub(super) struct WorstFitOptions {
+    /// Whether moved flows are counted on their new links.
+    pub reserves_moved: bool,
     /// Whether flows that were not moved take the lowest port at every tie.
-    pub is_base_spt: bool,
+    pub is_default_spt: bool,
     /// Whether one of the paths with the most room is drawn, rather than the first taken.
     pub are_ties_drawn: bool,
 }
 
-/// Widths closer than this share of the greater one are equal.
+/// Widths closer than this share of the larger one are equal.
 const TIE: f64 = 1e-3;
 
-/// One round. `used` is working memory: bits per second by link.
+/// Runs one round. `used` is working memory: bits per second by link.
 pub(super) fn place(
-    rng: &mut Stream,
+    rng: &mut RandomStream,
     search: &mut Search,
     view: &NetworkView<'_>,
     large: &[Large],
-    book: Book,
+    options: WorstFitOptions,
     used: &mut Vec<f64>,
     placements: &mut Placements,
 ) {
@@ -44,7 +45,7 @@ pub(super) fn place(
     let is_free = |large: &&Large, placements: &Placements| {
         placements.pin_of(large.flow).is_none() && dag.path_count(large.ends) > 0
     };
-    if book.is_booked && book.is_base_spt {
+    if options.reserves_moved && options.is_default_spt {
         for large in large.iter().filter(|large| is_free(large, placements)) {
             // The path of rank 0 is that of the lowest ports.
             dag.walk(large.ends, 0, |link| used[link.ix()] = (used[link.ix()] - large.rate).max(0.0));
@@ -56,14 +57,14 @@ pub(super) fn place(
         }
         let room = |link: LinkIx| rate_of(view, link) - used[link.ix()];
         let Some(width) = search.widest(dag, large.ends, room) else { continue };
-        if book.are_ties_drawn {
+        if options.are_ties_drawn {
             let least = width - TIE * width.abs();
             if !search.any_fit(dag, large.ends, rng, |link| room(link) >= least) {
                 continue;
             }
         }
         let path: Path = search.found().into();
-        if book.is_booked {
+        if options.reserves_moved {
             path.iter().for_each(|link| used[link.ix()] += large.rate);
         }
         placements.pin(large.flow, Pin { path, rate: None });

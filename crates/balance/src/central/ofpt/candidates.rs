@@ -1,34 +1,34 @@
-//! The paths of a pair that OFPT considers, and the best of them.
+//! The paths of a pair that OFPT considers, and the selection of the best.
 
-use net::{LinkIx, Stream};
+use net::{LinkIx, RandomStream};
 
-use super::book::Book;
+use super::link_lengths::LinkLengths;
 use crate::central::Path;
-use crate::central::parts::dag::Dag;
-use crate::central::parts::edges::Ends;
+use crate::central::common::dag::Dag;
+use crate::central::common::edges::Ends;
 
-/// Which of the equal-cost paths of a pair are considered.
+/// The subset of a pair's equal-cost paths that is considered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Subset {
-    /// Most paths.
+    /// Maximum number of paths.
     pub paths_max: u32,
     /// Whether they are spread over all ranks rather than the lowest ones.
     pub is_spread: bool,
 }
 
 impl Subset {
-    /// How many of `count` paths are considered.
+    /// Returns how many of `count` paths are considered.
     pub(super) fn len(self, count: u32) -> u32 {
         self.paths_max.min(count)
     }
-    /// The rank of the n-th of them.
+    /// Returns the rank of the n-th considered path.
     pub(super) fn rank(self, count: u32, nth: u32) -> u32 {
         match self.is_spread {
             true => (u64::from(nth) * u64::from(count) / u64::from(self.len(count))) as u32,
             false => nth,
         }
     }
-    /// Whether any rank from `first` to before `end` is among them.
+    /// Returns whether the subset contains a rank from `first` to before `end`.
     fn meets(self, count: u32, first: u32, end: u32) -> bool {
         if !self.is_spread {
             return first < self.len(count);
@@ -39,22 +39,22 @@ impl Subset {
     }
 }
 
-/// What makes a path the best.
+/// The criterion of the best path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Aim {
-    /// The most room on its narrowest link, then the least cost.
+    /// The most room on its narrowest link, then the lowest cost.
     Room,
-    /// The least cost.
+    /// The lowest cost.
     Cost,
 }
 
-/// A depth-first search that leaves out what cannot become best.
+/// A depth-first search that prunes paths that cannot become best.
 pub(super) struct Choice<'a> {
     pub dag: Dag<'a>,
-    pub book: &'a Book,
+    pub lengths: &'a LinkLengths,
     pub subset: Subset,
     pub aim: Aim,
-    /// Taken if it is among the best; otherwise one of these is drawn.
+    /// Selected if it is among the best; otherwise one of these is drawn.
     pub current: Option<&'a [LinkIx]>,
 }
 
@@ -66,12 +66,13 @@ struct Found {
     path: Vec<LinkIx>,
 }
 
-/// Relative difference in cost that is none: lengths are products whose order depends on history.
+/// Relative difference in cost that is ignored: lengths are products, rounded according to their
+/// history.
 const TOLERANCE: f64 = 1e-9;
 
 impl Choice<'_> {
-    /// The best path; `None` where there is none.
-    pub(super) fn best(&self, rng: &mut Stream, ends: Ends) -> Option<Path> {
+    /// Returns the best path; `None` if there is no path.
+    pub(super) fn best(&self, rng: &mut RandomStream, ends: Ends) -> Option<Path> {
         let count = self.dag.path_count(ends);
         if count == 0 {
             return None;
@@ -80,7 +81,7 @@ impl Choice<'_> {
         let mut path = Vec::new();
         self.visit(rng, (ends, count), (ends.from, 0), (f64::INFINITY, 0.0), &mut path, &mut found);
         let is_as_good = |path: &&[LinkIx]| {
-            let (room, cost) = self.book.room_and_cost(path);
+            let (room, cost) = self.lengths.room_and_cost(path);
             let is_candidate =
                 self.dag.rank_of(ends, path).is_some_and(|rank| self.subset.meets(count, rank, rank + 1));
             is_candidate && !self.is_worse((room, cost), &found) && path.len() == found.path.len()
@@ -90,7 +91,7 @@ impl Choice<'_> {
 
     fn visit(
         &self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         pair: (Ends, u32),
         (at, mut rank): (net::NodeIx, u32),
         (room, cost): (f64, f64),
@@ -107,7 +108,7 @@ impl Choice<'_> {
         for hop in self.dag.hops(at, ends.to) {
             let far = self.dag.far(*hop);
             let first = rank;
-            // Ranks matter only where some paths are left out.
+            // Ranks matter only if some paths are left out.
             if count > self.subset.paths_max {
                 rank = rank.saturating_add(self.dag.path_count(Ends { from: far, ..ends }));
                 if !self.subset.meets(count, first, rank) {
@@ -115,13 +116,14 @@ impl Choice<'_> {
                 }
             }
             path.push(*hop);
-            let (hop_room, hop_cost) = self.book.of_link(*hop);
+            let (hop_room, hop_cost) = self.lengths.of_link(*hop);
             self.visit(rng, pair, (far, first), (room.min(hop_room), cost + hop_cost), path, found);
             path.pop();
         }
     }
 
-    /// Whether a path, or what begins like this, cannot be among the best: going on it only gets worse.
+    /// Returns whether a path, or a prefix of it, cannot be among the best: its value only gets
+    /// worse.
     fn is_worse(&self, (room, cost): (f64, f64), found: &Found) -> bool {
         let is_dearer = cost > found.cost * (1.0 + TOLERANCE);
         match self.aim {
@@ -130,7 +132,7 @@ impl Choice<'_> {
         }
     }
 
-    fn finish(&self, rng: &mut Stream, (room, cost): (f64, f64), path: &[LinkIx], found: &mut Found) {
+    fn finish(&self, rng: &mut RandomStream, (room, cost): (f64, f64), path: &[LinkIx], found: &mut Found) {
         let is_cheaper = cost < found.cost * (1.0 - TOLERANCE);
         let is_better = match self.aim {
             Aim::Room => room > found.room || is_cheaper,
@@ -138,7 +140,7 @@ impl Choice<'_> {
         };
         found.ties = if is_better { 1 } else { found.ties + 1 };
         // Reservoir sampling: every one of the best is equally likely.
-        if is_better || rng.below(found.ties) == 0 {
+        if is_better || rng.next_below(found.ties) == 0 {
             found.path.clear();
             found.path.extend_from_slice(path);
         }

@@ -1,26 +1,29 @@
-//! Maximum multicommodity flow, nearly: what OFPT's routing approximates when flows may be divided (mechanisms.md P10; Garg
-//! and Könemann, SIAM J. Computing 2007; Fleischer, SIAM J. Discrete Mathematics 2000).
+//! Approximate maximum multicommodity flow: what OFPT's routing approximates if flows may be split
+//! (mechanisms.md P10; Garg and Könemann, SIAM J. Computing 2007; Fleischer, SIAM J. Discrete
+//! Mathematics 2000).
 //!
-//! Every link has a length, small at first. As long as a commodity has a path shorter than a bound that rises in steps of
-//! 1 + eps, flow is sent along it, as much as its narrowest link takes, and links get longer the more of them that takes.
-//! The sum is too large by a known factor. A demand is a link of its own in front of the source.
+//! Every link has a length, initially small. While a commodity has a path shorter than a bound,
+//! which rises in steps of 1 + eps, flow is sent along it up to the capacity of its narrowest link.
+//! Links become longer with the share of their capacity that is used. The sum is too large by a
+//! known factor. A demand is an additional link in front of the source.
 
 use net::LinkIx;
 
-use crate::central::parts::dag::{Dag, Search};
-use crate::central::parts::edges::Ends;
+use crate::central::common::dag::{Dag, Search};
+use crate::central::common::edges::Ends;
 
 /// Traffic between two edge switches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Commodity {
-    /// Between which.
+    /// The pair of edge switches.
     pub ends: Ends,
-    /// Most that is wanted, in the unit of capacities; above 0.
+    /// Maximum flow, in the unit of capacities; above 0.
     pub demand: f64,
 }
 
-/// Flow of each commodity over its shortest paths: together at least `(1 - eps)^2` of what is possible, and feasible.
-/// `capacity` is by link; `eps` lies between 0 and 1, and time grows with its inverse square.
+/// Returns the flow of each commodity over its shortest paths: feasible, and in total at least
+/// `(1 - eps)^2` of the optimum. `capacity` is by link. The running time grows with the inverse
+/// square of `eps`, which lies between 0 and 1.
 pub fn max_flow(dag: Dag<'_>, capacity: &[f64], commodities: &[Commodity], eps: f64) -> Vec<f64> {
     let mut search = Search::default();
     let mut routed = vec![0.0; commodities.len()];

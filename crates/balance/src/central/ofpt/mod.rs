@@ -1,54 +1,60 @@
-//! OFPT: long flows are placed one by one by the lengths of a primal-dual approximation, short ones follow routes installed
-//! beforehand (mechanisms.md P10; Liu et al.: OFPT: OpenFlow based Parallel Transport in Datacenters, 2016 (F2)).
+//! OFPT: long flows are placed one by one, using the lengths of a primal-dual approximation; short
+//! ones follow proactive routes (mechanisms.md P10; Liu et al.: OFPT: OpenFlow based Parallel
+//! Transport in Datacenters, 2016 (F2)).
 //!
-//! Pairs of edge switches in the order of their remaining time, least first, and within a pair flows likewise: each goes to
-//! the path with the most room on its narrowest link, among equals the one of least length. Placing it takes room and makes
-//! the links longer. Afterwards, flows that cross an overloaded link are placed again, a few times over.
+//! Pairs of edge switches are ordered by their remaining time, shortest first, and so are flows
+//! within a pair. Each flow takes the path with the most room on its narrowest link, among equals
+//! the shortest one. Placing a flow uses room and makes the links longer. Afterwards, flows that
+//! cross an overloaded link are placed again, in several passes.
 //!
 //! Readings, where the paper is silent or contradicts itself:
-//! - One flow at a time. The printed loop goes on with a path until its room falls below that of the fullest path, which
-//!   overfills it; `batch=printed` keeps it for the record.
-//! - A flow wants the rate of its host's link. Where its size is unknown, as much again is expected as it has sent.
-//! - A flow that starts or ends changes its own path only; everything is computed anew every period, and the outcome
-//!   replaces the present routes if less exceeds capacities than now (`adopt=always`: in any case). Where several paths are
-//!   equally good, a flow stays on its own.
+//! - One flow at a time. The printed loop continues with a path until its room falls below that of
+//!   the fullest path, which overfills it; `batch=printed` keeps this variant for reference.
+//! - The demand of a flow is the rate of its host's link. If its size is unknown, the remaining
+//!   bytes are assumed equal to the bytes sent.
+//! - A flow that starts or ends changes its own path only. Every period everything is recomputed,
+//!   and the result replaces the present routes if the total overload is lower (`adopt=always`: in
+//!   any case). Among equally good paths a flow keeps its own.
 //! - Short flows of a pair of edge switches (s, d) take path (s + d) mod |P|.
-//! - Rates are told to hosts only with `provision`: `fair` shares of the path, or `fractional`: the pair's part in an almost
-//!   maximum flow (`fptas.rs`).
-//! - The paper does not speak of acknowledgements. They go back along the path of their flow, so that every link has as many of them as
-//!   of data. By the short flows' paths (`acks=short`) those of a pair of edge switches share one path: full links that have twice their
-//!   part lose packets, and what F2 measured where links are just full (E2.1 with 8 paths, E2.2) does not come out.
-//! - Background traffic is what counters show beyond the placed flows.
+//! - Hosts receive rates only with `provision`: `fair` shares of the path, or `fractional`: the
+//!   pair's part in an almost maximum flow (`fptas.rs`).
+//! - The paper does not mention acknowledgements. They take the reverse path of their flow, so that
+//!   every link has as many of them as of data. On the paths of short flows (`acks=short`) those of
+//!   a pair of edge switches share one path. Full links that have twice their part lose packets,
+//!   and F2's measurements with links just full (E2.1 with 8 paths, E2.2) are not reproduced.
+//! - Background traffic is the load that counters show in excess of the placed flows.
 //!
-//! Pitfall: the number of paths considered matters as much as the algorithm. F2 says 8 of a tree with 16.
+//! Pitfall: the number of considered paths matters as much as the algorithm. F2 says 8 in a tree
+//! with 16.
 //!
-//! - Helps: with long flows that hosts announce: each is placed as it comes, where there is most room.
-//! - Hurts: with mostly short flows; where hosts have no agents and sizes are unknown; with too few paths considered
-//!   (`k`).
+//! - Helps: with long flows that hosts announce: each is placed on arrival, on the path with the
+//!   most room.
+//! - Hurts: with mostly short flows; where hosts have no agents and sizes are unknown; with too few
+//!   considered paths (`k`).
 
-mod book;
 mod candidates;
 pub mod fptas;
+mod link_lengths;
 
 use std::collections::BTreeMap;
 
-use net::{Bandwidth, LinkIx, Stream, Time};
+use net::{Bandwidth, LinkIx, RandomStream, Time};
 
-use self::book::Book;
 use self::candidates::{Aim, Choice, Subset};
 use self::fptas::Commodity;
-use super::parts::base;
-use super::parts::dag::Dag;
-use super::parts::edges::{Ends, edges, ends, host_rate, measured};
+use self::link_lengths::LinkLengths;
+use super::common::dag::Dag;
+use super::common::default_routes;
+use super::common::edges::{Ends, edges, ends, host_rate, measured};
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, FlowFacts, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
-    WeightedPath, Why,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Path, Pin,
+    Placements, WeightedPath,
 };
 use crate::dataplane::NO_NEEDS;
+use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
 use crate::params::{Param, ParamKind, Params};
-use crate::registry::{Build, Entry, Granularity, Reorders, World};
 
-/// Registry entry.
+/// Registry entry, listed in [`crate::registry`].
 pub static ENTRY: Entry = Entry {
     name: "ofpt",
     title: "OFPT",
@@ -57,21 +63,21 @@ pub static ENTRY: Entry = Entry {
     granularity: Granularity::MovableFlow,
     reorders: Reorders::AtMoves,
     senses: "reports of hosts, flow and port counters",
-    worlds: &[World::Simulator, World::OpenFlow],
+    platforms: &[Platform::Simulator, Platform::OpenFlow],
     params: &[
         Param {
             name: "max_paths",
             kind: ParamKind::Count { min: 1, max: 1024 },
             default: "16",
             unit: "paths",
-            doc: "Most paths considered for a pair of edge switches; F2 prints 8 where the graph has 16.",
+            doc: "Maximum number of paths considered per pair of edge switches; F2 prints 8 where the graph has 16.",
         },
         Param {
             name: "paths",
             kind: ParamKind::Choice(&["first", "spread"]),
             default: "first",
             unit: "",
-            doc: "Which, if there are more: the first in port order (k=8: 2 aggregation switches x 4 cores), or spread \
+            doc: "Selection among more paths: the first in port order (k=8: 2 aggregation switches x 4 cores), or spread \
                   over all (4 x 2).",
         },
         Param {
@@ -93,14 +99,14 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Count { min: 0, max: 100 },
             default: "5",
             unit: "passes",
-            doc: "Passes over flows that cross an overloaded link.",
+            doc: "Number of repair passes over flows that cross an overloaded link.",
         },
         Param {
             name: "short",
             kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
             default: "100000",
             unit: "bytes",
-            doc: "Flows are long once they have sent more.",
+            doc: "Bytes above which a flow is long.",
         },
         Param {
             name: "period",
@@ -114,21 +120,21 @@ pub static ENTRY: Entry = Entry {
             kind: ParamKind::Choice(&["improving", "always"]),
             default: "improving",
             unit: "",
-            doc: "Whether a recomputation replaces the present routes only if less exceeds capacities.",
+            doc: "Whether a recomputation replaces the present routes only if it reduces the overload.",
         },
         Param {
             name: "acks",
             kind: ParamKind::Choice(&["short", "along"]),
             default: "along",
             unit: "",
-            doc: "Whether acknowledgements of a long TCP flow go by the short flows' path or back along the flow's own.",
+            doc: "Path of acknowledgements of a long TCP flow: that of short flows, or the reverse of the flow's path.",
         },
         Param {
             name: "provision",
             kind: ParamKind::Choice(&["none", "fair", "fractional"]),
             default: "none",
             unit: "",
-            doc: "Rates told to hosts: none, fair shares of paths, or parts in an almost maximum flow (slow beyond some \
+            doc: "Rates sent to hosts: none, fair shares of paths, or parts in an almost maximum flow (slow beyond some \
                   hundred pairs).",
         },
     ],
@@ -154,7 +160,7 @@ struct Ofpt {
     is_always_adopted: bool,
     are_acks_along: bool,
     provision: Provision,
-    book: Book,
+    lengths: LinkLengths,
 }
 
 /// A flow to place.
@@ -162,9 +168,9 @@ struct Ofpt {
 struct Long {
     flow: FlowId,
     ends: Ends,
-    /// What it wants, bits per second.
+    /// Demand, bits per second.
     weight: f64,
-    /// Time it needs from now on, s.
+    /// Remaining time at the full demand, s.
     remaining: f64,
 }
 
@@ -184,15 +190,15 @@ impl Ofpt {
                 "fractional" => Provision::Fractional,
                 _ => Provision::None,
             },
-            book: Book::default(),
+            lengths: LinkLengths::default(),
         }
     }
 
-    /// Base routes, and one path per pair for short flows.
+    /// Installs the default routes, and one path per pair for short flows.
     fn install_short(&self, view: &NetworkView<'_>, placements: &mut Placements) {
-        placements.set_base(base::equal_cost(view));
-        placements.set_report_above(self.short_bytes);
-        placements.set_acks_along(self.are_acks_along);
+        placements.set_default_routes(default_routes::equal_cost(view));
+        placements.set_report_threshold(self.short_bytes);
+        placements.set_acks_follow_path(self.are_acks_along);
         let dag = Dag::new(view);
         for (from, own) in edges(view) {
             for (to_node, to) in edges(view).filter(|(_, to)| *to != own) {
@@ -200,34 +206,41 @@ impl Ofpt {
                 let nth = |len| (own.0 + to.0) % len;
                 let path = |count| dag.path(ends, self.subset.rank(count, nth(self.subset.len(count))));
                 let paths = (count > 0).then(|| WeightedPath { path: path(count), weight: 1 });
-                placements.divide(from, to_node, paths.into_iter().collect());
+                placements.split(from, to_node, paths.into_iter().collect());
             }
         }
     }
 
-    fn choose(&self, rng: &mut Stream, view: &NetworkView<'_>, ends: Ends, current: Option<&Path>) -> Option<Path> {
-        let aim = if self.book.is_open() { Aim::Room } else { Aim::Cost };
+    fn choose(
+        &self,
+        rng: &mut RandomStream,
+        view: &NetworkView<'_>,
+        ends: Ends,
+        current: Option<&Path>,
+    ) -> Option<Path> {
+        let aim = if self.lengths.is_open() { Aim::Room } else { Aim::Cost };
         if let (Aim::Cost, Some(current)) = (aim, current) {
             return Some(current.clone());
         }
         let current = current.map(|path| &path[..]);
-        Choice { dag: Dag::new(view), book: &self.book, subset: self.subset, aim, current }.best(rng, ends)
+        Choice { dag: Dag::new(view), lengths: &self.lengths, subset: self.subset, aim, current }.best(rng, ends)
     }
 
-    /// A book of what is pinned now, as counters show the rest.
-    fn book_of(&self, view: &NetworkView<'_>, placements: &Placements) -> Book {
+    /// Returns the link lengths for the present pins; the rest of the counters is background
+    /// traffic.
+    fn lengths_of_pins(&self, view: &NetworkView<'_>, placements: &Placements) -> LinkLengths {
         let mut pinned = vec![0.0; view.topology.links().len()];
         for (flow, pin) in placements.pins() {
-            let rate = view.flows.get(*flow).and_then(|facts| facts.rate).map_or(0.0, Bandwidth::as_bps_f64);
+            let rate = view.flows.get(*flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
             pin.path.iter().for_each(|link| pinned[link.ix()] += rate);
         }
-        Book::new(view, self.eps, |link: LinkIx| (measured(view, link) - pinned[link.ix()]).max(0.0))
+        LinkLengths::new(view, self.eps, |link: LinkIx| (measured(view, link) - pinned[link.ix()]).max(0.0))
     }
 
-    /// The routes that the algorithm gives, from nothing; also leaves the book of them.
+    /// Computes the routes of all flows from scratch; also returns their link lengths.
     fn maximise(
         &mut self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         view: &NetworkView<'_>,
         flows: &[Long],
         placements: &Placements,
@@ -245,7 +258,7 @@ impl Ofpt {
 
     fn place(
         &mut self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         view: &NetworkView<'_>,
         long: &Long,
         placements: &Placements,
@@ -253,15 +266,16 @@ impl Ofpt {
     ) {
         let current = placements.pin_of(long.flow).map(|pin| &pin.path);
         if let Some(path) = self.choose(rng, view, long.ends, current) {
-            self.book.add(&path, long.weight);
+            self.lengths.add(&path, long.weight);
             routes.insert(long.flow, path);
         }
     }
 
-    /// The inner loop as printed: a path is filled until it has less room than the fullest had before.
+    /// Runs the inner loop as printed: a path is filled until it has less room than the fullest
+    /// path had before.
     fn place_printed(
         &mut self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         view: &NetworkView<'_>,
         pair: &[Long],
         placements: &Placements,
@@ -274,44 +288,46 @@ impl Ofpt {
             let mut fullest = f64::INFINITY;
             for nth in 0..self.subset.len(count) {
                 dag.walk(first.ends, self.subset.rank(count, nth), |link| {
-                    fullest = fullest.min(self.book.of_link(link).0);
+                    fullest = fullest.min(self.lengths.of_link(link).0);
                 });
             }
             self.place(rng, view, first, placements, routes);
             let Some(path) = routes.get(&first.flow).cloned() else {
                 continue;
             };
-            while self.book.room_and_cost(&path).0 >= fullest {
+            while self.lengths.room_and_cost(&path).0 >= fullest {
                 let Some(next) = queue.next() else {
                     break;
                 };
-                self.book.add(&path, next.weight);
+                self.lengths.add(&path, next.weight);
                 routes.insert(next.flow, path.clone());
             }
         }
     }
 
-    /// Places flows again that cross an overloaded link, unless all are: then nothing that is too much could go elsewhere.
+    /// Places flows again that cross an overloaded link, unless all links are overloaded: then no
+    /// move reduces the overload.
     fn repair(
         &mut self,
-        rng: &mut Stream,
+        rng: &mut RandomStream,
         view: &NetworkView<'_>,
         flows: &[Long],
         routes: &mut BTreeMap<FlowId, Path>,
     ) {
         for _ in 0..self.repair_passes {
-            if !self.book.is_improvable() {
+            if !self.lengths.is_improvable() {
                 return;
             }
             let mut is_changed = false;
             for long in flows {
-                let Some(path) = routes.get(&long.flow).filter(|path| self.book.is_overloaded(path)).cloned() else {
+                let Some(path) = routes.get(&long.flow).filter(|path| self.lengths.is_overloaded(path)).cloned() else {
                     continue;
                 };
-                self.book.remove(&path, long.weight);
-                // Not staying where another path is as good lets later passes find what this one could not.
+                self.lengths.remove(&path, long.weight);
+                // Leaving the present path for an equal one lets later passes find improvements
+                // that this one cannot.
                 let better = self.choose(rng, view, long.ends, None).unwrap_or_else(|| path.clone());
-                self.book.add(&better, long.weight);
+                self.lengths.add(&better, long.weight);
                 is_changed |= better != path;
                 routes.insert(long.flow, better);
             }
@@ -321,9 +337,15 @@ impl Ofpt {
         }
     }
 
-    /// Everything anew, if that is better than what is.
-    fn recompute(&mut self, rng: &mut Stream, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
-        let empty = self.book_of(view, placements);
+    /// Recomputes all routes, and adopts them if they are better.
+    fn recompute(
+        &mut self,
+        rng: &mut RandomStream,
+        view: &NetworkView<'_>,
+        flows: &[Long],
+        placements: &mut Placements,
+    ) {
+        let empty = self.lengths_of_pins(view, placements);
         let mut present = empty.clone();
         let mut is_complete = true;
         for long in flows {
@@ -333,14 +355,14 @@ impl Ofpt {
             }
         }
         if is_complete && !self.is_always_adopted && present.overload() == 0.0 {
-            self.book = present;
+            self.lengths = present;
             return;
         }
-        self.book = empty;
+        self.lengths = empty;
         let routes = self.maximise(rng, view, flows, placements);
-        let is_better = self.book.overload() < present.overload() * (1.0 - 1e-9);
+        let is_better = self.lengths.overload() < present.overload() * (1.0 - 1e-9);
         if is_complete && !self.is_always_adopted && !is_better {
-            self.book = present;
+            self.lengths = present;
             return;
         }
         for (flow, path) in routes {
@@ -349,13 +371,13 @@ impl Ofpt {
         }
     }
 
-    /// After links came or went: flows that lost their path get another, the others stay.
-    fn restore(&mut self, rng: &mut Stream, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
-        self.book = self.book_of(view, placements);
+    /// Handles link changes: flows that lost their path get another, the others keep their paths.
+    fn restore(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
+        self.lengths = self.lengths_of_pins(view, placements);
         let mut routes = BTreeMap::new();
         for long in flows {
             if let Some(pin) = placements.pin_of(long.flow) {
-                self.book.add(&pin.path, long.weight);
+                self.lengths.add(&pin.path, long.weight);
                 routes.insert(long.flow, pin.path.clone());
             }
         }
@@ -369,27 +391,27 @@ impl Ofpt {
         }
     }
 
-    fn start(&mut self, rng: &mut Stream, view: &NetworkView<'_>, long: &Long, placements: &mut Placements) {
+    fn start(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, long: &Long, placements: &mut Placements) {
         if let Some(path) = self.choose(rng, view, long.ends, None) {
-            self.book.add(&path, long.weight);
-            let share = self.book.fair_share(&path);
+            self.lengths.add(&path, long.weight);
+            let share = self.lengths.fair_share(&path);
             let rate = (self.provision != Provision::None).then(|| rate_of_share(long.weight, share));
             placements.pin(long.flow, Pin { path, rate });
         }
     }
 
-    /// Tells every flow its rate.
+    /// Sets the rate of every flow.
     fn provide(&self, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
         let share_of_pair = match self.provision {
             Provision::None => return,
             Provision::Fair => BTreeMap::new(),
-            Provision::Fractional => fractional_shares(view, flows, self.book.left(), self.eps),
+            Provision::Fractional => fractional_shares(view, flows, self.lengths.left(), self.eps),
         };
         for long in flows {
             let Some(pin) = placements.pin_of(long.flow).cloned() else {
                 continue;
             };
-            let share = share_of_pair.get(&long.ends).copied().unwrap_or_else(|| self.book.fair_share(&pin.path));
+            let share = share_of_pair.get(&long.ends).copied().unwrap_or_else(|| self.lengths.fair_share(&pin.path));
             placements.pin(long.flow, Pin { rate: Some(rate_of_share(long.weight, share)), ..pin });
         }
     }
@@ -400,29 +422,35 @@ impl CentralBalancer for Ofpt {
         CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(self.period) }
     }
 
-    fn decide(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, why: Why, placements: &mut Placements) {
+    fn decide(
+        &mut self,
+        cx: &mut CentralCx<'_>,
+        view: &NetworkView<'_>,
+        why: DecisionTrigger,
+        placements: &mut Placements,
+    ) {
         match why {
-            Why::Network => {
+            DecisionTrigger::NetworkChanged => {
                 self.install_short(view, placements);
                 let flows = long_flows(view);
                 self.restore(cx.rng, view, &flows, placements);
                 self.provide(view, &flows, placements);
             }
-            Why::Period => {
+            DecisionTrigger::PeriodElapsed => {
                 let flows = long_flows(view);
                 self.recompute(cx.rng, view, &flows, placements);
                 self.provide(view, &flows, placements);
             }
-            Why::FlowStarted(flow) => {
-                let long = view.flows.get(flow).and_then(|facts| long(view, flow, facts));
+            DecisionTrigger::FlowStarted(flow) => {
+                let long = view.flows.get(flow).and_then(|info| long(view, flow, info));
                 if let Some(long) = long.filter(|long| placements.pin_of(long.flow).is_none()) {
                     self.start(cx.rng, view, &long, placements);
                 }
             }
-            Why::FlowEnded(flow) => {
-                let long = view.flows.get(flow).and_then(|facts| long(view, flow, facts));
+            DecisionTrigger::FlowEnded(flow) => {
+                let long = view.flows.get(flow).and_then(|info| long(view, flow, info));
                 if let (Some(long), Some(pin)) = (long, placements.pin_of(flow)) {
-                    self.book.remove(&pin.path, long.weight);
+                    self.lengths.remove(&pin.path, long.weight);
                 }
                 placements.release(flow);
             }
@@ -430,20 +458,20 @@ impl CentralBalancer for Ofpt {
     }
 }
 
-/// All flows that have something to choose.
+/// Returns all flows with a choice of paths.
 fn long_flows(view: &NetworkView<'_>) -> Vec<Long> {
-    view.flows.iter().filter_map(|(flow, facts)| long(view, flow, facts)).collect()
+    view.flows.iter().filter_map(|(flow, info)| long(view, flow, info)).collect()
 }
 
-fn long(view: &NetworkView<'_>, flow: FlowId, facts: &FlowFacts) -> Option<Long> {
-    let ends = ends(view, facts).filter(|ends| view.routes.path_count(ends.from, ends.to) > 0)?;
-    let weight = host_rate(view, facts.src).min(host_rate(view, facts.dst));
-    let expected = facts.size.map_or(facts.bytes, |size| size.saturating_sub(facts.bytes));
-    let rate = facts.rate.map(Bandwidth::as_bps_f64).filter(|rate| *rate > 0.0).unwrap_or(weight);
+fn long(view: &NetworkView<'_>, flow: FlowId, info: &FlowInfo) -> Option<Long> {
+    let ends = ends(view, info).filter(|ends| view.routes.path_count(ends.from, ends.to) > 0)?;
+    let weight = host_rate(view, info.src).min(host_rate(view, info.dst));
+    let expected = info.size.map_or(info.bytes, |size| size.saturating_sub(info.bytes));
+    let rate = info.rate.map(Bandwidth::as_bps_f64).filter(|rate| *rate > 0.0).unwrap_or(weight);
     Some(Long { flow, ends, weight, remaining: expected as f64 * 8.0 / rate })
 }
 
-/// Flows by pair: pairs by the sum of their remaining times, flows by theirs.
+/// Groups flows by pair: pairs by the sum of their remaining times, flows by their own.
 fn in_order(flows: &[Long]) -> Vec<Vec<Long>> {
     let mut by_pair: BTreeMap<Ends, Vec<Long>> = BTreeMap::new();
     flows.iter().for_each(|long| by_pair.entry(long.ends).or_default().push(*long));
@@ -458,7 +486,7 @@ fn in_order(flows: &[Long]) -> Vec<Vec<Long>> {
     pairs.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// The share of its demand that each pair gets in an almost maximum flow.
+/// Returns the share of its demand that each pair gets in an almost maximum flow.
 fn fractional_shares(view: &NetworkView<'_>, flows: &[Long], left: &[f64], eps: f64) -> BTreeMap<Ends, f64> {
     let mut demands: BTreeMap<Ends, f64> = BTreeMap::new();
     flows.iter().for_each(|long| *demands.entry(long.ends).or_default() += long.weight);
@@ -468,7 +496,7 @@ fn fractional_shares(view: &NetworkView<'_>, flows: &[Long], left: &[f64], eps: 
     commodities.iter().zip(routed).map(|(commodity, routed)| (commodity.ends, routed / commodity.demand)).collect()
 }
 
-/// At least one bit per second: a rate of zero would never end.
+/// Returns a rate of at least one bit per second: a flow with rate zero would never end.
 fn rate_of_share(weight: f64, share: f64) -> Bandwidth {
     Bandwidth::from_bps(((weight * share) as u64).max(1))
 }

@@ -8,7 +8,7 @@ use crate::dataplane::testing::{BASE_RTT, Bench, SCALE, packet};
 use crate::hash::mix;
 use crate::registry::Spec;
 
-/// Gaps of exactly 100 us; no recovery within a test unless it waits for it.
+/// Gaps of exactly 100 us; no recovery unless the test waits for it.
 const ECN: &str = "clove:gap=100us,decrease=0.5,recovery=1000s";
 const FROM: ClassIx = ClassIx(1);
 
@@ -16,7 +16,7 @@ fn arrival(path: u16, tag: u32, marked: bool) -> Arrival {
     Arrival { from: FROM, path, tag, utilisation: 0, marked, one_way: Time::from_us(50) }
 }
 
-/// The far edge reports marks on `path`.
+/// Delivers a report of marks on `path`.
 fn report(bench: &mut Bench, path: u16) {
     assert_eq!(bench.decapsulate(&packet(9), &arrival(0, pack(path, 0), false)), Delivery::Pass);
 }
@@ -24,7 +24,7 @@ fn report(bench: &mut Bench, path: u16) {
 fn shares(bench: &mut Bench, flows: u32) -> Vec<f64> {
     let mut hits = vec![0.0; 4];
     for _ in 0..flows {
-        // Each of them a new flow, whatever its number.
+        // Each packet starts a new flowlet, regardless of its flow number.
         bench.wait(Time::from_us(101));
         hits[usize::from(bench.choose_path(&packet(7), None))] += 1.0 / f64::from(flows);
     }
@@ -55,7 +55,7 @@ fn weight_may_go_to_all_other_paths() {
 }
 
 #[test]
-fn where_every_other_path_had_a_report_nothing_moves() {
+fn report_moves_no_weight_if_all_other_paths_had_one() {
     let [mut with, mut without] = [0; 2].map(|_| {
         let mut bench = Bench::edge(ECN, 4);
         [0, 1, 2].into_iter().for_each(|path| report(&mut bench, path));
@@ -116,7 +116,7 @@ fn marks_are_reported_back_once_an_interval() {
 fn hosts_see_marks_only_when_every_path_is_congested() {
     let mut sender = Bench::edge(ECN, 4);
     for path in 0..4 {
-        assert_eq!(sender.encapsulate(&packet(1), 0) & ALL_CONGESTED, 0, "{path} is still calm");
+        assert_eq!(sender.encapsulate(&packet(1), 0) & ALL_CONGESTED, 0, "{path} is not congested");
         report(&mut sender, path);
     }
     let tag = sender.encapsulate(&packet(1), 0);
@@ -132,11 +132,11 @@ fn hosts_see_marks_only_when_every_path_is_congested() {
 }
 
 #[test]
-fn dead_paths_are_not_waited_for_and_gain_nothing() {
+fn dead_paths_receive_no_weight_and_are_not_awaited() {
     let mut bench = Bench::edge(ECN, 4);
     bench.live = vec![0, 2];
     bench.choose_path(&packet(1), None);
-    report(&mut bench, 0); // 0.5 and 1.5 of what is alive
+    report(&mut bench, 0); // 0.5 and 1.5 of the live paths
     assert_eq!(bench.encapsulate(&packet(1), 0) & ALL_CONGESTED, 0);
     report(&mut bench, 2);
     assert_eq!(bench.encapsulate(&packet(1), 0) & ALL_CONGESTED, ALL_CONGESTED);
@@ -160,7 +160,7 @@ fn flowlets_keep_their_path_while_it_lives() {
 }
 
 #[test]
-fn without_a_signal_flowlets_are_spread_evenly_and_nothing_is_written() {
+fn no_signal_spreads_flowlets_evenly_without_header() {
     let mut bench = Bench::edge("clove:signal=flowlet,gap=100us", 4);
     // Random picks: five standard deviations of a share of a quarter.
     assert_near(&shares(&mut bench, 10_000), [0.25; 4], 0.022);
@@ -185,14 +185,14 @@ fn with_int_flowlets_take_the_least_utilised_path_reported() {
     let mut hits = [0.0; 4];
     (0..2000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / 2000.0);
     assert_near(&hits, [0.25; 4], 0.049);
-    // What packets met goes back.
+    // The measured utilisation is returned.
     let met = Arrival { utilisation: 200, ..arrival(3, 0, false) };
     bench.decapsulate(&packet(9), &met);
     assert_eq!(unpack(bench.encapsulate(&packet(1), 0)), Some((3, 200)));
 }
 
 #[test]
-fn nonsense_in_a_header_changes_nothing() {
+fn invalid_header_changes_nothing() {
     for spec in [ECN, "clove:signal=int,gap=100us"] {
         let mut bench = Bench::edge(spec, 4);
         for tag in [pack(4, 255), pack(u16::MAX - 1, 255), u32::MAX] {

@@ -1,40 +1,41 @@
-//! The destination edge: what came over the new path too early waits for what is still on the old one.
+//! The destination edge: packets that arrive early on the new path wait for those still on the old
+//! one.
 
 use net::Time;
 
 use super::tag::{Age, Epoch, FlowEpoch, Kind, Message, Tag, Ticks, identity};
-use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::common::flows::FlowTable;
 use crate::dataplane::{Cx, Delivery, PacketView};
 
-/// Rules of the destination edge.
+/// Parameters and flow state of the destination edge.
 pub(super) struct Destination {
     pub(super) ticks: Ticks,
-    /// Added to every estimate of when the TAIL arrives.
+    /// Margin added to every estimate of the TAIL's arrival.
     pub(super) flush_extra: Time,
-    /// Waited for the TAIL when nothing is known of the old path.
+    /// Waiting time for the TAIL without information about the old path.
     pub(super) default_wait: Time,
-    /// A flow silent for longer is forgotten.
+    /// Idle time after which a flow is forgotten.
     pub(super) aging: Time,
     pub(super) flows: FlowTable<Flow>,
 }
 
-/// What the destination edge knows of a flow.
+/// State of a flow at the destination edge.
 #[derive(Clone)]
 pub(super) struct Flow {
     hash: u64,
     last_seen: Time,
-    /// Departure and arrival of the last phase-0 packet of the epoch, if one came.
+    /// Departure and arrival of the epoch's last phase-0 packet, if one came.
     phase0: Option<(u32, Time)>,
-    /// When the TAIL left, as phase-1 packets say.
+    /// Departure time of the TAIL, from phase-1 packets.
     tail_time: u32,
-    /// When the packets held back go on.
+    /// Time at which held packets continue.
     flush_at: Time,
-    /// The next timer set.
+    /// Time of the next timer.
     armed: Time,
     epoch: Epoch,
-    /// The TAIL came or was given up: phase-1 packets pass.
+    /// Whether the TAIL came or its wait timed out: phase-1 packets pass.
     is_tail_past: bool,
-    /// The queue of packets held back is in use.
+    /// Whether the queue of held packets is in use.
     is_holding: bool,
 }
 
@@ -61,14 +62,14 @@ impl Flow {
         self.is_tail_past = false;
     }
 
-    /// Wants the packets held back to go on at `at`, or now if that is past.
+    /// Schedules the release of held packets for `at`, or for now if that is past.
     fn flush_at(&mut self, cx: &mut Cx<'_>, number: u32, at: Time) {
         self.flush_at = at.max(cx.now);
         self.arm(cx, number);
     }
 
     fn arm(&mut self, cx: &mut Cx<'_>, number: u32) {
-        // Timers cannot be taken back: one set for a later time finds nothing to do.
+        // Timers cannot be cancelled: one set for a later time has no effect.
         if self.flush_at < self.armed {
             self.armed = self.flush_at;
             cx.set_timer(self.flush_at, u64::from(number));
@@ -77,8 +78,8 @@ impl Flow {
 }
 
 impl Destination {
-    /// A data packet leaves the fabric: what to do with it, and what to tell the source. `None` for one of an epoch that
-    /// is over: it goes on, and means nothing any more.
+    /// Handles a data packet that leaves the fabric. Returns its delivery and the reply to the
+    /// source. Returns `None` for a packet of an epoch that has ended, which passes without effect.
     pub(super) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
@@ -96,12 +97,13 @@ impl Destination {
         flow.last_seen = cx.now;
         let mut delivery = Delivery::Pass;
         if age == Age::Newer {
-            // The source gave up on the epoch before, so all that is held back is older than this packet, and goes on now.
-            // A packet of phase 1 must wait anyway, and the others wait with it.
+            // The source abandoned the previous epoch, so all held packets are older than this one
+            // and continue now. A phase-1 packet must wait anyway, and the others wait with it.
             if flow.is_holding && !(is_same_flow && tag.is_rerouted) {
                 flow.is_holding = false;
                 cx.release(packet.flow);
-                // Last in the queue that is released, or it would go before it.
+                // Append it to the queue that is being released; otherwise it would overtake that
+                // queue.
                 delivery = if is_same_flow { Delivery::Hold } else { Delivery::Pass };
             }
             flow.begin(tag.epoch);
@@ -113,7 +115,7 @@ impl Destination {
         })
     }
 
-    /// Phase 0: on the old path, or the only one so far.
+    /// Handles a phase-0 packet: on the old path, or the only one so far.
     fn receive_before(&mut self, cx: &mut Cx<'_>, packet: &PacketView, tag: Tag) -> Option<Message> {
         let flow = self.flows.slot(packet.flow);
         flow.phase0 = Some((tag.time, cx.now));
@@ -122,7 +124,7 @@ impl Destination {
             Kind::Tail => {
                 flow.is_tail_past = true;
                 if flow.is_holding {
-                    // By a timer, so that the TAIL itself is on its way before them.
+                    // A timer releases them, so that the TAIL itself leaves first.
                     flow.flush_at(cx, packet.flow, cx.now);
                 }
                 Some(Message::Clear(of))
@@ -137,7 +139,7 @@ impl Destination {
         }
     }
 
-    /// Phase 1: on the new path.
+    /// Handles a phase-1 packet: on the new path.
     fn receive_rerouted(&mut self, cx: &mut Cx<'_>, number: u32, tag: Tag, age: Age) -> Delivery {
         let flow = self.flows.slot(number);
         if flow.is_holding && age == Age::Same {
@@ -153,7 +155,7 @@ impl Destination {
         Delivery::Hold
     }
 
-    /// A timer of this flow is due.
+    /// Handles a timer of this flow.
     pub(super) fn on_timer(&mut self, cx: &mut Cx<'_>, number: u32) {
         let flow = self.flows.slot(number);
         if flow.armed <= cx.now {
@@ -172,7 +174,8 @@ impl Destination {
 }
 
 impl Flow {
-    /// When the TAIL is expected: as long after the last phase-0 packet as it left after it.
+    /// Returns the expected arrival of the TAIL: as long after the last phase-0 packet as it left
+    /// after that packet.
     fn tail_arrival(&self, ticks: Ticks, now: Time, default_wait: Time) -> Time {
         match self.phase0 {
             Some((left, arrived)) => arrived.saturating_add(ticks.between(left, self.tail_time)),

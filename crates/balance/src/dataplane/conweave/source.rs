@@ -1,44 +1,44 @@
-//! The source edge: when a flow is rerouted, and onto which path.
+//! The source edge: it decides when a flow is rerouted, and to which path.
 
-use net::{Stream, Time};
+use net::{RandomStream, Time};
 
 use super::tag::{Epoch, FlowEpoch, Kind, Tag, Ticks, identity};
-use crate::dataplane::parts::flows::FlowTable;
+use crate::dataplane::common::flows::FlowTable;
 use crate::dataplane::{PacketView, Paths};
 
-/// Rules of the source edge.
+/// Parameters and flow state of the source edge.
 pub(super) struct Source {
     pub(super) ticks: Ticks,
-    /// How long after a request its reply counts as timely, per class.
+    /// Time after a request within which its reply is timely, per class.
     pub(super) patience: Vec<Time>,
-    /// A flow idle for longer starts anew.
+    /// Idle time after which a flow starts a new epoch on any path.
     pub(super) expiry: Time,
-    /// How long a path is not picked after a NOTIFY.
+    /// Time for which a path is not picked after a NOTIFY.
     pub(super) pause: Time,
     pub(super) pauses: Pauses,
     pub(super) flows: FlowTable<Flow>,
 }
 
-/// What the source edge knows of a flow.
+/// State of a flow at the source edge.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     hash: u64,
     last_sent: Time,
-    /// Until when the reply to the epoch's request is timely; [`Time::MAX`] once it does not matter.
+    /// Deadline of a timely reply to the epoch's request; [`Time::MAX`] once it is irrelevant.
     deadline: Time,
-    /// When the epoch's TAIL left.
+    /// Departure time of the epoch's TAIL.
     tail_time: u32,
     path: u16,
     epoch: Epoch,
-    /// Phase 1.
+    /// Whether the flow is in phase 1.
     is_rerouted: bool,
-    /// The path proved good, or the reroute is done: the next packet begins an epoch.
+    /// Whether the path is good or the reroute is complete: the next packet begins an epoch.
     is_stable: bool,
 }
 
-/// Paths not to be picked for a while.
+/// Paths that are not picked for a while.
 pub(super) struct Pauses {
-    /// Where the paths to each class begin in `until`.
+    /// Start index of the paths to each class in `until`.
     first: Vec<u32>,
     until: Vec<Time>,
 }
@@ -61,7 +61,7 @@ impl Pauses {
         if slot < end { self.until.get_mut(slot as usize) } else { None }
     }
 
-    /// Numbers that name no path are ignored.
+    /// Pauses a path; invalid path numbers are ignored.
     fn pause(&mut self, class: usize, path: u16, until: Time) {
         if let Some(slot) = self.slot(class, path) {
             *slot = until;
@@ -72,9 +72,10 @@ impl Pauses {
         self.slot(class, path).is_some_and(|until| now < *until)
     }
 
-    /// Two random paths: the first that is not paused, or `current`, or the first drawn.
-    fn pick(&mut self, class: usize, live: &[u16], current: Option<u16>, now: Time, rng: &mut Stream) -> u16 {
-        let mut draw = || live[rng.below(live.len() as u64) as usize];
+    /// Draws two random paths; returns the first one not paused, else `current`, else the first one
+    /// drawn.
+    fn pick(&mut self, class: usize, live: &[u16], current: Option<u16>, now: Time, rng: &mut RandomStream) -> u16 {
+        let mut draw = || live[rng.next_below(live.len() as u64) as usize];
         let drawn = [draw(), draw()];
         let good = drawn.into_iter().find(|path| !self.is_paused(class, *path, now));
         good.or(current).unwrap_or(drawn[0])
@@ -82,11 +83,17 @@ impl Pauses {
 }
 
 impl Source {
-    /// A data packet enters the fabric: its path and header.
-    pub(super) fn send(&mut self, now: Time, rng: &mut Stream, packet: &PacketView, paths: Paths<'_>) -> (u16, Tag) {
+    /// Returns path and header of a data packet that enters the fabric.
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        rng: &mut RandomStream,
+        packet: &PacketView,
+        paths: Paths<'_>,
+    ) -> (u16, Tag) {
         let class = packet.to.0 as usize;
         let flow = self.flows.slot(packet.flow);
-        // A flow whose path died has nothing left in order to keep, so it starts anew like one that was idle.
+        // A flow whose path died has no order left to keep, so it starts again like an idle one.
         let is_expired =
             paths.current.is_none() || flow.hash != packet.hash || now.saturating_sub(flow.last_sent) > self.expiry;
         flow.last_sent = now;
@@ -108,7 +115,7 @@ impl Source {
             flow.deadline = Time::MAX;
             flow.path = self.pauses.pick(class, paths.live, paths.current, now, rng);
         }
-        // The path of a reroute just begun may have died before its first packet.
+        // The path of a new reroute may have died before its first packet.
         if paths.current != Some(path) && paths.live.binary_search(&path).is_err() {
             path = self.pauses.pick(class, paths.live, paths.current, now, rng);
             flow.path = path;
@@ -123,7 +130,7 @@ impl Source {
         (path, tag)
     }
 
-    /// A request was answered.
+    /// Handles the reply to a request.
     pub(super) fn on_reply(&mut self, now: Time, of: FlowEpoch) {
         let flow = self.flows.slot(of.flow);
         if flow.is(of) && !flow.is_rerouted && now < flow.deadline && flow.deadline != Time::MAX {
@@ -132,12 +139,12 @@ impl Source {
         }
     }
 
-    /// A packet on a path to `class` was marked.
+    /// Handles a mark of a packet on a path to `class`.
     pub(super) fn on_notify(&mut self, now: Time, class: usize, path: u16) {
         self.pauses.pause(class, path, now.saturating_add(self.pause));
     }
 
-    /// Everything sent on the old path has arrived.
+    /// Handles the arrival of everything sent on the old path.
     pub(super) fn on_clear(&mut self, of: FlowEpoch) {
         let flow = self.flows.slot(of.flow);
         if flow.is(of) && flow.is_rerouted {

@@ -1,20 +1,20 @@
-//! The overlay header of ConWeave and the words of its control packets.
+//! The overlay header of ConWeave and the payload of its control packets.
 //!
 //! Data packets carry 32 bits:
 //!
 //! | bits | field | meaning |
 //! | --- | --- | --- |
-//! | 31–30 | kind | 0 not ours (ACKs), 1 DATA, 2 RTT_REQUEST, 3 TAIL |
+//! | 31–30 | kind | 0 none (ACKs), 1 DATA, 2 RTT_REQUEST, 3 TAIL |
 //! | 29 | phase | 0 before the flow was rerouted in this epoch, 1 after |
 //! | 28–23 | epoch | counts decisions of the source, wraps after 64 |
 //! | 22–0 | time | by the source's clock: phase 0 when this packet left, phase 1 when the TAIL left |
 //!
-//! One time suffices: the far end only ever needs the time between a phase-0 packet and the TAIL. Its unit is
-//! 2^shift ps, [`Ticks`]; only differences are used, so it may wrap.
+//! One time is sufficient: the far end only needs the time between a phase-0 packet and the TAIL.
+//! Its unit is 2^shift ps, [`Ticks`]; only differences are used, so it may wrap.
 //!
-//! Control packets carry the flow (or, in NOTIFY, the path) in their word, and in their tag the kind (bits 1–0), the
-//! epoch (7–2) and 24 bits of the flow's hash, by which replies to a flow that has ended are told from those to
-//! the new flow of its number.
+//! Control packets carry the flow (in NOTIFY the path) in their word. Their tag holds the kind
+//! (bits 1–0), the epoch (7–2) and 24 bits of the flow's hash, which distinguish replies to an
+//! ended flow from those to the new flow of its number.
 
 use net::Time;
 
@@ -25,11 +25,11 @@ const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
 const PHASE: u32 = 1 << 29;
 const KIND_SHIFT: u32 = 30;
 
-/// Counts the decisions of a source about a flow, modulo 64.
+/// Number of a source's decision about a flow, modulo 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Epoch(u8);
 
-/// How one epoch stands to another.
+/// The relation of one epoch to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     Older,
@@ -41,7 +41,7 @@ impl Epoch {
     pub(super) fn next(self) -> Epoch {
         Epoch((self.0 + 1) & EPOCH_MASK as u8)
     }
-    /// How this epoch stands to `other`, given that they are less than 32 decisions apart.
+    /// Returns the relation of this epoch to `other`; they must be less than 32 decisions apart.
     pub(super) fn age(self, other: Epoch) -> Age {
         match self.0.wrapping_sub(other.0) & EPOCH_MASK as u8 {
             0 => Age::Same,
@@ -51,11 +51,11 @@ impl Epoch {
     }
 }
 
-/// What a data packet is to the far end.
+/// The function of a data packet for the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
-    /// Asks for an RTT_REPLY.
+    /// Requests an RTT_REPLY.
     Request,
     /// The last packet on the old path.
     Tail,
@@ -68,7 +68,7 @@ pub(super) struct Tag {
     /// Phase 1: sent on the new path.
     pub(super) is_rerouted: bool,
     pub(super) epoch: Epoch,
-    /// In [`Ticks`].
+    /// Time of the source's clock, in [`Ticks`].
     pub(super) time: u32,
 }
 
@@ -83,7 +83,7 @@ impl Tag {
         (kind << KIND_SHIFT) | phase | (u32::from(self.epoch.0) << TIME_BITS) | (self.time & TIME_MASK)
     }
 
-    /// `None` for packets that are not ConWeave's.
+    /// Unpacks a header; returns `None` for packets without one.
     pub(super) fn unpack(word: u32) -> Option<Tag> {
         let kind = match word >> KIND_SHIFT {
             0 => return None,
@@ -103,8 +103,9 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// The finest unit in which `longest` is at most an eighth of what 23 bits count: with the published 300 us between
-    /// packets of an epoch that is 1.024 ns, wrapping after 8.6 ms.
+    /// Returns the finest unit in which `longest` is at most an eighth of the range of 23 bits:
+    /// with the published 300 us between packets of an epoch that is 1.024 ns, wrapping after 8.6
+    /// ms.
     pub(super) fn covering(longest: Time) -> Ticks {
         let fits = |shift: &u32| longest.as_ps() >> shift <= u64::from(TIME_MASK >> 3);
         Ticks { shift: (10..63).find(fits).unwrap_or(63) }
@@ -112,7 +113,7 @@ impl Ticks {
     pub(super) fn stamp(self, now: Time) -> u32 {
         (now.as_ps() >> self.shift) as u32 & TIME_MASK
     }
-    /// Time from one stamp to a later one; zero if it is not later.
+    /// Returns the time from one stamp to a later one; zero if it is not later.
     pub(super) fn between(self, from: u32, to: u32) -> Time {
         let ticks = to.wrapping_sub(from) & TIME_MASK;
         let is_later = ticks <= TIME_MASK >> 1;
@@ -120,7 +121,7 @@ impl Ticks {
     }
 }
 
-/// A message between edges.
+/// A control message between edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// The RTT_REQUEST of an epoch arrived.
@@ -140,13 +141,13 @@ pub(super) struct FlowEpoch {
     pub(super) identity: u32,
 }
 
-/// The part of a flow's hash that control packets carry.
+/// Returns the part of a flow's hash that control packets carry.
 pub(super) fn identity(hash: u64) -> u32 {
     (hash >> 40) as u32
 }
 
 impl Message {
-    /// Word and tag of the control packet.
+    /// Packs the message into word and tag of a control packet.
     pub(super) fn pack(self) -> (u32, u32) {
         let about = |kind: u32, of: FlowEpoch| (of.flow, kind | (u32::from(of.epoch.0) << 2) | (of.identity << 8));
         match self {

@@ -1,17 +1,20 @@
-//! Blackholes of single (source, destination) pairs: timeouts on a path with nothing acknowledged.
+//! Blackholes of single (source, destination) pairs: timeouts on a path without any
+//! acknowledgement.
 
 use net::{HostIx, Time};
 
 use crate::dataplane::EdgeEnv;
 
-/// Suspicions, by pair of a host of this edge and any host. Pairs without any cost one look at an empty list.
+/// Suspicions, by pair of a host of this edge and any host. A pair without any takes one lookup of
+/// an empty list.
 pub(super) struct Holes {
     /// Number of each host among those of this edge; [`ELSEWHERE`] for others.
     local: Vec<u16>,
-    /// First suspicion of each pair, by local number × number of hosts + destination; [`NONE`] without one.
+    /// First suspicion of each pair, by local number × number of hosts + destination; [`NONE`]
+    /// without one.
     first: Vec<u32>,
     suspicions: Vec<Suspicion>,
-    /// First of the suspicions no longer used.
+    /// First entry of the list of unused suspicions.
     free: u32,
     in_use: u32,
     timeouts: u64,
@@ -22,17 +25,18 @@ pub(super) struct Holes {
 struct Suspicion {
     path: u16,
     timeouts: u64,
-    /// The path is avoided by this pair before this.
+    /// Time until which this pair avoids the path, ps.
     hole_until: u64,
     next: u32,
 }
 
 const ELSEWHERE: u16 = u16::MAX;
-/// Zero, so that the table of pairs costs memory only where it is used; suspicions are numbered from 1.
+/// Zero, so that the table of pairs uses memory only for pairs with suspicions; suspicions are
+/// numbered from 1.
 const NONE: u32 = 0;
 
 impl Holes {
-    /// More than `timeouts` in a row make a hole for `failed_for_ps`.
+    /// Makes an empty table. More than `timeouts` in a row make a hole for `failed_for_ps`.
     pub(super) fn new(env: &EdgeEnv<'_>, timeouts: u64, failed_for_ps: u64) -> Holes {
         let host_count = env.topology.hosts().len();
         let mut count = 0u16;
@@ -56,20 +60,20 @@ impl Holes {
         }
     }
 
-    /// Number of a pair, or `None` where the source is not a host of this edge.
+    /// Returns the number of a pair, or `None` if the source is not a host of this edge.
     pub(super) fn pair(&self, src: HostIx, dst: HostIx) -> Option<u32> {
         let local = *self.local.get(src.ix()).filter(|local| **local != ELSEWHERE)?;
         Some((usize::from(local) * self.local.len() + dst.ix()) as u32)
     }
 
-    /// Whether the pair avoids the path.
+    /// Returns whether the pair avoids the path.
     #[inline]
     pub(super) fn is_hole(&self, pair: u32, path: u16, now: Time) -> bool {
         self.in_use > 0
             && self.find(pair, path).is_some_and(|(_, at)| now.as_ps() < self.suspicions[at as usize - 1].hole_until)
     }
 
-    /// A flow of the pair timed out on the path.
+    /// Records a timeout of a flow of the pair on the path.
     pub(super) fn timed_out(&mut self, pair: u32, path: u16, now: Time) {
         let at = self.find(pair, path).map_or_else(|| self.add(pair, path), |(_, at)| at);
         let suspicion = &mut self.suspicions[at as usize - 1];
@@ -79,7 +83,7 @@ impl Holes {
         }
     }
 
-    /// Something of the pair was acknowledged that took the path.
+    /// Records an acknowledgement for a packet of the pair that took the path.
     #[inline]
     pub(super) fn acknowledged(&mut self, pair: u32, path: u16) {
         if self.in_use == 0 {
@@ -109,7 +113,7 @@ impl Holes {
         *first
     }
 
-    /// The suspicion of a path, and the one before it in the list of the pair.
+    /// Returns the suspicion of a path and its predecessor in the list of the pair.
     fn find(&self, pair: u32, path: u16) -> Option<(u32, u32)> {
         let (mut before, mut at) = (NONE, self.first[pair as usize]);
         while at != NONE {
@@ -149,7 +153,7 @@ mod tests {
         holes.timed_out(pairs[2], 3, now);
         holes.timed_out(pairs[2], 3, now);
         holes.timed_out(pairs[0], 1, now);
-        assert_eq!(seen(&holes, pairs[0]), [true, false, true, false], "the count began anew");
+        assert_eq!(seen(&holes, pairs[0]), [true, false, true, false], "the count was reset");
         assert_eq!(seen(&holes, pairs[2]), [false, false, false, true]);
         assert!(!holes.is_hole(pairs[0], 0, Time::from_ps(1010)), "a hole is tried again in the end");
         for path in 0..4 {

@@ -1,4 +1,4 @@
-//! Parameters of Hermes, with the paper's and the authors' values.
+//! Parameters of Hermes, with the values of the paper and of the authors' code.
 
 use crate::params::{Param, ParamKind};
 
@@ -10,14 +10,14 @@ const fn share(name: &'static str, default: &'static str, unit: &'static str, do
     Param { name, kind: ParamKind::Number { min: 0.0, max: 1.0 }, default, unit, doc }
 }
 
-/// All of them.
+/// All parameters, in the order of `anabranch list`.
 pub(super) const PARAMS: &[Param] = &[
     Param {
         name: "signal",
         kind: ParamKind::Choice(&["rtt", "one-way"]),
         default: "rtt",
         unit: "",
-        doc: "What is measured: round trips, or one-way delays by perfect clocks.",
+        doc: "The measured quantity: round trips, or one-way delays by perfect clocks.",
     },
     Param {
         name: "ecn",
@@ -41,13 +41,13 @@ pub(super) const PARAMS: &[Param] = &[
         kind: ParamKind::Count { min: 0, max: 1 << 40 },
         default: "600000",
         unit: "bytes",
-        doc: "A flow is moved off a congested path only after it has sent more than this (S); published: 100-800 KB.",
+        doc: "Bytes a flow must have sent before it may leave a congested path (S); published: 100-800 KB.",
     },
     share(
         "max_rate",
         "0.3",
         "host links",
-        "And only while it is slower than this share of a host link (R); published: 20-40 %.",
+        "A flow leaves a congested path only while slower than this share of a host link (R); published: 20-40 %.",
     ),
     time(
         "t_dre",
@@ -67,40 +67,40 @@ pub(super) const PARAMS: &[Param] = &[
         kind: ParamKind::Count { min: 0, max: 8 },
         default: "2",
         unit: "",
-        doc: "Random paths probed each interval, besides the best one remembered; 0 for no probing.",
+        doc: "Random paths probed each interval, in addition to the best one so far; 0 for no probing.",
     },
     Param {
         name: "probe_bytes",
         kind: ParamKind::Count { min: 40, max: 1500 },
         default: "64",
         unit: "bytes",
-        doc: "Size of a probe and of its answer.",
+        doc: "Size of a probe and of its reply.",
     },
     time(
         "probe_timeout",
         "25rtt",
-        "A probe not answered within this is lost; 2ms at a base RTT of 80 us (not published).",
+        "A probe without a reply within this time is lost; 2ms at a base RTT of 80 us (not published).",
     ),
     Param {
         name: "timeouts",
         kind: ParamKind::Count { min: 0, max: 1000 },
         default: "3",
         unit: "",
-        doc: "More timeouts than this of a pair on a path, with nothing acknowledged, are a blackhole.",
+        doc: "A path is a blackhole for a pair after more than this number of timeouts without any acknowledgement.",
     },
     Param {
         name: "duplicates",
         kind: ParamKind::Choice(&["count", "ignore"]),
         default: "count",
         unit: "",
-        doc: "Data that arrives twice: counts as a timeout of the path its acknowledgements took (not published), or is ignored.",
+        doc: "Whether data that arrives twice counts as a timeout of the path of its acknowledgements (not published).",
     },
     Param {
         name: "retx",
         kind: ParamKind::Number { min: 1e-4, max: 1.0 },
         default: "0.01",
         unit: "",
-        doc: "Share of packets sent again above which a path that is not congested drops at random.",
+        doc: "Share of retransmitted packets above which an uncongested path is considered to drop at random.",
     },
     time("retx_window", "125rtt", "Time over which that share is taken; published: 10ms at a base RTT of 80 us."),
     time("failed_for", "12500rtt", "How long a failed path is avoided; 1 s at a base RTT of 80 us (not published)."),
@@ -119,7 +119,7 @@ pub(super) const PARAMS: &[Param] = &[
         "drift",
         "0.01",
         "",
-        "Part of the way that averages of an idle path drift back each tick; authors' code: 1 %, 0 for never.",
+        "Share of the difference by which averages of an idle path drift back each tick; authors' code: 1 %, 0 for never.",
     ),
     time("drift_tick", "0.75rtt", "Time between two such ticks; authors' code: 60us at a base RTT of 80 us."),
 ];

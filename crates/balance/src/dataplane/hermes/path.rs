@@ -1,13 +1,13 @@
-//! What Hermes knows of a path, and what it makes of it.
+//! The measurements of a path, and its condition.
 
 use net::Time;
 use net::routes::ClassIx;
 
 use crate::dataplane::EdgeEnv;
-use crate::dataplane::parts::dre::{Dre, power};
+use crate::dataplane::common::dre::{Dre, power};
 use crate::params::Params;
 
-/// What a path is; better ones are less.
+/// The condition of a path; better conditions compare as less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Condition {
     Good,
@@ -16,25 +16,25 @@ pub(super) enum Condition {
     Failed,
 }
 
-/// State of one path.
+/// Measurements of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathState {
-    /// Average RTT, or 0 where it was never measured.
+    /// Average RTT, ps; 0 without a measurement.
     rtt_ps: f64,
     /// Average share of marked packets.
     marked: f64,
     /// Time of the last measurement.
     measured_ps: u64,
-    /// What this edge sends on it.
+    /// Rate of this edge's traffic on the path.
     pub(super) rate: Dre,
-    /// A probe was lost, and nothing came through since.
+    /// Whether a probe was lost and no packet has come through since.
     pub(super) is_probe_lost: bool,
-    /// It drops at random; avoided before this.
+    /// Time until which the path is avoided because it drops at random, ps.
     failed_until: u64,
     window: Window,
 }
 
-/// Packets sent since the window began, for the share sent again.
+/// Packets sent since the window began, the denominator of the retransmitted share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     since_ps: u64,
@@ -48,7 +48,7 @@ struct Window {
 enum Marks {
     Count,
     DoNot,
-    /// They do from the first one on.
+    /// They count after the first one.
     NoneYet,
 }
 
@@ -57,7 +57,7 @@ const RTT_GAIN: f64 = 1.0 / 8.0;
 /// Weight of the newest packet in the share of marks.
 const MARK_GAIN: f64 = 1.0 / 16.0;
 
-/// Thresholds.
+/// Thresholds of the parameters, converted to ps and shares.
 pub(super) struct Rules {
     base_ps: Vec<u64>,
     good_ps: f64,
@@ -67,7 +67,7 @@ pub(super) struct Rules {
     ecn_better: f64,
     marks: Marks,
     retx: f64,
-    /// Packets a window must hold for one of them not to exceed `retx`.
+    /// Smallest window in which a single retransmission does not exceed `retx`, packets.
     window_packets: u32,
     window_ps: u64,
     failed_for_ps: u64,
@@ -100,12 +100,12 @@ impl Rules {
         }
     }
 
-    /// Base RTT to a class, picoseconds.
+    /// Returns the base RTT to a class, picoseconds.
     pub(super) fn base_rtt(&self, to: ClassIx) -> u64 {
         self.base_ps[to.0 as usize]
     }
 
-    /// Average RTT and share of marks as they are by now.
+    /// Returns the average RTT and share of marks at `now`, with drift.
     #[inline]
     fn estimate(&self, path: &PathState, to: ClassIx, now: Time) -> (f64, f64) {
         let ticks = now.as_ps().saturating_sub(path.measured_ps) / self.drift_tick_ps;
@@ -117,7 +117,7 @@ impl Rules {
         (goal + (path.rtt_ps - goal) * keep, path.marked * keep)
     }
 
-    /// What a path is, blackholes of single pairs apart.
+    /// Returns the condition of a path, without blackholes of single pairs.
     #[inline]
     pub(super) fn condition(&self, path: &PathState, to: ClassIx, now: Time) -> Condition {
         if path.is_probe_lost || now.as_ps() < path.failed_until {
@@ -142,7 +142,7 @@ impl Rules {
         }
     }
 
-    /// Whether `path` is notably better than `current`.
+    /// Returns whether `path` is notably better than `current`.
     pub(super) fn is_better(&self, path: &PathState, current: &PathState, to: ClassIx, now: Time) -> bool {
         if path.rtt_ps == 0.0 || current.rtt_ps == 0.0 {
             return false;
@@ -152,7 +152,7 @@ impl Rules {
         current_rtt - rtt > self.better_ps && (self.marks != Marks::Count || current_marked - marked > self.ecn_better)
     }
 
-    /// Makes the averages those of now, before a sample joins them.
+    /// Updates the averages to `now` before a new sample is added.
     fn settle(&self, path: &mut PathState, to: ClassIx, now: Time) {
         let (rtt, marked) = self.estimate(path, to, now);
         path.rtt_ps = if path.rtt_ps == 0.0 { 0.0 } else { rtt };
@@ -160,7 +160,7 @@ impl Rules {
         path.measured_ps = now.as_ps();
     }
 
-    /// An RTT was measured.
+    /// Records a measured RTT.
     pub(super) fn note_rtt(&self, path: &mut PathState, to: ClassIx, rtt_ps: u64, now: Time) {
         self.settle(path, to, now);
         let sample = rtt_ps.max(1) as f64;
@@ -168,7 +168,7 @@ impl Rules {
         path.window.was_congested |= self.congestion(path, to, now) == Condition::Congested;
     }
 
-    /// A packet came through, marked or not.
+    /// Records a delivered packet and whether it was marked.
     pub(super) fn note_mark(&mut self, path: &mut PathState, to: ClassIx, is_marked: bool, now: Time) {
         if is_marked && self.marks == Marks::NoneYet {
             self.marks = Marks::Count;
@@ -177,7 +177,7 @@ impl Rules {
         path.marked += (f64::from(u8::from(is_marked)) - path.marked) * MARK_GAIN;
     }
 
-    /// A data packet leaves on the path: closes the window if it is full.
+    /// Counts a data packet that leaves on the path; closes a full window.
     pub(super) fn note_sent(&self, path: &mut PathState, to: ClassIx, now: Time) {
         path.window.sent = path.window.sent.saturating_add(1);
         let age_ps = now.as_ps().saturating_sub(path.window.since_ps);
@@ -192,7 +192,7 @@ impl Rules {
         path.window = Window { since_ps: now.as_ps(), ..Window::default() };
     }
 
-    /// A data packet that was lost on the path is sent again.
+    /// Counts a retransmission of a data packet that was lost on the path.
     pub(super) fn note_resent(&self, path: &mut PathState) {
         path.window.resent = path.window.resent.saturating_add(1);
     }

@@ -1,36 +1,36 @@
-//! The probing agent: one per edge, which asks every other edge in turn how some of the paths to it are.
+//! The probing agent: one per edge, which probes some of the paths to every other edge in turn.
 
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
-use crate::dataplane::parts::paths::{KnownLive, PathIndex};
+use crate::dataplane::common::paths::{KnownLive, PathIndex};
 use crate::dataplane::{Control, ControlArrival, Cx, EdgeEnv};
 use crate::params::Params;
 
-/// What a probe brought back.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// Path the probe took.
+    /// Path of the probe.
     pub(super) path: u16,
-    /// Round trip, with what data would have taken longer, picoseconds.
+    /// Round trip, plus the additional time of a data packet, picoseconds.
     pub(super) rtt_ps: u64,
-    /// Whether the probe was marked on its way out.
+    /// Whether the probe was marked on its forward path.
     pub(super) is_marked: bool,
-    /// Queueing the far edge measured, in its steps; 0 unless it measures one-way delays.
+    /// Queueing measured by the far edge, in its steps; 0 unless it measures one-way delays.
     pub(super) queueing: u16,
 }
 
-/// A probe on its way.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     is_out: bool,
     path: u16,
-    /// Tells it from an earlier probe of the same place in the table.
+    /// Distinguishes it from an earlier probe with the same index.
     round: u16,
     sent_ps: u64,
 }
 
-/// Best path to a class: of this interval so far, and of the one before.
+/// Best path to a class: of this interval so far, and of the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     best: Option<(u64, u16)>,
@@ -43,18 +43,19 @@ pub(super) struct Agent {
     interval_ps: u64,
     /// Number of paths to each class.
     counts: Vec<u16>,
-    /// Classes with a choice of paths, and whose turn it is.
+    /// Classes with a choice of paths, and the next one to probe.
     classes: Vec<ClassIx>,
     turn: usize,
     round: u32,
-    /// Intervals a probe may be out.
+    /// Intervals that a probe may be in flight.
     rounds: u32,
     /// By class, round and number in the round.
     probes: Vec<Probe>,
     memories: Vec<Memory>,
-    /// What a full-size packet to a host of each class takes longer than a probe, both ways, picoseconds.
+    /// Additional time of a full-size packet to a host of each class, compared with a probe, both
+    /// directions, ps.
     longer_ps: Vec<u64>,
-    /// The way back of every path that leads here, by path of `inward`.
+    /// Reverse path of every path that leads here, by path of `inward`.
     back: Vec<u16>,
     inward: PathIndex,
 }
@@ -67,7 +68,7 @@ impl Agent {
         let ps = |name| params.scaled(name, &env.scale).as_ps();
         let random_paths = params.count("probes") as usize;
         let interval_ps = ps("probe").max(1_000_000);
-        // A table of a thousand intervals is far beyond any sensible timeout and still small.
+        // A table of a thousand intervals covers any sensible timeout and is still small.
         let rounds = ps("probe_timeout").div_ceil(interval_ps).clamp(1, 1000) as u32;
         let classes: Vec<ClassIx> = match random_paths {
             0 => Vec::new(),
@@ -94,18 +95,18 @@ impl Agent {
         }
     }
 
-    /// Sets the first timer, at a random moment: edges must not probe in step.
+    /// Sets the first timer, at a random time: edges must not probe in step.
     pub(super) fn start(&mut self, cx: &mut Cx<'_>) {
         if !self.classes.is_empty() {
-            let first = cx.rng.below(self.interval_ps);
+            let first = cx.rng.next_below(self.interval_ps);
             cx.set_timer(cx.now.saturating_add(Time::from_ps(first)), 0);
         }
     }
 
-    /// Probes the next class; tells `lost` the paths of probes that were out too long.
+    /// Probes the next class; passes the paths of probes that timed out to `lost`.
     pub(super) fn probe(&mut self, cx: &mut Cx<'_>, live: &KnownLive, mut lost: impl FnMut(ClassIx, u16)) {
         let Some(to) = self.classes.get(self.turn).copied() else { return };
-        // Classes take turns within the interval, so that probes do not leave in bursts.
+        // Classes are probed in turn within the interval, so that probes do not leave in bursts.
         let next = Time::from_ps(self.interval_ps / self.classes.len() as u64);
         cx.set_timer(cx.now.saturating_add(next), 0);
         let first = self.first_slot(to, self.round);
@@ -119,9 +120,9 @@ impl Agent {
         let remembered = memory.before;
         let paths = live.of(to, usize::from(self.counts[to.0 as usize]));
         for number in 0..self.random_paths.min(paths.len()) {
-            let mut path = paths[cx.rng.below(paths.len() as u64) as usize];
+            let mut path = paths[cx.rng.next_below(paths.len() as u64) as usize];
             while self.is_probed(first, number, path) {
-                path = paths[cx.rng.below(paths.len() as u64) as usize];
+                path = paths[cx.rng.next_below(paths.len() as u64) as usize];
             }
             self.send(cx, to, first, number, path);
         }
@@ -133,14 +134,14 @@ impl Agent {
         }
         self.turn += 1;
         if self.turn == self.classes.len() {
-            // Probes know their round by 16 bits; a whole number of tables fits below that.
+            // A probe carries its round in 16 bits; the wrap is at a whole number of tables.
             let wraps_at = (1 << 16) / self.rounds * self.rounds;
             (self.turn, self.round) = (0, (self.round + 1) % wraps_at);
         }
     }
 
-    /// A control packet: answers a probe, or takes the answer to one. `queueing` answers what a packet of so many bytes
-    /// waited.
+    /// Handles a control packet: replies to a probe, or accepts a reply. `queueing` returns the
+    /// queueing time of a packet of the given size.
     pub(super) fn take(
         &mut self,
         cx: &mut Cx<'_>,
@@ -167,7 +168,7 @@ impl Agent {
         let at = self.first_slot(control.from, u32::from(round)) + number;
         let probe = &mut self.probes[at];
         if !probe.is_out || probe.round != round {
-            return None; // Too late: it was taken for lost.
+            return None; // Too late: it was counted as lost.
         }
         probe.is_out = false;
         let round_trip = cx.now.as_ps().saturating_sub(probe.sent_ps);
@@ -179,7 +180,7 @@ impl Agent {
         })
     }
 
-    /// Remembers the best path of this interval.
+    /// Updates the best path of this interval.
     pub(super) fn remember(&mut self, to: ClassIx, path: u16, rtt_ps: u64) {
         let best = &mut self.memories[to.0 as usize].best;
         if best.is_none_or(|(least, _)| rtt_ps < least) {
@@ -194,7 +195,7 @@ impl Agent {
         cx.send(Control { to, path, bytes: self.bytes, is_ecn_capable: true, word, tag: 0 });
     }
 
-    /// Whether one of the first `count` probes of the round is on `path`.
+    /// Returns whether one of the first `count` probes of the round is on `path`.
     fn is_probed(&self, first: usize, count: usize, path: u16) -> bool {
         self.probes[first..first + count].iter().any(|probe| probe.is_out && probe.path == path)
     }
@@ -205,8 +206,8 @@ impl Agent {
     }
 }
 
-/// What a full-size packet to a host of a class and its ACK take longer, on an empty network, than a probe to its edge
-/// and the answer.
+/// Returns the additional time of a full-size packet to a host of a class and its ACK, on an empty
+/// network, compared with a probe to its edge and the reply.
 fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u64) -> u64 {
     let links = env.routes.path(env.topology, env.edge, ClassIx(class as u32), 0);
     let crossing = |link: LinkIx| {
@@ -217,7 +218,8 @@ fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u64) -> u64 {
     env.base_rtt[class].as_ps().saturating_sub(probe_ps)
 }
 
-/// For every path that leads here, by number: the number of the path from here that crosses the same cables.
+/// Returns, for every path that leads here, the number of the path from here that crosses the same
+/// cables.
 fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
     let mut back = Vec::with_capacity(inward.total());
     for class in (0..inward.class_count() as u32).map(ClassIx) {
@@ -232,7 +234,7 @@ fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
     back
 }
 
-/// Number of the path over these links.
+/// Returns the number of the path over these links.
 fn rank(env: &EdgeEnv<'_>, to: ClassIx, links: &[LinkIx]) -> Option<u16> {
     let (mut at, mut rank) = (env.edge, 0u32);
     for link in links {
@@ -251,7 +253,7 @@ mod tests {
     use crate::dataplane::testing::with_edge_env;
 
     #[test]
-    fn answers_return_over_the_same_cables() {
+    fn replies_return_over_same_cables() {
         for family in ["fat-tree:k=4", "leaf-spine:leaves=3,spines=4,hosts_per_leaf=3,parallel=2", "bcube:n=4,k=1"] {
             with_edge_env(family, 1, |env| {
                 let inward = PathIndex::inward(env);

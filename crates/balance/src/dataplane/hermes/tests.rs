@@ -1,5 +1,5 @@
-//! Tests of the decisions of Hermes. On the bench the base RTT is 100 us and a hop delay 80 us: paths are good below 140 us
-//! and congested above 220 us, and notably better from 80 us on.
+//! Tests of the decisions of Hermes. On the bench the base RTT is 100 us and a hop delay 80 us:
+//! paths are good below 140 us and congested above 220 us, and notably better from 80 us on.
 
 use net::{HostIx, Time};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::dataplane::testing::{BASE_RTT, Bench, packet, with_edge_env};
 use crate::registry::Spec;
 
-/// No probes, no chance, no delay: the rule alone.
+/// No probes, no chance, no delay: only the rule of moves.
 const RULE: &str = "hermes:probes=0,probability=1,wait=0us,drift=0,min_sent=3000";
 const TO: ClassIx = ClassIx(1);
 const FABRIC: &str = "leaf-spine:leaves=4,spines=4,hosts_per_leaf=4";
@@ -102,7 +102,8 @@ fn a_flow_leaves_a_congested_path_only_after_it_has_sent_enough() {
     measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
     assert_eq!([next(&mut bench, 1), next(&mut bench, 1)], [0, 0], "1500 and 3000 bytes are not more than 3000");
     assert_eq!(next(&mut bench, 1), 1);
-    // The number goes to a new flow, which has to send enough itself; the path is congested for it too.
+    // The number goes to a new flow, which has to send enough itself; the path is congested for it
+    // too.
     measure(&mut bench, [1.0, 0.0, 0.0, 0.0]);
     bench.choose_path(&packet(1), None);
     (0..60).for_each(|_| measure(&mut bench, [2.6, 0.0, 0.0, 0.0]));
@@ -114,7 +115,8 @@ fn a_fast_flow_stays() {
     let mut bench = Bench::edge(RULE, 4);
     settled(&mut bench, 1, 100);
     measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
-    // 100 packets at once look like 6.4 Gb/s with a time constant of 187.5 us; 3 Gb/s are the limit.
+    // 100 packets at once look like 6.4 Gb/s with a time constant of 187.5 us; 3 Gb/s are the
+    // limit.
     assert_eq!(next(&mut bench, 1), 0);
     bench.wait(Time::from_us(200));
     assert_eq!(next(&mut bench, 1), 1);
@@ -179,7 +181,7 @@ fn only_some_moves_are_made() {
     let mut moved = 0;
     for flow in 0..400 {
         let mut bench = Bench::edge("hermes:probes=0,wait=1s,drift=0,min_sent=3000", 4);
-        // Each bench has the same stream; later flows have drawn more of it.
+        // Each bench has the same stream, so later flows have drawn more of it.
         (0..flow).for_each(|other| settled(&mut bench, 1000 + other, 1));
         settled(&mut bench, flow, 3);
         measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
@@ -189,7 +191,7 @@ fn only_some_moves_are_made() {
 }
 
 #[test]
-fn a_timeout_moves_a_flow_at_once() {
+fn timeout_moves_flow_immediately() {
     let mut bench = bench([1.8, 1.2, 2.5, 2.5]);
     settled(&mut bench, 1, 1);
     assert_eq!(next(&mut bench, 1), 0, "gray is not left");
@@ -216,7 +218,8 @@ fn a_pair_avoids_its_blackhole_and_others_do_not() {
     assert_eq!(placed(&mut bench, 40..44), [4, 0, 0, 0]);
 }
 
-/// 199 packets of flow 1 on path 0, `resent` of them sent again, then the window ends with one more.
+/// Sends 199 packets of flow 1 on path 0, `resent` of them retransmissions, and one more that ends
+/// the window.
 fn window(bench: &mut Bench, resent: u32) {
     settled(bench, 1, 199 - resent);
     for _ in 0..resent {
@@ -227,7 +230,7 @@ fn window(bench: &mut Bench, resent: u32) {
 }
 
 #[test]
-fn random_drops_are_told_from_congestion() {
+fn random_drops_are_distinguished_from_congestion() {
     let spec = format!("{RULE},failed_for=1ms");
     let rtts = [1.2, 1.8, 1.8, 1.8];
     for (resent, is_congested, expected) in [(1, false, 0), (3, false, 1), (3, true, 0)] {
@@ -270,7 +273,7 @@ fn paths_may_vanish_and_return() {
     assert_eq!(placed(&mut bench, 10..12), [2, 0, 0, 0]);
 }
 
-/// The probes of one turn of the agent.
+/// Returns the probes of one turn of the agent.
 fn probes(bench: &mut Bench) -> Vec<crate::dataplane::Control> {
     bench.commands = Default::default();
     bench.timer(0);
@@ -278,7 +281,7 @@ fn probes(bench: &mut Bench) -> Vec<crate::dataplane::Control> {
     bench.commands.controls.clone()
 }
 
-/// The answer to a probe, `queueing` late, on an empty network otherwise.
+/// Delivers the reply to a probe, `queueing` late on an otherwise empty network.
 fn answer(bench: &mut Bench, probe: &crate::dataplane::Control, queueing: Time, is_marked: bool) {
     let way = with_edge_env(FABRIC, 0, |env| {
         let links = env.routes.path(env.topology, env.edge, TO, 0);
@@ -313,7 +316,7 @@ fn the_agent_probes_two_random_paths_to_each_edge_and_the_best_one_before() {
         if turn % 3 == 0 {
             let remembered = best.is_none_or(|best| paths.contains(&best));
             assert!(remembered && paths.len() >= 2, "{paths:?} without {best:?}");
-            // Both left at once, so that the one answered first is the faster.
+            // Both left at the same time, so the one with the first reply is the faster one.
             answer(&mut bench, &sent[0], Time::ZERO, false);
             answer(&mut bench, &sent[1], Time::ZERO, false);
             best = Some(sent[0].path);
@@ -326,7 +329,8 @@ fn an_empty_path_probes_as_good_and_a_queue_does_not() {
     for (queueing, is_good) in [(0, true), (39, true), (41, false)] {
         let mut bench = Bench::edge("hermes:drift=0", 4);
         let sent = probes(&mut bench);
-        // A probe is shorter and turns round before the host; that must not make paths look faster.
+        // A probe is shorter and turns round before the host; paths must not look faster because of
+        // this.
         answer(&mut bench, &sent[0], Time::from_us(queueing), false);
         let hits = placed(&mut bench, 0..20);
         assert_eq!(hits[usize::from(sent[0].path)] == 20, is_good, "{queueing} us: {hits:?}");
@@ -334,7 +338,7 @@ fn an_empty_path_probes_as_good_and_a_queue_does_not() {
 }
 
 #[test]
-fn a_lost_probe_fails_its_path_until_something_comes_through() {
+fn lost_probe_fails_path_until_next_delivery() {
     let family = "leaf-spine:leaves=2,spines=8,hosts_per_leaf=4";
     let mut bench = Bench::edge_on("hermes:drift=0", family, 0);
     let first = probes(&mut bench);
@@ -352,7 +356,7 @@ fn a_lost_probe_fails_its_path_until_something_comes_through() {
     assert!(placed(&mut bench).iter().all(|count| *count > 0), "none is lost yet");
     bench.wait(Time::from_us(625));
     probes(&mut bench);
-    // An answer that comes after all must not pass for one to the probe now in its place.
+    // A late reply must not count for the probe that now has the same index.
     first.iter().for_each(|probe| answer(&mut bench, probe, Time::ZERO, false));
     let hits = placed(&mut bench);
     assert!((0..8).all(|path| (hits[usize::from(path)] == 0) == lost.contains(&path)), "{lost:?}: {hits:?}");
@@ -361,7 +365,7 @@ fn a_lost_probe_fails_its_path_until_something_comes_through() {
 }
 
 #[test]
-fn late_and_nonsensical_answers_are_ignored() {
+fn late_and_invalid_replies_are_ignored() {
     let mut bench = Bench::edge("hermes:drift=0", 4);
     let sent = probes(&mut bench);
     answer(&mut bench, &sent[0], Time::from_us(200), false);
@@ -378,7 +382,7 @@ fn late_and_nonsensical_answers_are_ignored() {
 }
 
 #[test]
-fn probes_are_answered_with_what_they_met() {
+fn probe_replies_contain_measurements() {
     let mut bench = Bench::edge("hermes", 4);
     for (marked, expected) in [(false, 1 << 31 | 5), (true, 3 << 30 | 5)] {
         bench.commands = Default::default();
@@ -391,7 +395,7 @@ fn probes_are_answered_with_what_they_met() {
 }
 
 #[test]
-fn one_way_delays_are_measured_there_and_told_here() {
+fn one_way_delays_are_measured_at_far_edge_and_reported_back() {
     let spec = "hermes:signal=one-way,probes=0,drift=0";
     let way = with_edge_env(FABRIC, 1, |env| {
         let links = env.routes.path(env.topology, env.routes.class_node(ClassIx(0)), TO, 2);

@@ -1,18 +1,18 @@
-//! The oracles of mechanisms.md §6.9: which server and path each client of F1's network gets.
+//! The oracles of mechanisms.md §6.9: server and path of each client of F1's network.
 
 use net::families::geni::CLIENTS;
 use net::{Bandwidth, HostIx, NodeIx, Time, Topology, TopologyBuilder, paths};
 
 use crate::central::LinkLoad;
-use crate::central::testing::World;
+use crate::central::testing::TestNetwork;
 use crate::server::testing::{Bench, server};
 use crate::server::{Choice, Pool};
 
 /// F1's main network with its three servers as members 1 to 3.
 fn geni(spec: &str, members: &[u32]) -> Bench {
-    let world = World::new("geni-wan");
-    let pool = Pool::new(members.iter().map(|id| server(&world, *id, id + 3)).collect::<Vec<_>>());
-    Bench::on(spec, world, pool)
+    let network = TestNetwork::new("geni-wan");
+    let pool = Pool::new(members.iter().map(|id| server(&network, *id, id + 3)).collect::<Vec<_>>());
+    Bench::on(spec, network, pool)
 }
 
 fn named(topology: &Topology, name: &str) -> NodeIx {
@@ -20,13 +20,13 @@ fn named(topology: &Topology, name: &str) -> NodeIx {
     NodeIx(found.unwrap_or_else(|| panic!("no {name}")) as u32)
 }
 
-/// What a client gets: the choice, with latency and bottleneck (request direction) of its path.
+/// The choice for a client, with latency and bottleneck (request direction) of its path.
 fn got(bench: &mut Bench, client: &str) -> (Choice, Time, Bandwidth) {
-    bench.edge = named(&bench.world.topology, client);
+    bench.edge = named(&bench.network.topology, client);
     let request = bench.request();
     let choice = bench.pick_for(&request).expect("a server");
     let path = choice.path.clone().expect("a path");
-    let topology = &bench.world.topology;
+    let topology = &bench.network.topology;
     (choice, paths::delay(topology, &path), paths::bottleneck(topology, &path))
 }
 
@@ -34,7 +34,8 @@ pub(super) fn kbps(kilobits: u64) -> Bandwidth {
     Bandwidth::from_bps(kilobits * 1_000)
 }
 
-/// Columns 2 and 3 of the table, and the reply direction below it: server, ms, kbit/s to it and from it.
+/// Columns 2 and 3 of the table, and the reply direction below it: server, ms, kbit/s to it and
+/// from it.
 const JOINT: [(u32, u64, u64, u64); 4] =
     [(1, 15, 57_800, 58_100), (2, 10, 89_700, 83_000), (2, 7, 90_300, 90_400), (3, 2, 91_200, 91_100)];
 
@@ -58,7 +59,7 @@ fn sl_ps_and_ht_ps_choose_the_published_servers() {
         let mut bench = geni("ht-ps:htp=capacity,direction=reply", &[1, 2, 3]);
         let choice = got(&mut bench, client).0;
         let way_back = choice.path.iter().flat_map(|path| path.iter()).map(|link| link.reverse());
-        let width = paths::bottleneck(&bench.world.topology, &way_back.collect::<Vec<_>>());
+        let width = paths::bottleneck(&bench.network.topology, &way_back.collect::<Vec<_>>());
         assert_eq!((choice.member.0, width), (id, kbps(back)), "downloads of {client}");
     }
 }
@@ -83,7 +84,7 @@ fn the_two_detours_are_the_published_ones() {
     let detour = |client: &str| {
         let mut bench = geni("server-rr:path=htp,htp=capacity", &[3]);
         let (choice, latency, width) = got(&mut bench, client);
-        let topology = &bench.world.topology;
+        let topology = &bench.network.topology;
         let visited = paths::nodes(topology, bench.edge, &choice.path.unwrap());
         let names: Vec<&str> = visited.iter().map(|node| topology.node(*node).name.as_str()).collect();
         (names.join(" "), latency, width)
@@ -102,8 +103,9 @@ fn spl_takes_the_shorter_and_narrower_paths_there() {
     }
 }
 
-/// Sites, each a switch with a host of its own, and cables: rates there and back (kbit/s), latency (ms).
-fn sites(names: &[&str], cables: &[(usize, usize, u64, u64, u64)]) -> World {
+/// Makes sites, each a switch with one host, and cables: rates in both directions (kbit/s), latency
+/// (ms).
+fn sites(names: &[&str], cables: &[(usize, usize, u64, u64, u64)]) -> TestNetwork {
     let mut builder = TopologyBuilder::new("sites");
     let switches: Vec<NodeIx> = (0..)
         .zip(names)
@@ -117,7 +119,7 @@ fn sites(names: &[&str], cables: &[(usize, usize, u64, u64, u64)]) -> World {
     for (a, b, there, back, ms) in cables {
         builder.connect_asymmetric(switches[*a], switches[*b], kbps(*there), kbps(*back), Time::from_ms(*ms));
     }
-    World::of(builder.build().expect("a network"))
+    TestNetwork::of(builder.build().expect("a network"))
 }
 
 #[test]
@@ -125,32 +127,34 @@ fn with_two_servers_latency_and_throughput_disagree() {
     // §6.9, two-server topology.
     let choice = |spec| {
         let cables = [(0, 1, 10_700, 9_800, 7), (0, 2, 62_600, 57_000, 14)];
-        let world = sites(&["Client", "Server-1", "Server-2"], &cables);
-        let pool = Pool::new([server(&world, 1, 1), server(&world, 2, 2)]);
-        got(&mut Bench::on(spec, world, pool), "Client").0.member.0
+        let network = sites(&["Client", "Server-1", "Server-2"], &cables);
+        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
+        got(&mut Bench::on(spec, network, pool), "Client").0.member.0
     };
     assert_eq!([choice("sl-ps"), choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2, 2]);
 }
 
 #[test]
-fn the_direction_whose_throughput_counts_decides() {
-    // Wide there and narrow back, or even: F1's table does not tell the two apart.
+fn direction_parameter_selects_throughput() {
+    // Wide forward and narrow back, or even: F1's table does not distinguish the two.
     let choice = |spec| {
-        let world = sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 5_000, 1), (0, 2, 20_000, 20_000, 1)]);
-        let pool = Pool::new([server(&world, 1, 1), server(&world, 2, 2)]);
-        got(&mut Bench::on(spec, world, pool), "Client").0.member.0
+        let network =
+            sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 5_000, 1), (0, 2, 20_000, 20_000, 1)]);
+        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
+        got(&mut Bench::on(spec, network, pool), "Client").0.member.0
     };
     assert_eq!([choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2]);
 }
 
 #[test]
-fn capacity_is_what_f1_measured_and_available_is_what_is_left() {
+fn capacity_is_idle_throughput_and_available_is_remaining_throughput() {
     for (spec, expected) in [("ht-ps:htp=capacity", 1), ("ht-ps", 2)] {
-        let world = sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 40_000, 1), (0, 2, 20_000, 20_000, 1)]);
-        let pool = Pool::new([server(&world, 1, 1), server(&world, 2, 2)]);
-        let mut bench = Bench::on(spec, world, pool);
-        let busy = bench.world.topology.out_links(bench.edge)[1];
-        bench.world.load[busy.ix()] = LinkLoad { rate: Some(kbps(25_000)), at: Time::ZERO };
+        let network =
+            sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 40_000, 1), (0, 2, 20_000, 20_000, 1)]);
+        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
+        let mut bench = Bench::on(spec, network, pool);
+        let busy = bench.network.topology.out_links(bench.edge)[1];
+        bench.network.load[busy.ix()] = LinkLoad { rate: Some(kbps(25_000)), at: Time::ZERO };
         assert_eq!(got(&mut bench, "Client").0.member.0, expected, "{spec}");
     }
 }
@@ -161,17 +165,17 @@ fn the_diamond_s_even_path_beats_the_one_with_the_wide_link() {
     let cables =
         [(0, 1, 80_000, 80_000, 1), (1, 3, 10_000, 10_000, 1), (0, 2, 20_000, 20_000, 1), (2, 3, 20_000, 20_000, 1)];
     for spec in ["ht-ps", "server-rr:path=htp", "server-lc:path=htp,htp=capacity"] {
-        let world = sites(&["Client", "Wide", "Even", "Server"], &cables);
-        let pool = Pool::new([server(&world, 1, 3)]);
-        let mut bench = Bench::on(spec, world, pool);
+        let network = sites(&["Client", "Wide", "Even", "Server"], &cables);
+        let pool = Pool::new([server(&network, 1, 3)]);
+        let mut bench = Bench::on(spec, network, pool);
         let (choice, _, width) = got(&mut bench, "Client");
-        let via = bench.world.topology.link(choice.path.unwrap()[0]).to;
-        assert_eq!((bench.world.topology.node(via).name.as_str(), width), ("Even", kbps(20_000)), "{spec}");
+        let via = bench.network.topology.link(choice.path.unwrap()[0]).to;
+        assert_eq!((bench.network.topology.node(via).name.as_str(), width), ("Even", kbps(20_000)), "{spec}");
     }
 }
 
 #[test]
 fn the_hosts_of_f1_are_numbered_clients_first() {
-    let world = World::new("geni-wan");
-    assert_eq!(world.topology.node(world.topology.host(HostIx(4))).name, "Server-1/host");
+    let network = TestNetwork::new("geni-wan");
+    assert_eq!(network.topology.node(network.topology.host(HostIx(4))).name, "Server-1/host");
 }

@@ -1,15 +1,15 @@
-//! What holds for every registered server balancer, whatever happens.
+//! Invariants of every registered server balancer, under any events.
 
 use net::{NodeIx, Time};
 use proptest::prelude::*;
 
-use super::paths::{cables, world};
-use crate::central::testing::World;
+use super::paths::{cables, network};
+use crate::central::testing::TestNetwork;
 use crate::registry::SERVER;
 use crate::server::testing::{Bench, server};
-use crate::server::{Choice, Member, MemberId, Pool, Request, Way};
+use crate::server::{Choice, Member, MemberId, MemberRoute, Pool, Request};
 
-/// Something that happens; numbers are reduced to what there is.
+/// A random event; numbers are reduced to the valid range.
 #[derive(Clone, Debug)]
 enum Event {
     Request { from: u8, port: u16, size: Option<u64> },
@@ -46,15 +46,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..80)
 }
 
-/// Whether a member may get a request, found without what balancers use: by a walk over live links.
-fn is_allowed(world: &World, member: &Member, from: NodeIx) -> bool {
-    let way = Way::to(&world.view(), from, member.place).map(|way| way.to);
-    let Some(to) = way.filter(|_| member.is_accepting && member.weight > 0) else { return false };
+/// Returns whether a member may get a request, by an independent walk over live links.
+fn is_allowed(network: &TestNetwork, member: &Member, from: NodeIx) -> bool {
+    let route = MemberRoute::to(&network.view(), from, member.place).map(|route| route.to);
+    let Some(to) = route.filter(|_| member.is_accepting && member.weight > 0) else { return false };
     let (mut seen, mut queue) = (vec![from], vec![from]);
     while let Some(node) = queue.pop() {
-        for link in world.topology.out_links(node) {
-            let next = world.topology.link(*link).to;
-            if world.alive[link.ix()] && world.topology.node(next).forwards && !seen.contains(&next) {
+        for link in network.topology.out_links(node) {
+            let next = network.topology.link(*link).to;
+            if network.alive[link.ix()] && network.topology.node(next).forwards && !seen.contains(&next) {
                 seen.push(next);
                 queue.push(next);
             }
@@ -63,27 +63,28 @@ fn is_allowed(world: &World, member: &Member, from: NodeIx) -> bool {
     seen.contains(&to)
 }
 
-/// That a choice is allowed, and its path leads there once over live links.
+/// Checks that a choice is allowed, and that its path leads to the member over live links without a
+/// repetition.
 fn check(bench: &Bench, request: &Request, choice: &Choice) {
-    let (world, member) = (&bench.world, bench.pool.get(choice.member).expect("one of the pool"));
-    assert!(is_allowed(world, member, request.edge), "{choice:?}");
+    let (network, member) = (&bench.network, bench.pool.get(choice.member).expect("one of the pool"));
+    assert!(is_allowed(network, member, request.edge), "{choice:?}");
     let Some(path) = &choice.path else { return };
     let mut at = request.edge;
     let mut visited = vec![at];
     for link in path.iter() {
-        assert!(world.alive[link.ix()] && world.topology.link(*link).from == at, "{choice:?}");
-        at = world.topology.link(*link).to;
+        assert!(network.alive[link.ix()] && network.topology.link(*link).from == at, "{choice:?}");
+        at = network.topology.link(*link).to;
         assert!(!visited.contains(&at), "round: {choice:?}");
         visited.push(at);
     }
-    let way = Way::to(&world.view(), request.edge, member.place).map(|way| way.to);
-    assert_eq!(Some(at), way, "{choice:?}");
+    let route = MemberRoute::to(&network.view(), request.edge, member.place).map(|route| route.to);
+    assert_eq!(Some(at), route, "{choice:?}");
 }
 
-/// What is chosen for each request.
-fn run(spec: &str, world: World, members: u32, events: &[Event]) -> Vec<Option<Choice>> {
-    let pool = Pool::new((1..=members).map(|id| server(&world, id, id)).collect::<Vec<_>>());
-    let mut bench = Bench::on(spec, world, pool);
+/// Returns the choice for each request.
+fn run(spec: &str, network: TestNetwork, members: u32, events: &[Event]) -> Vec<Option<Choice>> {
+    let pool = Pool::new((1..=members).map(|id| server(&network, id, id)).collect::<Vec<_>>());
+    let mut bench = Bench::on(spec, network, pool);
     let mut running: Vec<(Request, MemberId)> = Vec::new();
     let mut choices = Vec::new();
     for event in events {
@@ -108,8 +109,8 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
     match event {
         Event::Request { from, port, size } => {
             (bench.port, bench.size) = (*port, *size);
-            let host = bench.world.topology.hosts()[usize::from(*from) % 6];
-            bench.edge = bench.world.topology.link(bench.world.topology.out_links(host)[0]).to;
+            let host = bench.network.topology.hosts()[usize::from(*from) % 6];
+            bench.edge = bench.network.topology.link(bench.network.topology.out_links(host)[0]).to;
             let request = bench.request();
             let choice = bench.pick_for(&request);
             match &choice {
@@ -119,7 +120,10 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
                 }
                 None => {
                     let mut members = bench.pool.members().iter();
-                    assert!(!members.any(|member| is_allowed(&bench.world, member, request.edge)), "nobody was picked");
+                    assert!(
+                        !members.any(|member| is_allowed(&bench.network, member, request.edge)),
+                        "no member was picked"
+                    );
                 }
             }
             return Happened::Choice(choice);
@@ -130,11 +134,11 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
         }
         Event::Report { member: number, connections, cpu, response_ms, bytes } => {
             let Some(id) = member(*number, bench) else { return Happened::Nothing };
-            bench.report(id, |facts| {
-                facts.connections = *connections;
-                facts.cpu = cpu.map(|percent| f64::from(percent) / 100.0);
-                facts.response = response_ms.map(|ms| Time::from_ms(u64::from(ms)));
-                facts.bytes = *bytes;
+            bench.report(id, |stats| {
+                stats.connections = *connections;
+                stats.cpu = cpu.map(|percent| f64::from(percent) / 100.0);
+                stats.response = response_ms.map(|ms| Time::from_ms(u64::from(ms)));
+                stats.bytes = *bytes;
             });
         }
         Event::Weight { member: number, weight } => {
@@ -148,11 +152,11 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
         Event::Removed { member: number } => {
             let Some(id) = member(*number, bench) else { return Happened::Nothing };
             bench.pool = Pool::new(bench.pool.members().iter().filter(|member| member.id.0 != id).copied());
-            bench.balancer.pool_changed(&bench.pool);
+            bench.balancer.on_pool_changed(&bench.pool);
         }
         Event::Cable { link, is_alive } => {
-            let count = bench.world.topology.links().len();
-            bench.world.set_cable(net::LinkIx((usize::from(*link) % count) as u32), *is_alive);
+            let count = bench.network.topology.links().len();
+            bench.network.set_cable(net::LinkIx((usize::from(*link) % count) as u32), *is_alive);
         }
         Event::Wait { ms } => bench.wait(Time::from_ms(u64::from(*ms))),
         Event::Ended { .. } => {}
@@ -160,7 +164,7 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
     Happened::Nothing
 }
 
-/// Each entry, with every path picker it takes.
+/// Returns each entry with every path picker it accepts.
 fn specs() -> Vec<String> {
     let mut specs = Vec::new();
     for entry in SERVER {
@@ -180,18 +184,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_is_picked_who_may_not_be_and_somebody_is_who_may(
+    fn pick_returns_eligible_member_exactly_if_one_exists(
         cables in cables(), members in 0u32..6, events in events()
     ) {
         for spec in specs() {
-            let choices = run(&spec, world(&cables), members, &events);
-            prop_assert_eq!(&choices, &run(&spec, world(&cables), members, &events), "{} decides otherwise", spec);
+            let choices = run(&spec, network(&cables), members, &events);
+            prop_assert_eq!(&choices, &run(&spec, network(&cables), members, &events), "{} decides otherwise", spec);
         }
     }
 }
 
 #[test]
-fn nobody_is_picked_from_an_empty_pool_or_one_that_drains() {
+fn empty_or_draining_pool_returns_no_member() {
     for spec in specs() {
         let mut bench = Bench::new(&spec, &[1, 1]);
         assert!(bench.pick() > 0, "{spec}");
@@ -203,20 +207,20 @@ fn nobody_is_picked_from_an_empty_pool_or_one_that_drains() {
         bench.change(1, |member| member.is_accepting = true);
         assert_eq!(bench.picks(3), [1; 3], "{spec}");
         bench.pool = Pool::default();
-        bench.balancer.pool_changed(&bench.pool);
+        bench.balancer.on_pool_changed(&bench.pool);
         assert_eq!(bench.pick_for(&request), None, "{spec}");
     }
 }
 
 #[test]
-fn places_that_are_not_in_the_network_are_passed_over() {
-    use crate::server::Place;
+fn locations_outside_network_are_skipped() {
+    use crate::server::MemberLocation;
     for spec in specs() {
         let mut bench = Bench::new(&spec, &[1, 1]);
         let nowhere = [
-            Place::Host { host: net::HostIx(77), edge: bench.edge },
-            Place::Host { host: net::HostIx(1), edge: NodeIx(77) },
-            Place::Uplink { link: net::LinkIx(77) },
+            MemberLocation::Host { host: net::HostIx(77), edge: bench.edge },
+            MemberLocation::Host { host: net::HostIx(1), edge: NodeIx(77) },
+            MemberLocation::Uplink { link: net::LinkIx(77) },
         ];
         for place in nowhere {
             bench.change(1, |member| member.place = place);

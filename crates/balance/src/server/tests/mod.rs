@@ -1,4 +1,4 @@
-//! What several server balancers have in common, and the published oracles.
+//! Properties shared by several server balancers, and the published oracles.
 
 mod geni;
 mod laws;

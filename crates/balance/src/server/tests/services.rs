@@ -1,37 +1,38 @@
-//! MALOB's table.
+//! Tests of MALOB's table of services.
 
 use crate::Spec;
 use crate::server::testing::{Bench, server};
 use crate::server::{Pool, Services};
 
 use super::geni::kbps;
-use crate::central::testing::World;
+use crate::central::testing::TestNetwork;
 
 fn table(text: &str) -> Services {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Who gets the next request for a port.
+/// Returns the member of the next request for a port.
 fn pick(bench: &mut Bench, port: u16) -> u32 {
     bench.port = port;
     bench.pick()
 }
 
-/// A pool in which each of three algorithms prefers another member: the first is near, the second wide, the third idle.
+/// Makes a pool in which three algorithms prefer different members: the first is near, the second
+/// wide, the third idle.
 fn bench(spec: &str) -> Bench {
-    let mut world = World::new("geni-wan");
-    world.topology = world.topology.with_links_changed(|_, link| {
+    let mut network = TestNetwork::new("geni-wan");
+    network.topology = network.topology.with_links_changed(|_, link| {
         if link.rate == kbps(12_100) {
             link.rate = kbps(99_000_000);
         }
     });
-    // From Client-1: Server-1 is near (15 ms), Server-3 wide now, and Server-2 reports little.
-    let pool = Pool::new([server(&world, 1, 4), server(&world, 2, 6), server(&world, 3, 5)]);
-    let mut bench = Bench::on(spec, world, pool);
+    // From Client-1: Server-1 is near (15 ms), Server-3 wide now, and Server-2 reports a low load.
+    let pool = Pool::new([server(&network, 1, 4), server(&network, 2, 6), server(&network, 3, 5)]);
+    let mut bench = Bench::on(spec, network, pool);
     for (id, cpu) in [(1, 0.9), (2, 0.8), (3, 0.1)] {
-        bench.report(id, |facts| {
-            facts.cpu = Some(cpu);
-            facts.connections = Some(100);
+        bench.report(id, |stats| {
+            stats.cpu = Some(cpu);
+            stats.connections = Some(100);
         });
     }
     bench
@@ -41,13 +42,13 @@ fn bench(spec: &str) -> Bench {
 fn each_service_has_its_algorithm_and_others_the_default() {
     let mut bench = bench("malob");
     assert_eq!([80, 21, 20, 6789].map(|port| pick(&mut bench, port)), [1, 2, 2, 3]);
-    // F1's released code would go on with what 6789 has.
+    // F1's released code would continue with the algorithm of 6789.
     assert_eq!(pick(&mut bench, 8080), 1);
     assert_eq!(pick(&mut bench, 65_535), 1);
 }
 
 #[test]
-fn the_table_is_changed_while_it_runs_and_algorithms_keep_what_they_know() {
+fn table_changes_at_run_time_keep_algorithm_state() {
     let mut bench = bench("malob:services=80=server-rr;default=sl-ps");
     assert_eq!([80, 80].map(|port| pick(&mut bench, port)), [1, 2]);
     let mut services = bench.balancer.services().expect("a table").clone();
@@ -82,7 +83,7 @@ fn others_have_no_table() {
     let mut bench = Bench::new("server-rr", &[1]);
     assert!(bench.balancer.services().is_none());
     let error = bench.balancer.set_services(table("default=sl-ps")).unwrap_err();
-    assert_eq!(error.to_string(), "this balancer has no table of services; `malob` has");
+    assert_eq!(error.to_string(), "this balancer has no table of services; use `malob`");
 }
 
 #[test]
@@ -100,21 +101,25 @@ fn tables_are_written_as_they_are_read() {
 }
 
 #[test]
-fn wrong_tables_are_refused_with_what_would_do() {
+fn invalid_tables_are_rejected_with_hint() {
     let message = |text: &str| text.parse::<Services>().unwrap_err().to_string();
     assert_eq!(message("80"), "`80` is not of the form port=algorithm, such as 80=sl-ps");
-    let port = |text: &str| format!("`{text}` is no port: it is a whole number from 0 to 65535, or `default`");
+    let port =
+        |text: &str| format!("`{text}` is not a valid port: it must be a whole number from 0 to 65535, or `default`");
     assert_eq!(message("65536=sl-ps;default=sl-ps"), port("65536"));
     assert_eq!(message("http=sl-ps;default=sl-ps"), port("http"));
-    assert_eq!(message("80=sl-ps;80=ht-ps;default=sl-ps"), "`80` is there twice");
-    assert_eq!(message("default=sl-ps;default=ht-ps"), "`default` is there twice");
-    assert!(message("80=sl-ps").starts_with("it does not say what other ports have; add default=ALGORITHM"));
-    assert_eq!(message("80=sl-pss;default=sl-ps"), "there is no balancer `sl-pss`; did you mean `sl-ps`?");
+    assert_eq!(message("80=sl-ps;80=ht-ps;default=sl-ps"), "`80` occurs twice");
+    assert_eq!(message("default=sl-ps;default=ht-ps"), "`default` occurs twice");
+    assert!(message("80=sl-ps").starts_with("the table has no default; add default=ALGORITHM"));
+    assert_eq!(message("80=sl-pss;default=sl-ps"), "unknown balancer `sl-pss`; did you mean `sl-ps`?");
     assert!(message("80=ecmp;default=sl-ps").starts_with("`ecmp` does not pick servers for a service; there are: "));
     assert!(message("80=malob;default=sl-ps").starts_with("`malob` does not pick servers for a service; "));
     assert!(message("80=sl-ps:x=1;default=sl-ps").contains("has no parameter `x`"));
     let error = Spec::parse("malob:services=80=sl-ps").unwrap_err().to_string();
-    assert!(error.starts_with("balancer `malob`: services = `80=sl-ps` is not possible: it does not say"), "{error}");
+    assert!(
+        error.starts_with("balancer `malob`: services = `80=sl-ps` is not possible: the table has no default"),
+        "{error}"
+    );
     assert!(Services::new(Spec::parse("hedera").unwrap()).is_err());
     assert_eq!(Services::new(Spec::parse("ht-ps").unwrap()).unwrap().of(1).entry.name, "ht-ps");
 }

@@ -3,13 +3,13 @@
 use net::{Bandwidth, LinkIx, Time, TopologyBuilder};
 
 use crate::central::LinkLoad;
-use crate::central::testing::World;
+use crate::central::testing::TestNetwork;
 use crate::server::testing::{Bench, uplink};
 use crate::server::{Member, MemberId, Pool};
 
-/// A site of two switches, with two uplinks at the one its client is not at and one at the other, to three providers that
-/// know each other.
-fn site() -> (World, [LinkIx; 3]) {
+/// A site of two switches, with two uplinks at the switch without the client and one at the other,
+/// to three connected providers.
+fn site() -> (TestNetwork, [LinkIx; 3]) {
     let mut b = TopologyBuilder::new("site");
     let (inner, border) = (b.switch("inner", 1, None), b.switch("border", 1, None));
     let client = b.host("client", 0, None);
@@ -25,27 +25,27 @@ fn site() -> (World, [LinkIx; 3]) {
     ];
     b.connect(providers[0], providers[1], rate, latency);
     b.connect(providers[1], providers[2], rate, latency);
-    (World::of(b.build().expect("a network")), uplinks)
+    (TestNetwork::of(b.build().expect("a network")), uplinks)
 }
 
 fn bench(spec: &str) -> (Bench, [LinkIx; 3]) {
-    let (world, uplinks) = site();
+    let (network, uplinks) = site();
     let weights = [1, 2, 4];
     let members = (1..).zip(uplinks).zip(weights).map(|((id, link), weight)| Member { weight, ..uplink(id, link) });
     let pool = Pool::new(members.collect::<Vec<_>>());
-    (Bench::on(spec, world, pool), uplinks)
+    (Bench::on(spec, network, pool), uplinks)
 }
 
 fn path(bench: &mut Bench) -> (u32, Vec<LinkIx>) {
     let request = bench.request();
     let choice = bench.pick_for(&request).expect("an uplink");
-    (choice.member.0, choice.path.expect("uplinks are told with their path").to_vec())
+    (choice.member.0, choice.path.expect("a choice of an uplink has a path").to_vec())
 }
 
 #[test]
-fn traffic_is_divided_and_every_path_ends_with_the_uplink_it_was_given() {
+fn traffic_is_divided_and_every_path_ends_with_its_uplink() {
     let (mut bench, uplinks) = bench("server-wrr");
-    let across = bench.world.topology.out_links(bench.edge)[1];
+    let across = bench.network.topology.out_links(bench.edge)[1];
     let mut hits = [0; 3];
     for _ in 0..70 {
         let (member, path) = path(&mut bench);
@@ -61,7 +61,7 @@ fn traffic_is_divided_and_every_path_ends_with_the_uplink_it_was_given() {
 fn bytes_so_far_are_divided_by_the_speed_of_the_link() {
     let (mut bench, _) = bench("division-load");
     for (id, bytes) in [(1, 100), (2, 150), (3, 320)] {
-        bench.report(id, |facts| facts.bytes = Some(bytes));
+        bench.report(id, |stats| stats.bytes = Some(bytes));
     }
     assert_eq!(path(&mut bench).0, 2, "100, 75 and 80 per unit of speed");
 }
@@ -72,17 +72,17 @@ fn joint_balancers_count_the_uplink_in() {
     assert_eq!(path(&mut latency).0, 1, "1 + 1 ms, a tie with the second");
     let (mut width, _) = bench("ht-ps");
     assert_eq!(path(&mut width), (3, vec![uplinks[2]]));
-    width.world.load[uplinks[2].ix()] = LinkLoad { rate: Some(Bandwidth::from_mbps(25)), at: Time::ZERO };
+    width.network.load[uplinks[2].ix()] = LinkLoad { rate: Some(Bandwidth::from_mbps(25)), at: Time::ZERO };
     assert_eq!(path(&mut width).0, 2, "15 of 40 Mb/s are left");
 }
 
 #[test]
-fn an_uplink_that_fails_or_cannot_be_reached_is_passed_over() {
+fn failed_or_unreachable_uplink_is_skipped() {
     let (mut bench, uplinks) = bench("server-rr");
-    bench.world.set_cable(uplinks[1], false);
+    bench.network.set_cable(uplinks[1], false);
     assert_eq!(bench.picks(4), [1, 3, 1, 3]);
-    let across = bench.world.topology.out_links(bench.edge)[1];
-    bench.world.set_cable(across, false);
+    let across = bench.network.topology.out_links(bench.edge)[1];
+    bench.network.set_cable(across, false);
     // The first is still connected, but only through the other providers.
     assert_eq!(bench.picks(4), [3; 4]);
     bench.change(3, |member| member.is_accepting = false);

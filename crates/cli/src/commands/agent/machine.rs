@@ -1,4 +1,4 @@
-//! What Linux tells of this machine.
+//! Measurements of this machine, read from Linux.
 
 use std::fs;
 use std::io;
@@ -6,24 +6,25 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use testbed::tcp_table::{self, ESTABLISHED, Socket};
-use testbed::web;
+use testbed::http_client;
+use testbed::traffic::tcp_table::{self, ESTABLISHED, Socket};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// A server that takes longer to answer is not waited for.
+/// Timeout of a timed request to the web server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn read(file: &str) -> Result<String, Failure> {
-    fs::read_to_string(file).map_err(|error| Failure::new(format!("cannot read {file}")).caused_by(error))
+fn read(file: &str) -> Result<String, CliError> {
+    fs::read_to_string(file).map_err(|error| CliError::new(format!("cannot read {file}")).caused_by(error))
 }
 
-/// Processors there are.
+/// Returns the number of processors of the machine.
 pub(super) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// How busy processors were since they were looked at last: all of the machine, or those that some processes may use.
+/// Processor load since the last reading: of the whole machine, or of the processors that some
+/// processes may use.
 #[derive(Debug)]
 pub(super) struct Cpu {
     of: Vec<u32>,
@@ -32,7 +33,7 @@ pub(super) struct Cpu {
     share: f64,
 }
 
-/// Processor time used so far and what there was of it, both in ticks or both in seconds.
+/// Processor time used and available so far, both in ticks or both in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Used {
     busy: f64,
@@ -46,19 +47,20 @@ struct Ticks {
 }
 
 impl Cpu {
-    /// `of`: processes, with those they have begun; none for the whole machine. `processors`: how many they may use, if not all.
-    pub(super) fn new(of: &[u32], processors: Option<f64>) -> Result<Cpu, Failure> {
+    /// `of`: processes, with their descendants; empty for the whole machine. `processors`: number
+    /// that they may use, if not all.
+    pub(super) fn new(of: &[u32], processors: Option<f64>) -> Result<Cpu, CliError> {
         let processors = processors.unwrap_or_else(|| f64::from(cores()));
         let mut cpu = Cpu { of: of.to_vec(), processors, last: Used { busy: 0.0, all: 0.0 }, share: 0.0 };
         cpu.last = cpu.used()?;
         Ok(cpu)
     }
 
-    /// The share, from 0 to 1, since the last call.
-    pub(super) fn share(&mut self) -> Result<f64, Failure> {
+    /// Returns the busy share since the last call, from 0 to 1.
+    pub(super) fn share(&mut self) -> Result<f64, CliError> {
         let now = self.used()?;
         let all = now.all - self.last.all;
-        // Two calls within one tick: it is what it was.
+        // Two calls within one tick return the same share.
         if all > 0.0 {
             self.share = ((now.busy - self.last.busy) / all).clamp(0.0, 1.0);
             self.last = now;
@@ -66,22 +68,23 @@ impl Cpu {
         Ok(self.share)
     }
 
-    fn used(&self) -> Result<Used, Failure> {
+    fn used(&self) -> Result<Used, CliError> {
         if self.of.is_empty() {
             let Ticks { busy, all } = ticks()?;
             return Ok(Used { busy: busy as f64, all: all as f64 });
         }
-        let busy = self.of.iter().map(|pid| testbed::servers::tree_cpu_s(*pid)).sum();
+        let busy = self.of.iter().map(|pid| testbed::services::servers::tree_cpu_s(*pid)).sum();
         Ok(Used { busy, all: testbed::clock::seconds(testbed::clock::now_ns()) * self.processors })
     }
 }
 
-fn ticks() -> Result<Ticks, Failure> {
+fn ticks() -> Result<Ticks, CliError> {
     let file = "/proc/stat";
-    parse_ticks(&read(file)?).ok_or_else(|| Failure::new(format!("{file} has no line `cpu` that can be read")))
+    parse_ticks(&read(file)?).ok_or_else(|| CliError::new(format!("{file} has no line `cpu` that can be read")))
 }
 
-/// Ticks of all processors: user, nice, system, idle, waiting for disks, interrupts (two kinds), stolen; guests are in user.
+/// Parses the ticks of all processors: user, nice, system, idle, iowait, two kinds of interrupts,
+/// steal. Guests are part of user.
 fn parse_ticks(text: &str) -> Option<Ticks> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|tick| tick.parse().ok()).collect();
@@ -91,21 +94,22 @@ fn parse_ticks(text: &str) -> Option<Ticks> {
     Some(Ticks { busy: all - idle, all })
 }
 
-/// Connections to a port of TCP that are established, over IPv4 and IPv6, where a process is or where we are.
-pub(super) fn connections(of: Option<u32>, port: u16) -> Result<u32, Failure> {
+/// Returns the number of established TCP connections to a port, over IPv4 and IPv6, in the
+/// namespace of a process or of the agent.
+pub(super) fn connections(of: Option<u32>, port: u16) -> Result<u32, CliError> {
     let process = of.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let folder = Path::new("/proc").join(process).join("net");
     let sockets = tcp_table::sockets(&folder);
     let sockets =
-        sockets.map_err(|error| Failure::new(format!("cannot read {}/tcp", folder.display())).caused_by(error))?;
+        sockets.map_err(|error| CliError::new(format!("cannot read {}/tcp", folder.display())).caused_by(error))?;
     let is_one = |socket: &&Socket| socket.local.port() == port && socket.state == ESTABLISHED;
     Ok(sockets.iter().filter(is_one).count() as u32)
 }
 
-/// How long the web server at a port of this machine takes to answer a request for `/`, whatever it answers; `None` if it does
-/// not.
+/// Returns the time that the web server on a local port takes to answer a request for `/`, with any
+/// status; `None` if it does not answer.
 pub(super) fn response_time(port: u16) -> Option<Duration> {
-    let client = web::client(PATIENCE).build().new_agent();
+    let client = http_client::client(PATIENCE).build().new_agent();
     let began = Instant::now();
     let answer = client.get(format!("http://{}:{port}/", Ipv4Addr::LOCALHOST)).call().ok()?;
     io::copy(&mut answer.into_body().into_reader(), &mut io::sink()).ok()?;
@@ -131,7 +135,7 @@ mod tests {
         while begun.elapsed() < Duration::from_millis(100) {
             std::hint::black_box(begun);
         }
-        // A busy thread of ours, of half a processor that we may use.
+        // One busy thread, on half a processor.
         assert!(own.share().expect("a share") > 0.1);
         assert!((0.0..=1.0).contains(&cpu.share().expect("a share")) && cores() > 0);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,4 +1,4 @@
-//! `anabranch agent`: tells the controller how a server does.
+//! `anabranch agent`: reports the statistics of a server to the controller.
 
 mod machine;
 mod probe;
@@ -10,66 +10,71 @@ use std::time::{Duration, Instant};
 
 use net::Time;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use machine::Cpu;
 use probe::Probes;
 use report::{Controller, Measured};
 
-/// The first report does not wait longer than this for a share of the processor to be measured.
+/// Longest time that the first report waits for a measurement of processor load.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 
-/// Tell the controller how this server does: processor, connections, response time, throughput to others
+/// Report the statistics of this server to the controller: processor, connections, response time,
+/// throughput to other hosts
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the controller's HTTP interface is
+    /// Address of the controller's HTTP interface
     #[arg(long, value_name = "http://ADDRESS:PORT")]
     controller: Option<String>,
-    /// File with the certificate of the authority that signed the controller's, for https://
+    /// File with the certificate of the authority that signed the controller's certificate, for
+    /// https://
     #[arg(long, value_name = "FILE.pem", requires = "controller")]
     ca: Option<PathBuf>,
-    /// File with a token for agents, where the controller asks for one
+    /// File with a token for agents, if the controller requires one
     #[arg(long, value_name = "FILE", requires = "controller")]
     token_file: Option<PathBuf>,
-    /// Address of this server as the controller knows it; by default the one it reaches the controller from
+    /// Address of this server as the controller knows it; by default the source address of the
+    /// connection to the controller
     #[arg(long, value_name = "IPV4")]
     address: Option<Ipv4Addr>,
-    /// Also tell by UDP, through the data plane, to the address health checks come from (`checker` of `[services]`)
+    /// Also report by UDP, through the data plane, to the address health checks come from
+    /// (`checker` of `[services]`)
     #[arg(long, value_name = "IPV4")]
     in_band: Option<Ipv4Addr>,
     /// Time between reports
     #[arg(long, value_name = "TIME", default_value = "5s")]
     interval: Time,
-    /// Measure processors only so long before each report; by default all the time
+    /// Measure processors only for this time before each report; by default continuously
     #[arg(long, value_name = "TIME")]
     sampling: Option<Time>,
-    /// Measure this process and those it has begun, instead of the whole machine; may be given several times
+    /// Measure this process and its descendants instead of the whole machine; may be repeated
     #[arg(long, value_name = "PID")]
     of: Vec<u32>,
-    /// Processors the server has, where they are not those of the machine
+    /// Number of processors of the server, if it differs from the machine's
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     cores: Option<u32>,
-    /// Share of a processor of this machine that each of --cores is
+    /// Share of a processor of this machine that each of --cores has
     #[arg(long, value_name = "SHARE", requires = "cores", value_parser = share)]
     core: Option<f64>,
-    /// Count the connections to this port of TCP; may be given several times
+    /// Count the connections to this TCP port; may be repeated
     #[arg(long, value_name = "PORT")]
     connections: Vec<u16>,
-    /// Time a request for / to the web server at this port; its connections are counted if --connections names no port
+    /// Time a request for / to the web server at this port; its connections are counted if
+    /// --connections names no port
     #[arg(long, value_name = "PORT")]
     http: Option<u16>,
-    /// Measure throughput to this host with iperf3, which must serve there; may be given several times
+    /// Measure throughput to this host with an iperf3 server; may be repeated
     #[arg(long, value_name = "IPV4")]
     probe: Vec<Ipv4Addr>,
     /// Time between two rounds of probes
     #[arg(long, value_name = "TIME", default_value = "60s")]
     probe_every: Time,
-    /// End after so many reports
+    /// End after this number of reports
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
 }
 
 /// Runs the command.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &Args) -> Result<(), CliError> {
     let interval = above_zero("--interval", args.interval)?;
     let mut probes = Probes::new(&args.probe, above_zero("--probe-every", args.probe_every)?)?;
     let controller = args.controller.as_deref();
@@ -78,7 +83,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut controller = controller.transpose()?;
     if controller.is_none() && args.in_band.is_none() {
         let hint = "name --controller http://ADDRESS:PORT, or --in-band ADDRESS, or both";
-        return Err(Failure::new("nobody would hear the reports").with_hint(hint));
+        return Err(CliError::new("no controller would receive the reports").with_hint(hint));
     }
     let sampling = args.sampling.map(|time| above_zero("--sampling", time)).transpose()?;
     let mut cpu = Cpu::new(&args.of, args.cores.map(|cores| f64::from(cores) * args.core.unwrap_or(1.0)))?;
@@ -88,24 +93,24 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let measured = measure(args, &mut cpu, &mut probes)?;
         let told = tell(controller.as_mut(), args.in_band, &measured)?;
-        // Once when it begins and once when it ends, however long it lasts.
+        // Warns once when the controller stops answering and once when it answers again.
         match (&told, is_silent) {
-            (Err(error), false) => eprintln!("warning: the controller does not hear: {error}; trying again"),
-            (Ok(()), true) => eprintln!("the controller hears again"),
+            (Err(error), false) => eprintln!("warning: the controller cannot be reached: {error}; trying again"),
+            (Ok(()), true) => eprintln!("the controller can be reached again"),
             _ => {}
         }
         is_silent = told.is_err();
-        // What took longer than the interval is not made up for.
+        // Reports that took longer than the interval are not made up for.
         next = (next + interval).max(Instant::now());
         if let Some(sampling) = sampling {
             std::thread::sleep((next - Instant::now()).saturating_sub(sampling));
-            // From here on.
+            // Start of the first measurement.
             cpu.share()?;
         }
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     if is_silent {
-        Err(Failure::new("the controller did not hear the last report")
+        Err(CliError::new("the controller did not receive the last report")
             .with_hint(
                 "is `anabranch serve` running, and is its HTTP interface at the address given with --controller?",
             )
@@ -115,26 +120,23 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn above_zero(option: &str, time: Time) -> Result<Duration, Failure> {
+fn above_zero(option: &str, time: Time) -> Result<Duration, CliError> {
     match Duration::from_nanos(time.as_ps() / 1000) {
-        Duration::ZERO => Err(Failure::new(format!("{option}: must be above 0"))),
+        Duration::ZERO => Err(CliError::new(format!("{option}: must be above 0"))),
         time => Ok(time),
     }
 }
 
-/// A share as options take it.
-///
-/// # Errors
-/// It is none, in words.
+/// Parses a share, above 0 and at most 1.
 pub fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number; write a share such as 0.1"))?;
     if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(format!("{share} is not above 0 and at most 1")) }
 }
 
-fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, Failure> {
+fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, CliError> {
     let ports: Vec<u16> =
         if args.connections.is_empty() { args.http.into_iter().collect() } else { args.connections.clone() };
-    // The sockets of whoever is measured, who may be in another namespace.
+    // The measured processes may be in another namespace, so the sockets of that namespace count.
     let of = args.of.first().copied();
     let counts: Vec<u32> = ports.into_iter().map(|port| machine::connections(of, port)).collect::<Result<_, _>>()?;
     Ok(Measured {
@@ -146,12 +148,12 @@ fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, 
     })
 }
 
-/// Tells whoever is to hear. What cannot get better by trying again ends the agent.
+/// Sends a report to every receiver. Errors that a retry cannot fix end the agent.
 fn tell(
     controller: Option<&mut Controller>,
     in_band: Option<Ipv4Addr>,
     measured: &Measured,
-) -> Result<Result<(), String>, Failure> {
+) -> Result<Result<(), String>, CliError> {
     let told = controller.map_or(Ok(Ok(())), |controller| controller.tell(measured))?;
     let sent = in_band.map_or(Ok(()), |to| report::tell_in_band(to, measured));
     Ok(told.and(sent.map_err(|error| error.to_string())))

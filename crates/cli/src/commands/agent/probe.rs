@@ -1,4 +1,4 @@
-//! Throughput to other hosts, measured with iperf3 now and then, while reports go on.
+//! Throughput to other hosts, measured with iperf3 at intervals, while reports continue.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// A probe lasts this long, s.
+/// Duration of a probe, s.
 const SECONDS: &str = "1";
 
-/// Results of probes that go on in a thread of their own.
+/// Results of probes, which run in a separate thread.
 #[derive(Debug)]
 pub(super) struct Probes {
     results: Arc<Mutex<Vec<(Ipv4Addr, u64)>>>,
 }
 
 impl Probes {
-    /// Begins to measure, if there is anyone to measure to.
+    /// Starts the probes, if there are hosts to probe.
     ///
     /// # Errors
-    /// There is no iperf3.
-    pub(super) fn new(hosts: &[Ipv4Addr], every: Duration) -> Result<Probes, Failure> {
+    /// iperf3 is not installed.
+    pub(super) fn new(hosts: &[Ipv4Addr], every: Duration) -> Result<Probes, CliError> {
         let results = Arc::new(Mutex::new(Vec::new()));
         if !hosts.is_empty() {
             let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
             found.map_err(|error| {
-                let failure = Failure::new("--probe: iperf3 cannot be run").caused_by(error);
+                let failure = CliError::new("--probe: iperf3 cannot be run").caused_by(error);
                 failure.with_hint("install iperf3 (Debian: apt-get install iperf3), or leave --probe out")
             })?;
             let (hosts, results) = (hosts.to_owned(), results.clone());
@@ -38,13 +38,13 @@ impl Probes {
         Ok(Probes { results })
     }
 
-    /// What was found last, bit/s by host.
+    /// Returns the last results, bit/s by host.
     pub(super) fn results(&self) -> Vec<(Ipv4Addr, u64)> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// One host after the other: two probes at once would share what there is.
+/// Probes one host after another: simultaneous probes would share the capacity.
 fn go_on(hosts: &[Ipv4Addr], every: Duration, results: &Mutex<Vec<(Ipv4Addr, u64)>>) {
     loop {
         for host in hosts {
@@ -67,9 +67,10 @@ fn measure(host: Ipv4Addr) -> Result<u64, String> {
     received(&output.stdout)
 }
 
-/// The rate that came there, of what iperf3 prints.
+/// Returns the received rate in the output of iperf3.
 fn received(json: &[u8]) -> Result<u64, String> {
-    let printed: Value = serde_json::from_slice(json).map_err(|error| format!("iperf3 printed no JSON: {error}"))?;
+    let printed: Value =
+        serde_json::from_slice(json).map_err(|error| format!("the output of iperf3 is not JSON: {error}"))?;
     if let Some(error) = printed["error"].as_str() {
         return Err(error.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Reports: as JSON over HTTP, and as F1's agents sent them by UDP.
+//! Reports: as JSON over HTTP, and in the UDP format of F1's agents.
 
 use std::fs;
 use std::io;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::web;
+use testbed::http_client;
 use ureq::Agent;
 use ureq::http::{Request, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
-/// A controller that takes longer to answer has not heard.
+/// Time in which the controller must answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What was measured.
+/// Measurements of one report.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Measured {
-    /// Share of all processors that was busy, from 0 to 1.
+    /// Busy share of all processors, from 0 to 1.
     pub(super) cpu: f64,
     pub(super) cores: u32,
     pub(super) connections: Option<u32>,
@@ -42,14 +42,15 @@ impl Measured {
         })
     }
 
-    /// F1's text: response time in ms, connections, processor in percent. It has no word for what is not known: 0.
+    /// Returns F1's text: response time in ms, connections, processor in percent. The format writes
+    /// unknown values as 0.
     fn text(&self) -> String {
         let response_ms = self.response.unwrap_or_default().as_secs_f64() * 1e3;
         format!("{response_ms:.1} {} {:.1}", self.connections.unwrap_or(0), self.cpu * 100.0)
     }
 }
 
-/// Tells by UDP.
+/// Sends a report by UDP.
 pub(super) fn tell_in_band(to: Ipv4Addr, measured: &Measured) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.send_to(measured.text().as_bytes(), (to, daemon::REPORT_PORT))?;
@@ -59,14 +60,14 @@ pub(super) fn tell_in_band(to: Ipv4Addr, measured: &Measured) -> io::Result<()> 
 /// The controller's HTTP interface.
 #[derive(Debug)]
 pub(super) struct Controller {
-    /// What paths follow.
+    /// Prefix of all paths.
     base: String,
-    /// Its address, or name, and port.
+    /// Host name or address, and port.
     place: String,
     client: Agent,
     token: Option<String>,
     address: Option<Ipv4Addr>,
-    /// Whether it was said that nobody minds.
+    /// Whether the agent has warned that its server is in no pool.
     has_warned: bool,
 }
 
@@ -78,26 +79,28 @@ impl Controller {
         ca: Option<&Path>,
         token: Option<&Path>,
         address: Option<Ipv4Addr>,
-    ) -> Result<Controller, Failure> {
+    ) -> Result<Controller, CliError> {
         let wrong = || {
-            let failure = Failure::new(format!("--controller: `{url}` is not the address of an HTTP interface"));
+            let failure = CliError::new(format!("--controller: `{url}` is not the address of an HTTP interface"));
             failure.with_hint("write it as http://ADDRESS:PORT or https://ADDRESS:PORT, such as http://192.0.2.1:8080")
         };
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let place =
             uri.authority().filter(|_| uri.path_and_query().is_none_or(|path| path == "/")).ok_or_else(wrong)?;
-        let client = web::client(PATIENCE);
+        let client = http_client::client(PATIENCE);
         let (scheme, client) = match (uri.scheme_str(), ca) {
             (Some("http"), None) => ("http", client),
             (Some("http"), Some(_)) => {
                 return Err(
-                    Failure::new("--ca: an address with http:// uses no certificate").with_hint("write https://")
+                    CliError::new("--ca: an address with http:// uses no certificate").with_hint("write https://")
                 );
             }
             (Some("https"), Some(ca)) => ("https", client.tls_config(tls(ca)?)),
             (Some("https"), None) => {
-                let failure = Failure::new("--controller: https:// needs --ca");
-                return Err(failure.with_hint("--ca FILE.pem names who signed the controller's certificate"));
+                let failure = CliError::new("--controller: https:// needs --ca");
+                return Err(
+                    failure.with_hint("--ca FILE.pem is the certificate of the authority that signed the controller's")
+                );
             }
             _ => return Err(wrong()),
         };
@@ -113,11 +116,11 @@ impl Controller {
         })
     }
 
-    /// Tells; the inner error is one that may pass.
+    /// Sends a report. The inner error is temporary.
     ///
     /// # Errors
-    /// The controller will not have reports of this agent.
-    pub(super) fn tell(&mut self, measured: &Measured) -> Result<Result<(), String>, Failure> {
+    /// The controller rejects reports of this agent.
+    pub(super) fn tell(&mut self, measured: &Measured) -> Result<Result<(), String>, CliError> {
         let (status, body) = match self.post(measured) {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(error.to_string())),
@@ -128,12 +131,14 @@ impl Controller {
             200 => {
                 if answer["is_member"] == false && !self.has_warned {
                     self.has_warned = true;
-                    eprintln!("warning: this server is in no pool: nobody minds its reports until it is");
+                    eprintln!(
+                        "warning: this server is not a member of any pool, so its reports are ignored; add it with PUT /v1/pools/NAME/members/NAME"
+                    );
                 }
                 Ok(Ok(()))
             }
             400..500 => {
-                let failure = Failure::new(format!("the controller refuses reports ({status}): {words}"));
+                let failure = CliError::new(format!("the controller rejects reports ({status}): {words}"));
                 Err(failure.with_hint("see --token-file and --address"))
             }
             _ => Ok(Err(format!("{status}: {words}"))),
@@ -148,10 +153,10 @@ impl Controller {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         let request = request.body(measured.json().to_string()).map_err(io::Error::other)?;
-        web::ask(&self.client, request)
+        http_client::request(&self.client, request)
     }
 
-    /// The address the controller is reached from. Nothing is sent.
+    /// Returns the source address of connections to the controller. Sends nothing.
     fn own_address(&self) -> io::Result<Ipv4Addr> {
         let place = self.place.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no such host"))?;
         let any: IpAddr = if place.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -164,19 +169,19 @@ impl Controller {
     }
 }
 
-fn read_token(file: &Path) -> Result<String, Failure> {
+fn read_token(file: &Path) -> Result<String, CliError> {
     let name = file.display();
     let text = fs::read_to_string(file);
-    let text = text.map_err(|error| Failure::new(format!("cannot read a token from {name}")).caused_by(error))?;
+    let text = text.map_err(|error| CliError::new(format!("cannot read a token from {name}")).caused_by(error))?;
     let token = text.trim().to_owned();
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let hint = "the file holds the token and nothing else";
-    if is_one { Ok(token) } else { Err(Failure::new(format!("{name} holds no token")).with_hint(hint)) }
+    if is_one { Ok(token) } else { Err(CliError::new(format!("{name} contains no token")).with_hint(hint)) }
 }
 
-/// Certificates of these authorities are believed, and no others.
-fn tls(ca: &Path) -> Result<TlsConfig, Failure> {
-    let authorities = daemon::tls::authorities(ca).map_err(|error| Failure::of(&error))?;
+/// Returns a configuration that trusts only these certificate authorities.
+fn tls(ca: &Path) -> Result<TlsConfig, CliError> {
+    let authorities = daemon::tls::authorities(ca).map_err(|error| CliError::of(&error))?;
     let authorities: Vec<_> = authorities.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
     let config = TlsConfig::builder().unversioned_rustls_crypto_provider(daemon::tls::provider());
     Ok(config.root_certs(RootCerts::Specific(Arc::new(authorities))).build())
@@ -212,7 +217,7 @@ mod tests {
             ("https://x", None, "https:// needs --ca"),
             ("https://x", Some("/nowhere/ca.pem"), "cannot read the certificate of an authority from /nowhere/ca.pem"),
         ] {
-            let failure = new(url, ca).expect_err("it cannot be used").to_string();
+            let failure = new(url, ca).expect_err("the certificate cannot be used").to_string();
             assert!(failure.contains(words), "{url}: {failure}");
         }
         for (url, base, place) in [

@@ -6,7 +6,7 @@ use super::fields::{Fields, list, object};
 use super::{Answer, Call, monitors};
 use crate::http::vips::{Overview, State};
 use crate::services::floodlight::{self, Algorithm, Floodlight, Member, Pool, Vip, WEIGHT_MAX};
-use crate::services::{Fault, Name};
+use crate::services::{FieldError, Name};
 
 pub(super) async fn answer(call: &Call<'_>) -> Result<Answer, Answer> {
     match call.path.as_slice() {
@@ -22,18 +22,18 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Answer, Answer> {
         ["members"] => many_members(call).await,
         ["members", id] => one_member(call, id).await,
         ["members", id, weight] => weigh(call, id, weight).await,
-        // F1's MALOB has them under the shorter name.
+        // F1's MALOB uses the shorter name.
         ["health_monitors" | "monitors", rest @ ..] => monitors::answer(call, rest).await,
         ["services"] => many_services(call).await,
         ["services", name] => one_service(call, name).await,
         ["clear"] if call.method == Method::DELETE => {
             let clear = |all: &mut Floodlight| {
                 *all = Floodlight::default();
-                Ok(Answer::words("All Vips, Pools, Members and Monitors have been deleted "))
+                Ok(Answer::status("All Vips, Pools, Members and Monitors have been deleted "))
             };
             call.change(clear).await
         }
-        // Whatever else there is not is well, as far as Floodlight says.
+        // Floodlight accepts unknown objects.
         _ => Ok(Answer { is_by_hand: true, ..Answer::of("{\"status\":\"ok\"}") }),
     }
 }
@@ -48,8 +48,8 @@ fn show_vip(id: &str, vip: &Vip) -> String {
     ])
 }
 
-/// A virtual address is as it was but for what was sent.
-fn put_vip(all: &mut Floodlight, id: &str, fields: &Fields, before: Vip) -> Result<Answer, Fault> {
+/// Updates the given fields of a virtual address.
+fn put_vip(all: &mut Floodlight, id: &str, fields: &Fields, before: Vip) -> Result<Answer, FieldError> {
     let mut vip = before;
     vip.name = fields.text("name")?.or(vip.name);
     vip.protocol = fields.text("protocol")?.map_or(vip.protocol, |text| floodlight::protocol_of(&text));
@@ -76,7 +76,7 @@ async fn many_vips(call: &Call<'_>) -> Result<Answer, Answer> {
     let fields = call.fields()?;
     call.change(move |all| {
         let id = fields.id(&all.vips)?;
-        // One of the same identifier is replaced, but for the pools that serve it.
+        // A new object replaces one with the same identifier, except for its pools.
         let pools = all.vips.get(&id).map(|vip| vip.pools.clone()).unwrap_or_default();
         put_vip(all, &id, &fields, Vip { pools, ..Vip::default() })
     })
@@ -94,7 +94,7 @@ async fn one_vip(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
             })
             .await
         }
-        Method::DELETE => call.change(move |all| Ok(Answer::ended("VIP", all.remove_vip(&id)))).await,
+        Method::DELETE => call.change(move |all| Ok(Answer::removed("VIP", all.remove_vip(&id)))).await,
         _ if call.is_get() => {
             let overview = call.overview().await?;
             Ok(Answer::one(overview.floodlight().vips.get(&id).map(|vip| show_vip(&id, vip))))
@@ -109,12 +109,12 @@ fn show_pool(all: &Floodlight, id: &str, pool: &Pool) -> String {
         ("id", Some(id.to_owned())),
         ("name", pool.name.clone()),
         ("vipId", pool.vip.clone()),
-        ("lbMethod", Some(pool.method.words().to_owned())),
+        ("lbMethod", Some(pool.method.as_str().to_owned())),
     ];
     object(facts.into_iter().chain(members))
 }
 
-fn put_pool(all: &mut Floodlight, id: &str, fields: &Fields, before: Pool) -> Result<Answer, Fault> {
+fn put_pool(all: &mut Floodlight, id: &str, fields: &Fields, before: Pool) -> Result<Answer, FieldError> {
     let mut pool = before;
     pool.name = fields.text("name")?.or(pool.name);
     pool.method = fields.text("lb_method")?.map_or(pool.method, |text| floodlight::Method::parse(&text));
@@ -151,7 +151,7 @@ async fn one_pool(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
             })
             .await
         }
-        Method::DELETE => call.change(move |all| Ok(Answer::ended("Pool", all.remove_pool(&id)))).await,
+        Method::DELETE => call.change(move |all| Ok(Answer::removed("Pool", all.remove_pool(&id)))).await,
         _ if call.is_get() => {
             let overview = call.overview().await?;
             let all = overview.floodlight();
@@ -161,7 +161,7 @@ async fn one_pool(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     }
 }
 
-/// How a member does, in Floodlight's words: nobody checks, it serves, it does not.
+/// Returns the status of a member in Floodlight's terms: not checked, up or down.
 fn status_of(overview: Option<&Overview>, id: &str, member: &Member) -> &'static str {
     let watched = overview.filter(|overview| overview.floodlight().monitoring.is_on);
     let state = watched.and_then(|overview| {
@@ -190,11 +190,11 @@ fn show_member(overview: Option<&Overview>, all: &Floodlight, id: &str, member: 
     ])
 }
 
-fn put_member(all: &mut Floodlight, id: &str, fields: &Fields, before: Option<Member>) -> Result<Answer, Fault> {
+fn put_member(all: &mut Floodlight, id: &str, fields: &Fields, before: Option<Member>) -> Result<Answer, FieldError> {
     let pool = fields.text("pool_id")?.or(before.as_ref().map(|member| member.pool.clone()));
     let Some(pool) = pool.filter(|pool| all.pools.contains_key(pool)) else { return Ok(Answer::nothing()) };
     let address = fields.address("address")?.or(before.as_ref().map(|member| member.address));
-    let address = address.ok_or_else(|| Fault::at("address", "is missing"))?;
+    let address = address.ok_or_else(|| FieldError::new("address", "is missing"))?;
     let is_enabled = fields.text("admin_state")?.map(|text| !["0", "false", "down"].contains(&text.as_str()));
     let weight = fields.number("weight", u32::MAX)?.or(before.as_ref().map(|member| member.weight)).unwrap_or(1);
     let member = Member {
@@ -238,7 +238,9 @@ async fn one_member(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
             })
             .await
         }
-        Method::DELETE => call.change(move |all| Ok(Answer::ended("Member", all.members.remove(&id).is_some()))).await,
+        Method::DELETE => {
+            call.change(move |all| Ok(Answer::removed("Member", all.members.remove(&id).is_some()))).await
+        }
         _ if call.is_get() => {
             let overview = call.overview().await?;
             let all = overview.floodlight();
@@ -267,7 +269,7 @@ async fn weigh(call: &Call<'_>, id: &str, weight: &str) -> Result<Answer, Answer
     let id = id.to_owned();
     call.change(move |all| {
         let done = weight.zip(all.members.get_mut(&id)).map(|(weight, member)| member.weight = weight);
-        Ok(Answer::words(if done.is_some() { "0" } else { "-1" }))
+        Ok(Answer::status(if done.is_some() { "0" } else { "-1" }))
     })
     .await
 }
@@ -281,7 +283,8 @@ async fn prefer(call: &Call<'_>, pool: &str, member: &str) -> Result<Answer, Ans
     call.change(move |all| Ok(Answer::number(all.prefer(&pool, &member)))).await
 }
 
-/// Bytes and connections of a pool. Theirs only grow; ours tells of connections there are.
+/// Returns bytes and connections of a pool. Floodlight's counters only grow; here `Active Flows` is
+/// the current number of connections.
 async fn stats(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     if !call.is_get() {
         return Err(Answer::method());
@@ -305,18 +308,18 @@ fn show_service(name: &str, entry: &Algorithm) -> String {
     ])
 }
 
-fn put_service(all: &mut Floodlight, name: &str, fields: &Fields) -> Result<Answer, Fault> {
+fn put_service(all: &mut Floodlight, name: &str, fields: &Fields) -> Result<Answer, FieldError> {
     let before = all.table.services.get(name);
     let algorithm = fields.text("algorithm")?.or(before.map(|entry| entry.algorithm.clone()));
-    let algorithm = algorithm.ok_or_else(|| Fault::at("algorithm", "is missing"))?;
+    let algorithm = algorithm.ok_or_else(|| FieldError::new("algorithm", "is missing"))?;
     if floodlight::balancer_of(&algorithm).is_none() {
-        let words = format!(
-            "`{algorithm}` is none: 1 (sl-ps), 2 (ht-ps), 3 (server-cpu), or the name of a balancer of servers"
+        let message = format!(
+            "`{algorithm}` is not a valid algorithm; use 1 (sl-ps), 2 (ht-ps), 3 (server-cpu), or the name of a server balancer"
         );
-        return Err(Fault::at("algorithm", words));
+        return Err(FieldError::new("algorithm", message));
     }
     let port = fields.short("port")?.or(before.map(|entry| entry.port)).filter(|port| *port > 0);
-    let port = port.ok_or_else(|| Fault::at("port", "must be from 1 to 65535"))?;
+    let port = port.ok_or_else(|| FieldError::new("port", "must be from 1 to 65535"))?;
     let entry = Algorithm { algorithm, port };
     let answer = Answer::of(show_service(name, &entry));
     all.table.put(name, entry);
@@ -335,7 +338,7 @@ async fn many_services(call: &Call<'_>) -> Result<Answer, Answer> {
     let fields = call.fields()?;
     call.change(move |all| {
         let name = fields.text("service_name")?.filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| Fault::at("service_name", "is missing"))?;
+        let name = name.ok_or_else(|| FieldError::new("service_name", "is missing"))?;
         put_service(all, &name, &fields)
     })
     .await
@@ -348,7 +351,7 @@ async fn one_service(call: &Call<'_>, name: &str) -> Result<Answer, Answer> {
             let fields = call.fields()?;
             call.change(move |all| put_service(all, &name, &fields)).await
         }
-        Method::DELETE => call.change(move |all| Ok(Answer::ended("Service", all.table.remove(&name)))).await,
+        Method::DELETE => call.change(move |all| Ok(Answer::removed("Service", all.table.remove(&name)))).await,
         _ if call.is_get() => {
             let overview = call.overview().await?;
             Ok(Answer::one(overview.floodlight().table.services.get(&name).map(|entry| show_service(&name, entry))))

@@ -1,7 +1,8 @@
-//! `/wm`: switches, links and devices, as scripts of Floodlight read them. Numbers of switches are in pairs with colons.
+//! `/wm`: switches, links and devices in Floodlight's format. Datapath ids are written in pairs
+//! with colons.
 
 use axum::http::StatusCode;
-use control::LinkFacts;
+use control::LinkInfo;
 use openflow::DatapathId;
 use serde_json::{Value, json};
 
@@ -10,14 +11,14 @@ use crate::engine::Engine;
 
 pub(super) async fn answer(call: &Call<'_>, query: Option<&str>) -> Result<Answer, Answer> {
     if !call.is_get() {
-        // What changes anything under /wm is not offered.
+        // Calls under /wm that change anything are not supported.
         return Err(Answer::not_found());
     }
     let path = call.path.join("/");
     let query: Vec<(String, String)> = query.unwrap_or_default().split('&').filter_map(pair).collect();
-    let shown = call.handle.ask(move |engine| show(engine, &path, &query)).await;
-    let shown = shown.map_err(|_| Answer::error(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping"))?;
-    shown.map(|value| Answer::of(value.to_string())).ok_or_else(Answer::not_found)
+    let listing = call.handle.ask(move |engine| show(engine, &path, &query)).await;
+    let listing = listing.map_err(|_| Answer::error(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping"))?;
+    listing.map(|value| Answer::of(value.to_string())).ok_or_else(Answer::not_found)
 }
 
 fn pair(text: &str) -> Option<(String, String)> {
@@ -52,13 +53,13 @@ fn show(engine: &Engine, path: &str, query: &[(String, String)]) -> Option<Value
     })
 }
 
-/// The number of a switch, in pairs with colons.
+/// Returns a datapath id in pairs with colons.
 fn colons(datapath: DatapathId) -> String {
     let pairs: Vec<String> = datapath.0.to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(":")
 }
 
-/// Milliseconds since 1970 of a moment of the controller's clock.
+/// Converts a time of the controller's clock to milliseconds since 1970.
 fn epoch_ms(engine: &Engine, at: net::Time) -> u64 {
     let age = engine.clock.now().saturating_sub(at).as_s_f64() * 1e3;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -88,11 +89,11 @@ fn summary(engine: &Engine) -> Value {
     })
 }
 
-fn alive(engine: &Engine) -> impl Iterator<Item = LinkFacts> {
+fn alive(engine: &Engine) -> impl Iterator<Item = LinkInfo> {
     engine.controller.links().filter(|link| link.is_alive)
 }
 
-fn show_link(link: &LinkFacts, direction: &str) -> Value {
+fn show_link(link: &LinkInfo, direction: &str) -> Value {
     json!({
         "src-switch": colons(link.from.0),
         "src-port": link.from.1.0,
@@ -104,16 +105,16 @@ fn show_link(link: &LinkFacts, direction: &str) -> Value {
     })
 }
 
-/// Links; those that go both ways are one.
+/// Returns the links; a bidirectional pair is one link.
 fn links(engine: &Engine) -> Value {
-    let all: Vec<LinkFacts> = alive(engine).collect();
-    let has_other = |link: &LinkFacts| all.iter().any(|other| (other.from, other.to) == (link.to, link.from));
-    let shown = all.iter().filter_map(|link| match has_other(link) {
+    let all: Vec<LinkInfo> = alive(engine).collect();
+    let has_other = |link: &LinkInfo| all.iter().any(|other| (other.from, other.to) == (link.to, link.from));
+    let listed = all.iter().filter_map(|link| match has_other(link) {
         true if link.from > link.to => None,
         true => Some(show_link(link, "bidirectional")),
         false => Some(show_link(link, "unidirectional")),
     });
-    shown.collect()
+    listed.collect()
 }
 
 fn ports(engine: &Engine) -> Value {
@@ -126,13 +127,13 @@ fn ports(engine: &Engine) -> Value {
 }
 
 fn devices(engine: &Engine, query: &[(String, String)]) -> Value {
-    let wanted = |key: &str, found: &str| {
+    let matches = |key: &str, found: &str| {
         let mut asked = query.iter().filter(|(name, _)| name == key);
         asked.all(|(_, value)| value.eq_ignore_ascii_case(found))
     };
     let now = epoch_ms(engine, engine.clock.now());
     let hosts = engine.controller.hosts().map(|host| host.known);
-    let hosts = hosts.filter(|host| wanted("ipv4", &host.ipv4.to_string()) && wanted("mac", &host.mac.to_string()));
+    let hosts = hosts.filter(|host| matches("ipv4", &host.ipv4.to_string()) && matches("mac", &host.mac.to_string()));
     let device = |host: control::KnownHost| {
         json!({
             "entityClass": "DefaultEntityClass",

@@ -1,6 +1,7 @@
-//! The calls of Floodlight that scripts use, and those of F1's MALOB, over the same state as `/v1`: load balancer under
-//! `/quantum/v1.0`, listings under `/wm`. Paths, fields and answers are Floodlight 1.2's as recorded (data/floodlight);
-//! what differs on purpose is told in docs/floodlight.md.
+//! The calls of Floodlight that scripts use, and those of F1's MALOB, over the same state as `/v1`:
+//! load balancer under `/quantum/v1.0`, listings under `/wm`. Paths, fields and responses are those
+//! of recorded Floodlight 1.2 calls (data/floodlight); docs/floodlight.md lists the intended
+//! differences.
 
 mod balancing;
 mod fields;
@@ -16,10 +17,10 @@ use serde_json::json;
 use super::problem::Problem;
 use super::vips::Overview;
 use crate::server::Handle;
-use crate::services::{Fault, Floodlight, Keeper, Refused};
+use crate::services::{ChangeError, FieldError, Floodlight, ServiceManager};
 use fields::Fields;
 
-/// An answer: status, and JSON, with `charset` where Floodlight writes it by hand.
+/// A response: status, and JSON with `charset` where Floodlight's handwritten responses have it.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
@@ -28,32 +29,32 @@ struct Answer {
 }
 
 impl Answer {
-    /// An object of theirs.
+    /// Returns a response with an object in Floodlight's handwritten form.
     fn of(body: impl Into<String>) -> Answer {
         Answer { status: StatusCode::OK, body: body.into(), is_by_hand: false }
     }
-    /// A list of one, which is null if there is none.
+    /// Returns a list of one object, or a list of null.
     fn one(item: Option<String>) -> Answer {
         Answer::of(fields::list([item.unwrap_or_else(|| "null".to_owned())]))
     }
-    /// A status in words.
-    fn words(words: &str) -> Answer {
-        let body = format!("{{\"status\" : {}}}", json!(words));
+    /// Returns a status as text.
+    fn status(text: &str) -> Answer {
+        let body = format!("{{\"status\" : {}}}", json!(text));
         Answer { status: StatusCode::OK, body, is_by_hand: true }
     }
-    /// Whether something was ended.
-    fn ended(what: &str, was_there: bool) -> Answer {
-        if was_there { Answer::words("200 OK!") } else { Answer::words(&format!("Error: {what} cannot be deleted!")) }
+    /// Returns the response to a removal.
+    fn removed(what: &str, was_there: bool) -> Answer {
+        if was_there { Answer::status("200 OK!") } else { Answer::status(&format!("Error: {what} cannot be deleted!")) }
     }
-    /// `0` for done, `-1` for not.
+    /// Returns `0` for success, `-1` for failure.
     fn number(is_done: bool) -> Answer {
         Answer::of(if is_done { "0" } else { "-1" })
     }
-    /// Nothing is answered.
+    /// Returns an empty response.
     fn nothing() -> Answer {
         Answer { status: StatusCode::NO_CONTENT, ..Answer::of("") }
     }
-    /// A mistake, as their web server writes one.
+    /// Returns an error as Floodlight's web server writes it.
     fn error(status: StatusCode, description: &str) -> Answer {
         let section = match status {
             StatusCode::BAD_REQUEST => "10.4.1",
@@ -86,36 +87,37 @@ impl Answer {
         Answer::error(StatusCode::NOT_FOUND, "The server has not found anything matching the request URI")
     }
     fn method() -> Answer {
-        let words = "The method specified in the request is not allowed for the resource identified by the request URI";
-        Answer::error(StatusCode::METHOD_NOT_ALLOWED, words)
+        let description =
+            "The method specified in the request is not allowed for the resource identified by the request URI";
+        Answer::error(StatusCode::METHOD_NOT_ALLOWED, description)
     }
-    fn fault(fault: &Fault) -> Answer {
+    fn fault(fault: &FieldError) -> Answer {
         Answer::error(StatusCode::BAD_REQUEST, &fault.to_string())
     }
 }
 
-impl From<Refused> for Answer {
-    fn from(refused: Refused) -> Answer {
-        let words = refused.to_string();
+impl From<ChangeError> for Answer {
+    fn from(refused: ChangeError) -> Answer {
+        let description = refused.to_string();
         match refused {
-            Refused::Fault(fault) => Answer::fault(&fault),
-            Refused::NotFound(_) => Answer::error(StatusCode::NOT_FOUND, &words),
-            Refused::Conflict(_) => Answer::error(StatusCode::CONFLICT, &words),
-            Refused::Store(_) => Answer::error(StatusCode::INSUFFICIENT_STORAGE, &words),
-            Refused::Stopping => Answer::error(StatusCode::SERVICE_UNAVAILABLE, &words),
+            ChangeError::Fault(fault) => Answer::fault(&fault),
+            ChangeError::NotFound(_) => Answer::error(StatusCode::NOT_FOUND, &description),
+            ChangeError::Conflict(_) => Answer::error(StatusCode::CONFLICT, &description),
+            ChangeError::Store(_) => Answer::error(StatusCode::INSUFFICIENT_STORAGE, &description),
+            ChangeError::Stopping => Answer::error(StatusCode::SERVICE_UNAVAILABLE, &description),
         }
     }
 }
 
-impl From<Fault> for Answer {
-    fn from(fault: Fault) -> Answer {
+impl From<FieldError> for Answer {
+    fn from(fault: FieldError) -> Answer {
         Answer::fault(&fault)
     }
 }
 
 impl From<Problem> for Answer {
     fn from(_: Problem) -> Answer {
-        Answer::from(Refused::Stopping)
+        Answer::from(ChangeError::Stopping)
     }
 }
 
@@ -129,11 +131,11 @@ impl IntoResponse for Answer {
     }
 }
 
-/// A request, taken apart.
+/// A parsed request.
 struct Call<'a> {
     handle: &'a Handle,
     method: Method,
-    /// The path without the empty pieces: with or without a slash at the end is the same.
+    /// Path segments without empty ones: a trailing slash makes no difference.
     path: Vec<&'a str>,
     headers: &'a HeaderMap,
     body: &'a [u8],
@@ -146,29 +148,30 @@ impl Call<'_> {
     fn is_put_or_post(&self) -> bool {
         self.method == Method::PUT || self.method == Method::POST
     }
-    /// What was sent, whatever it is called.
+    /// Parses the body as fields, with any content type.
     fn fields(&self) -> Result<Fields, Answer> {
         Fields::read(self.body)
     }
-    /// Calls that take no body refuse one that is called JSON, as theirs do; forms without content pass.
+    /// Rejects a JSON content type for calls without a body, as Floodlight does; forms without
+    /// content pass.
     fn no_body(&self) -> Result<(), Answer> {
         let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if self.body.is_empty() || !kind.starts_with("application/json") {
             return Ok(());
         }
-        let words = "The server is refusing to service the request because the entity of the request is in a format not \
+        let description = "The server is refusing to service the request because the entity of the request is in a format not \
                      supported by the requested resource for the requested method";
-        Err(Answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
+        Err(Answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, description))
     }
     async fn overview(&self) -> Result<Overview, Answer> {
         Ok(Overview::of(self.handle).await?)
     }
-    /// Makes a change, all of it or none.
+    /// Makes a change completely or not at all.
     async fn change(
         &self,
-        edit: impl FnOnce(&mut Floodlight) -> Result<Answer, Fault> + Send + 'static,
+        edit: impl FnOnce(&mut Floodlight) -> Result<Answer, FieldError> + Send + 'static,
     ) -> Result<Answer, Answer> {
-        let done = Keeper::change(self.handle, move |desired, keeper| {
+        let done = ServiceManager::change(self.handle, move |desired, keeper| {
             let answer = edit(&mut desired.floodlight)?;
             desired.follow_floodlight(keeper.checker())?;
             Ok(answer)
@@ -177,7 +180,7 @@ impl Call<'_> {
     }
 }
 
-/// Answers whatever comes under `/quantum/v1.0` and `/wm`.
+/// Handles all requests under `/quantum/v1.0` and `/wm`.
 pub(super) async fn answer(
     State(handle): State<Handle>,
     method: Method,

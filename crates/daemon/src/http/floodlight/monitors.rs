@@ -1,10 +1,10 @@
-//! `/quantum/v1.0/health_monitors`: how members are checked.
+//! `/quantum/v1.0/health_monitors`: health checks.
 
 use axum::http::Method;
 
 use super::fields::{Fields, list, object};
 use super::{Answer, Call};
-use crate::services::Fault;
+use crate::services::FieldError;
 use crate::services::floodlight::{self, Floodlight, Monitor};
 
 pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Answer> {
@@ -14,7 +14,7 @@ pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Ans
         ["all", "disable"] => switch(call, false).await,
         ["monitors", "period"] if call.is_get() => {
             let period_s = call.overview().await?.floodlight().monitoring.period_s;
-            Ok(Answer::words(&format!("Monitors' period is {period_s} seconds ")))
+            Ok(Answer::status(&format!("Monitors' period is {period_s} seconds ")))
         }
         ["monitors", seconds] if call.is_put_or_post() => set_period(call, seconds).await,
         [id] => one(call, id).await,
@@ -32,8 +32,8 @@ fn show(id: &str, monitor: &Monitor) -> String {
     ])
 }
 
-/// A monitor is as it was but for what was sent.
-fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Result<Answer, Fault> {
+/// Updates the given fields of a monitor.
+fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Result<Answer, FieldError> {
     let mut monitor = before;
     monitor.name = fields.text("name")?.or(monitor.name);
     monitor.kind = fields.text("type")?.map_or(monitor.kind, |text| floodlight::protocol_of(&text));
@@ -75,7 +75,7 @@ async fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
             .await
         }
         Method::DELETE => {
-            call.change(move |all| Ok(Answer::ended("Monitor", all.monitors.remove(&id).is_some()))).await
+            call.change(move |all| Ok(Answer::removed("Monitor", all.monitors.remove(&id).is_some()))).await
         }
         _ if call.is_get() => {
             let overview = call.overview().await?;
@@ -85,7 +85,7 @@ async fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     }
 }
 
-/// The monitor of a pool: read, or given one, which may be new.
+/// Reads or sets the monitor of a pool.
 pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answer> {
     let pool = pool.to_owned();
     let of = |all: &Floodlight, pool: &str| {
@@ -110,7 +110,7 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
     .await
 }
 
-/// A monitor does not watch a pool any more.
+/// Detaches a monitor from a pool.
 pub(super) async fn detach(call: &Call<'_>, pool: &str, id: &str) -> Result<Answer, Answer> {
     if call.method != Method::DELETE {
         return Err(Answer::method());
@@ -129,12 +129,12 @@ async fn switch(call: &Call<'_>, is_on: bool) -> Result<Answer, Answer> {
     }
     call.no_body()?;
     if is_on && call.handle.services.checker().is_none() {
-        tracing::warn!("members are not checked although Floodlight's call asks for it: [services] has no `checker`");
+        tracing::warn!("health checks requested by a Floodlight call are not possible: set `checker` of [services]");
     }
     call.change(move |all| {
         all.monitoring.is_on = is_on;
-        let words = if is_on { "enabled" } else { "disabled" };
-        Ok(Answer::of(object([("health monitors", Some(words.to_owned()))])))
+        let state = if is_on { "enabled" } else { "disabled" };
+        Ok(Answer::of(object([("health monitors", Some(state.to_owned()))])))
     })
     .await
 }
@@ -142,11 +142,11 @@ async fn switch(call: &Call<'_>, is_on: bool) -> Result<Answer, Answer> {
 async fn set_period(call: &Call<'_>, seconds: &str) -> Result<Answer, Answer> {
     call.no_body()?;
     let period_s = seconds.parse().ok().filter(|period| *period > 0);
-    let wrong = || Fault::at("period", format!("`{seconds}` is not from 1 to 65535 seconds"));
-    let period_s: u16 = period_s.ok_or_else(wrong)?;
+    let invalid = || FieldError::new("period", format!("`{seconds}` is not from 1 to 65535 seconds"));
+    let period_s: u16 = period_s.ok_or_else(invalid)?;
     call.change(move |all| {
         all.monitoring.period_s = period_s;
-        Ok(Answer::words(&format!("Monitors period changed to {period_s} seconds ")))
+        Ok(Answer::status(&format!("Monitors period changed to {period_s} seconds ")))
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! What Floodlight's objects come to: services and pools of ours.
+//! Conversion of Floodlight's objects to services and pools.
 
 use std::net::Ipv4Addr;
 
@@ -8,38 +8,39 @@ use super::super::monitor::{CheckKind, MonitorSpec};
 use super::super::spec::{
     Established, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec, buckets,
 };
-use super::super::{Defined, Fault};
+use super::super::{ConfiguredServices, FieldError};
 use super::{Floodlight, Member, Method, Monitor, Vip};
 
-/// A connection that has been silent for this long is over, s (F1).
+/// Idle timeout of connections in seconds (F1).
 const IDLE_TIMEOUT_S: u16 = 400;
-/// Failed checks in a row after which a member is inactive, where a monitor does not say.
+/// Default number of consecutive failed checks after which a member is down.
 const ATTEMPTS: u16 = 2;
 
-/// Our name for an object of theirs.
-pub(crate) fn name(kind: &str, id: &str) -> Result<Name, Fault> {
-    let words = || format!("`{id}` is no identifier: up to 40 letters, digits, `.`, `_` and `-`");
+/// Returns the name of the service or pool of a Floodlight object.
+pub(crate) fn name(kind: &str, id: &str) -> Result<Name, FieldError> {
+    let message = || format!("`{id}` is not a valid identifier: up to 40 letters, digits, `.`, `_` and `-`");
     let is_short = !id.is_empty() && id.len() <= 40;
-    Name::try_from(format!("{kind}-{id}")).ok().filter(|_| is_short).ok_or_else(|| Fault::at("id", words()))
+    Name::try_from(format!("{kind}-{id}")).ok().filter(|_| is_short).ok_or_else(|| FieldError::new("id", message()))
 }
 
 impl Floodlight {
-    /// As services and pools; health checks only where there is an address they can come from.
+    /// Converts all objects to services and pools, with health checks only if a health-check
+    /// address is configured.
     ///
     /// # Errors
-    /// An identifier that cannot be used.
-    pub(crate) fn lower(&self, checker: Option<Ipv4Addr>) -> Result<Defined, Fault> {
-        let mut defined = Defined::default();
+    /// Returns an invalid identifier.
+    pub(crate) fn lower(&self, checker: Option<Ipv4Addr>) -> Result<ConfiguredServices, FieldError> {
+        let mut defined = ConfiguredServices::default();
         for id in self.pools.keys() {
             defined.pools.insert(name("pool", id)?, self.pool(id, checker)?);
         }
         for (id, vip) in &self.vips {
-            // Nobody can ask for no address: such a VIP is only remembered.
+            // No client can reach the unspecified address: such a VIP is stored only.
             if vip.address.is_unspecified() {
                 name("vip", id)?;
                 continue;
             }
-            for (protocol, port) in self.places(vip) {
+            for (protocol, port) in self.protocol_ports(vip) {
                 let pool = vip.pools.iter().find(|pool| self.pools.contains_key(*pool));
                 let spec = ServiceSpec {
                     address: vip.address,
@@ -63,8 +64,8 @@ impl Floodlight {
         Ok(defined)
     }
 
-    /// What a VIP serves.
-    fn places(&self, vip: &Vip) -> Vec<(Protocol, u16)> {
+    /// Returns the protocols and ports of a VIP.
+    fn protocol_ports(&self, vip: &Vip) -> Vec<(Protocol, u16)> {
         let at = |protocol| {
             let ports: Vec<u16> = if vip.port == 0 { self.table.ports().collect() } else { vec![vip.port] };
             ports.into_iter().map(move |port| (protocol, port))
@@ -77,18 +78,19 @@ impl Floodlight {
         }
     }
 
-    fn pool(&self, id: &str, checker: Option<Ipv4Addr>) -> Result<PoolSpec, Fault> {
+    fn pool(&self, id: &str, checker: Option<Ipv4Addr>) -> Result<PoolSpec, FieldError> {
         let pool = &self.pools[id];
         let balancer = match pool.method {
             Method::Unset if self.table.is_written => self.table.balancer(),
             Method::Malob => self.table.balancer(),
             Method::Unset | Method::RoundRobin => "server-rr".to_owned(),
             Method::WeightedRoundRobin => "server-wrr".to_owned(),
-            // Theirs goes by the rate at the member's port; bytes so far is the policy of F4 that is nearest.
+            // Floodlight uses the rate at the port of a member; the nearest is the policy of F4,
+            // bytes so far.
             Method::Statistics => "division-load".to_owned(),
         };
         let vip = pool.vip.as_ref().and_then(|vip| self.vips.get(vip));
-        // Where a VIP stands for several ports, members serve each at the same port.
+        // With several ports in a VIP, every member serves each at the same port.
         let has_one_port = vip.is_none_or(|vip| vip.port != 0 && vip.protocol != protocol::ICMP);
         let member = |(id, member): (&String, &Member)| {
             let port = Some(member.port).filter(|port| *port != 0 && has_one_port);
@@ -116,7 +118,7 @@ impl Floodlight {
     }
 }
 
-/// Whether a VIP is one service.
+/// Returns whether a VIP is a single service.
 fn is_whole(vip: &Vip) -> bool {
     vip.protocol == protocol::ICMP || (vip.protocol != 0 && vip.port != 0)
 }

@@ -1,8 +1,9 @@
-//! Virtual addresses as Floodlight's load balancer and F1's MALOB know them: VIPs, pools, members, monitors, and a table of
-//! algorithms by port. They are kept as they were told, and lowered to services and pools of ours after every change.
+//! Virtual addresses in the model of Floodlight's load balancer and F1's MALOB: VIPs, pools,
+//! members, monitors, and a table of algorithms by port. They are stored as received and converted
+//! to services and pools after every change.
 //!
-//! What a VIP serves: the port it names, in the protocol it names. One that names no port (F1: "optional fields") serves
-//! the ports of the table of algorithms, and echo.
+//! A VIP serves its port in its protocol. A VIP without a port (F1: "optional fields") serves the
+//! ports of the table of algorithms, and ICMP echo.
 
 mod lower;
 mod table;
@@ -15,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use table::{Algorithm, Table, balancer_of};
 
-/// Greatest weight a member may be given (Floodlight).
+/// Maximum weight of a member (Floodlight).
 pub(crate) const WEIGHT_MAX: u32 = 10;
 
-/// All of it, by the identifiers users gave.
+/// All objects by their identifiers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Floodlight {
@@ -30,7 +31,7 @@ pub(crate) struct Floodlight {
     pub(crate) monitoring: Monitoring,
 }
 
-/// Whether members are checked at all, and how often where a monitor does not say.
+/// Whether members are checked at all, and the interval of monitors that set none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Monitoring {
@@ -49,11 +50,11 @@ impl Default for Monitoring {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vip {
     pub(crate) name: Option<String>,
-    /// Number of the protocol in IPv4; 0 for none named.
+    /// IPv4 protocol number; 0 if unset.
     pub(crate) protocol: u8,
     pub(crate) address: Ipv4Addr,
     pub(crate) port: u16,
-    /// The first of these that is there serves it.
+    /// Pools by identifier; the first that exists is used.
     pub(crate) pools: Vec<String>,
 }
 
@@ -63,11 +64,11 @@ impl Default for Vip {
     }
 }
 
-/// Who picks members.
+/// Balancing method of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {
-    /// None that is known: round robin, or the table of algorithms once somebody has written to it.
+    /// No known method: round robin, or the table of algorithms once it has been written.
     #[default]
     Unset,
     RoundRobin,
@@ -87,8 +88,8 @@ impl Method {
             _ => Method::Unset,
         }
     }
-    /// As answers have it.
-    pub(crate) fn words(self) -> &'static str {
+    /// Returns the name of the method in responses.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Method::Unset => "Invalid Method",
             Method::RoundRobin => "Round-Robin",
@@ -99,7 +100,7 @@ impl Method {
     }
 }
 
-/// Those who serve a virtual address.
+/// A pool of a virtual address.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pool {
@@ -108,7 +109,7 @@ pub(crate) struct Pool {
     pub(crate) vip: Option<String>,
 }
 
-/// A server.
+/// A member of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
@@ -119,12 +120,12 @@ pub(crate) struct Member {
     pub(crate) is_enabled: bool,
 }
 
-/// How members of a pool are checked.
+/// A health check of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Monitor {
     pub(crate) name: Option<String>,
-    /// Number of the protocol in IPv4; 0 for none named.
+    /// IPv4 protocol number; 0 if unset.
     pub(crate) kind: u8,
     pub(crate) address: Ipv4Addr,
     pub(crate) port: u16,
@@ -141,7 +142,7 @@ impl Default for Monitor {
     }
 }
 
-/// The number of a protocol by its name; 0 for one that is not known.
+/// Returns the number of a protocol name; 0 for an unknown one.
 pub(crate) fn protocol_of(text: &str) -> u8 {
     match text.to_ascii_lowercase().as_str() {
         "tcp" | "tls" | "6" => protocol::TCP,
@@ -152,12 +153,12 @@ pub(crate) fn protocol_of(text: &str) -> u8 {
 }
 
 impl Floodlight {
-    /// An identifier for something that was given none.
+    /// Returns an unused identifier.
     pub(crate) fn free_id<T>(taken: &BTreeMap<String, T>) -> String {
         (1..).map(|number: u32| number.to_string()).find(|id| !taken.contains_key(id)).unwrap_or_default()
     }
 
-    /// Puts a pool in place, at the virtual address it names if that is there.
+    /// Adds or replaces a pool, and adds it to its virtual address if that exists.
     pub(crate) fn put_pool(&mut self, id: &str, mut pool: Pool) {
         pool.vip = pool.vip.filter(|vip| self.vips.contains_key(vip));
         for (vip, facts) in &mut self.vips {
@@ -172,13 +173,13 @@ impl Floodlight {
         self.pools.insert(id.to_owned(), pool);
     }
 
-    /// Ends a virtual address; its pools stay.
+    /// Removes a virtual address; its pools stay.
     pub(crate) fn remove_vip(&mut self, id: &str) -> bool {
         self.pools.values_mut().filter(|pool| pool.vip.as_deref() == Some(id)).for_each(|pool| pool.vip = None);
         self.vips.remove(id).is_some()
     }
 
-    /// Ends a pool with its members; monitors stay, and watch nothing.
+    /// Removes a pool and its members; its monitors stay without a pool.
     pub(crate) fn remove_pool(&mut self, id: &str) -> bool {
         self.vips.values_mut().for_each(|vip| vip.pools.retain(|pool| pool != id));
         self.members.retain(|_, member| member.pool != id);
@@ -186,7 +187,8 @@ impl Floodlight {
         self.pools.remove(id).is_some()
     }
 
-    /// Puts a monitor in place. A pool has one: the others watch nothing then.
+    /// Adds or replaces a monitor. It replaces other monitors of its pool, which then check
+    /// nothing.
     pub(crate) fn attach(&mut self, id: &str, monitor: Monitor) {
         if monitor.pool.is_some() {
             let others = self.monitors.values_mut().filter(|other| other.pool == monitor.pool);
@@ -195,13 +197,13 @@ impl Floodlight {
         self.monitors.insert(id.to_owned(), monitor);
     }
 
-    /// Members of a pool.
+    /// Returns the members of a pool.
     pub(crate) fn members_of(&self, pool: &str) -> impl Iterator<Item = (&String, &Member)> {
         self.members.iter().filter(move |(_, member)| member.pool == pool)
     }
 
-    /// Gives a member of a pool a weight of half of all more than one, and the others one (Floodlight's priority); whether
-    /// it is there.
+    /// Gives a member half of the total weight plus one, and the other members weight one
+    /// (Floodlight's priority). Returns whether the member exists.
     pub(crate) fn prefer(&mut self, pool: &str, member: &str) -> bool {
         if !self.members_of(pool).any(|(id, _)| id == member) {
             return false;

@@ -1,17 +1,17 @@
-//! F1's table: which algorithm picks server and path, by the port clients ask for (mechanisms.md S01).
+//! F1's table of algorithms for servers and paths, by destination port (mechanisms.md S01).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What ports have that do not stand in it (F1's 1).
+/// Algorithm of ports that the table does not list (F1's 1).
 const DEFAULT: &str = "sl-ps";
 
-/// What a port has.
+/// Entry of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Algorithm {
-    /// As it was told: F1's number, or the name of a balancer of servers.
+    /// Algorithm as received: F1's number, or the name of a server balancer.
     pub(crate) algorithm: String,
     pub(crate) port: u16,
 }
@@ -20,9 +20,8 @@ pub(crate) struct Algorithm {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
-    /// By name of the service.
     pub(crate) services: BTreeMap<String, Algorithm>,
-    /// Whether somebody has written to it: pools without a method of their own go by it then.
+    /// Whether the table has been written; pools without a method use it then.
     pub(crate) is_written: bool,
 }
 
@@ -36,13 +35,13 @@ impl Default for Table {
     }
 }
 
-/// The balancer of an algorithm; `None` if there is none such.
+/// Returns the balancer of an algorithm; `None` if it is unknown.
 pub(crate) fn balancer_of(algorithm: &str) -> Option<String> {
     balance::server::Services::algorithm(algorithm).ok().map(|spec| spec.label())
 }
 
 impl Table {
-    /// Ports that stand in it.
+    /// Returns the ports of the table.
     pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
         let mut ports: Vec<u16> = self.services.values().map(|entry| entry.port).collect();
         ports.sort_unstable();
@@ -50,21 +49,21 @@ impl Table {
         ports.into_iter()
     }
 
-    /// Puts an entry in place: it takes its port from another one.
+    /// Adds or replaces an entry; another entry of the same port is removed.
     pub(crate) fn put(&mut self, name: &str, entry: Algorithm) {
         self.services.retain(|other, found| other == name || found.port != entry.port);
         self.services.insert(name.to_owned(), entry);
         self.is_written = true;
     }
 
-    /// Takes an entry out; whether it was there.
+    /// Removes an entry. Returns whether it existed.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let was_there = self.services.remove(name).is_some();
         self.is_written |= was_there;
         was_there
     }
 
-    /// The balancer that goes by the table.
+    /// Returns the specification of the balancer that uses the table.
     pub(super) fn balancer(&self) -> String {
         let by_port: BTreeMap<u16, &Algorithm> = self.services.values().map(|entry| (entry.port, entry)).collect();
         let entries = by_port.values().filter_map(|entry| {

@@ -1,11 +1,12 @@
 //! Heat maps: link load over time as small indexed images inside the SVG.
 //!
-//! A fabric has hundreds of links and bins; a rectangle each would make a page of many megabytes, and a
-//! pixel of half a byte does the same. The image is written uncompressed, which any reader of PNG accepts.
+//! A fabric has hundreds of links and bins. A rectangle for each would need many megabytes; a pixel
+//! needs half a byte. The image is written uncompressed, which any reader of PNG accepts.
 
 use super::{LEFT, RIGHT, Scale, WIDTH, esc, open, put};
 
-/// Sixteen steps of viridis: even in brightness, safe for colour-blind readers and for grey printers.
+/// Sixteen steps of viridis: uniform in brightness, safe for colour-blind readers and for grey
+/// printers.
 const VIRIDIS: [u32; 16] = [
     0x44_01_54, 0x48_1a_6c, 0x47_2f_7d, 0x41_44_87, 0x39_56_8c, 0x31_68_8e, 0x2a_78_8e, 0x23_88_8e, 0x1f_98_8b,
     0x22_a8_84, 0x35_b7_79, 0x54_c5_68, 0x7a_d1_51, 0xa5_db_36, 0xd2_e2_1b, 0xfd_e7_25,
@@ -13,7 +14,7 @@ const VIRIDIS: [u32; 16] = [
 
 /// One strip of a heat map.
 pub(in crate::report) struct Raster {
-    /// What its rows are.
+    /// Content of its rows.
     pub name: String,
     /// Cells per row.
     pub columns: usize,
@@ -27,7 +28,8 @@ impl Raster {
     }
 }
 
-/// Strips above each other over a common time axis; `top` is the value of the brightest colour.
+/// Draws strips above each other over a common time axis; `top` is the value of the brightest
+/// colour.
 pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[Raster], top: f64) -> String {
     const STRIP: f64 = 92.0;
     const GAP: f64 = 32.0;
@@ -58,7 +60,7 @@ pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[R
     out
 }
 
-/// The colour scale of [`heat`], from 0 to `top` (a share).
+/// Draws the colour scale of [`heat`], from 0 to `top` (a share).
 pub(in crate::report) fn ramp(top: f64) -> String {
     let mut out =
         String::from(r#"<svg class="ramp" viewBox="0 0 320 44" role="img" aria-label="Colour scale: dark violet is "#);
@@ -74,7 +76,7 @@ pub(in crate::report) fn ramp(top: f64) -> String {
     out
 }
 
-/// An indexed PNG of four bits per pixel.
+/// Encodes an indexed PNG of four bits per pixel.
 fn png(strip: &Raster, top: f64) -> Vec<u8> {
     let (columns, rows) = (strip.columns, strip.rows());
     let mut pixels = Vec::with_capacity(rows * (columns / 2 + 2));
@@ -113,7 +115,7 @@ fn chunk(out: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) {
     out.extend(sum.to_be_bytes());
 }
 
-/// A zlib stream of stored blocks.
+/// Encodes a zlib stream of stored blocks.
 fn stored_zlib(data: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let blocks = data.len().div_ceil(0xffff).max(1);
@@ -140,7 +142,7 @@ fn crc32(data: &[u8]) -> u32 {
     })
 }
 
-/// Standard base64 with padding.
+/// Encodes standard base64 with padding.
 pub(in crate::report) fn base64(data: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);

@@ -1,8 +1,9 @@
 //! The figures as SVG text: curves with bands, grouped dots and bars, heat maps.
 //!
-//! Everything visual that depends on the reader (text size, theme, colours of balancers) is left to the
-//! page's style sheet through classes: one picture serves wide and narrow screens, light, dark and paper.
-//! See `docs/decisions/0001-plots.md` for why these are ours.
+//! The page's style sheet controls everything visual that depends on the reader (text size, theme,
+//! colours of balancers) through classes. One picture therefore serves wide and narrow screens,
+//! light and dark themes, and paper. `docs/decisions/0001-plots.md` explains why the program draws
+//! them itself.
 
 mod heat;
 mod scale;
@@ -12,34 +13,35 @@ pub(super) use scale::{Scale, Unit};
 
 use super::text::{esc, put};
 
-/// Size of every picture in its own units. The style sheet writes text at 13 of these, 17 on narrow screens.
+/// Size of every picture in its own units. The style sheet sets text at 13 of these, 17 on narrow
+/// screens.
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 350.0;
-/// Least room on the left; [`Axes::left`] makes more for longer labels.
+/// Minimum space on the left; [`Axes::left`] adds more for longer labels.
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 22.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 54.0;
 
-/// The colour of the many, where only the best few have one of their own.
+/// The shared colour of balancers outside the coloured best few.
 pub(super) const GREY: usize = 1000;
-/// The colour of bounds: dashed, so that none is taken for a balancer.
+/// The colour of bounds: dashed, so that none is mistaken for a balancer.
 pub(super) const BOUND: usize = 1001;
 
-/// What all pictures with axes have.
+/// Common parts of all pictures with axes.
 pub(super) struct Axes<'a> {
-    /// For those who cannot see it.
+    /// Accessible label.
     pub label: String,
     /// Title under the x axis.
     pub x_title: &'a str,
     /// Title above the y axis.
     pub y_title: &'a str,
-    /// Scale of y.
     pub y: Scale,
 }
 
 impl Axes<'_> {
-    /// Where the y axis stands: to the right of its longest label, as narrow screens write it.
+    /// Returns the position of the y axis: to the right of its longest label in the size of narrow
+    /// screens.
     fn left(&self) -> f64 {
         let widest = self.y.ticks().iter().map(|tick| text_width(&self.y.unit.label(*tick))).fold(0.0, f64::max);
         (widest + LABEL_GAP + 2.0).max(LEFT)
@@ -50,10 +52,11 @@ impl Axes<'_> {
     }
 }
 
-/// Between a label of y and its axis.
+/// Distance between a label of y and its axis.
 const LABEL_GAP: f64 = 8.0;
 
-/// Width of a label in the largest text of the style sheet and the widest of its fonts (DejaVu Sans, 17).
+/// Returns the width of a label in the largest text of the style sheet and the widest of its fonts
+/// (DejaVu Sans, 17).
 fn text_width(text: &str) -> f64 {
     let share = |letter: char| match letter {
         '.' | ',' | ' ' | '\u{a0}' => 0.32,
@@ -64,24 +67,22 @@ fn text_width(text: &str) -> f64 {
     17.0 * text.chars().map(share).sum::<f64>()
 }
 
-/// A curve.
 pub(super) struct Curve {
     /// Colour of the balancer.
     pub colour: usize,
-    /// Its name, shown on hovering where the colour does not tell.
+    /// Name, shown on hovering if the colour is shared.
     pub name: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
     /// Low and high edge at each point; empty for none.
     pub band: Vec<(f64, f64)>,
-    /// How it is drawn.
     pub stroke: Stroke,
     /// Text shown on hovering each point; empty for curves without point marks.
     pub hints: Vec<String>,
 }
 
 impl Curve {
-    /// A curve without band and marks.
+    /// Creates a curve without band and marks.
     pub fn new(colour: usize, name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { colour, name: name.to_owned(), points, band: Vec::new(), stroke: Stroke::Main, hints: Vec::new() }
     }
@@ -96,7 +97,7 @@ pub(super) enum Stroke {
     Thin,
 }
 
-/// Curves over `x`: distributions, sweeps, time series.
+/// Draws curves over `x`: distributions, sweeps, time series.
 pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
@@ -136,13 +137,13 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
 pub(super) struct Group {
     /// Colour of the balancer.
     pub colour: usize,
-    /// One per category; `None` where there is nothing to show.
+    /// One per category; `None` for no value.
     pub values: Vec<Option<Value>>,
 }
 
 /// A value to draw as a dot or bar.
 pub(super) struct Value {
-    /// Its height.
+    /// Height.
     pub value: f64,
     /// Whiskers, or for bars a single inner mark at `whiskers.0`.
     pub whiskers: (f64, f64),
@@ -159,13 +160,13 @@ pub(super) enum Shape {
     Bar,
 }
 
-/// Categories side by side, balancers side by side in each.
+/// Draws categories next to each other, with the balancers next to each other in each.
 pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], shape: Shape) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
     let start = axes.left();
     let width = (WIDTH - start - RIGHT) / categories.len().max(1) as f64;
-    // Many categories: every other label one line lower, so that neighbours do not touch.
+    // With many categories, every other label is one line lower so that neighbours do not touch.
     let stagger = if categories.len() > 5 { 17.0 } else { 0.0 };
     for (index, category) in categories.iter().enumerate() {
         let left = start + width * index as f64;
@@ -176,7 +177,7 @@ pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], 
         let (x, y) = (left + width / 2.0, HEIGHT - BOTTOM + below);
         put!(out, r#"<text class="tx" x="{x:.1}" y="{y:.1}">{}</text>"#, esc(category));
     }
-    // All in grey share the first place.
+    // All grey balancers share the first slot.
     let shared = usize::from(groups.iter().any(|group| group.colour == GREY));
     let own = groups.iter().filter(|group| group.colour != GREY).count();
     let slot = width * 0.8 / (own + shared).max(1) as f64;
@@ -217,7 +218,7 @@ fn dot(out: &mut String, axes: &Axes<'_>, colour: usize, x: f64, value: &Value) 
 fn bar(out: &mut String, axes: &Axes<'_>, colour: usize, (x, slot): (f64, f64), value: &Value) {
     let class = colour_class(colour);
     let (top, bottom) = (y_at(axes.y.fraction(value.value)), y_at(0.0));
-    // A value of zero still shows as a line on the axis: it was measured.
+    // A value of zero is still visible as a line on the axis, because it was measured.
     let height = (bottom - top).max(1.5);
     let width = (slot * 0.86).min(30.0);
     let left = x - width / 2.0;
@@ -231,7 +232,8 @@ fn bar(out: &mut String, axes: &Axes<'_>, colour: usize, (x, slot): (f64, f64), 
     put!(out, r#"<path class="notch" d="M{left:.1} {notch:.1}h{width:.1}"/></g>"#);
 }
 
-/// A point mark: its shape repeats the balancer, for those who cannot tell the colours apart.
+/// Draws a point mark. Its shape repeats the balancer, for readers who cannot distinguish the
+/// colours.
 fn mark(out: &mut String, colour: usize, (x, y): (f64, f64), hint: &str) {
     put!(
         out,
@@ -242,7 +244,7 @@ fn mark(out: &mut String, colour: usize, (x, y): (f64, f64), hint: &str) {
     );
 }
 
-/// Outline of the mark of a balancer, centred on the origin.
+/// Returns the outline of the mark of a balancer, centred on the origin.
 pub(super) fn mark_shape(colour: usize) -> &'static str {
     match colour {
         GREY => return "M-2.6 0a2.6 2.6 0 1 0 5.2 0a2.6 2.6 0 1 0 -5.2 0Z",
@@ -257,7 +259,7 @@ pub(super) fn mark_shape(colour: usize) -> &'static str {
     }
 }
 
-/// Class that gives a balancer its colour.
+/// Returns the class that gives a balancer its colour.
 pub(super) fn colour_class(colour: usize) -> String {
     match colour {
         GREY => "grey".to_owned(),
@@ -270,7 +272,7 @@ fn open(label: &str, height: f64) -> String {
     format!(r#"<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#, esc(label))
 }
 
-/// Horizontal grid, labels of y and both titles.
+/// Draws the horizontal grid, labels of y and both titles.
 fn frame(out: &mut String, axes: &Axes<'_>) {
     let left = axes.left();
     for tick in axes.y.ticks() {
@@ -295,7 +297,7 @@ fn y_at(fraction: f64) -> f64 {
     HEIGHT - BOTTOM - fraction * (HEIGHT - TOP - BOTTOM)
 }
 
-/// A path through the points, without those that fall on the pixel of their predecessor.
+/// Returns a path through the points, without those that fall on the pixel of their predecessor.
 fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut out = String::new();
     let mut last = String::new();

@@ -1,8 +1,8 @@
-//! Axes: where a value falls, which ticks are drawn, and how they are written.
+//! Axes: positions of values, ticks, and tick labels.
 
 use crate::report::text;
 
-/// What an axis measures; decides how its ticks are written.
+/// Unit of an axis; decides the format of its ticks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(in crate::report) enum Unit {
     Plain,
@@ -24,19 +24,19 @@ impl Unit {
     }
 }
 
-/// A linear or logarithmic axis, ends on ticks.
+/// A linear or logarithmic axis that ends on ticks.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Scale {
     log: bool,
     min: f64,
     max: f64,
     ticks: Vec<f64>,
-    /// Unit of its labels.
+    /// Unit of the labels.
     pub unit: Unit,
 }
 
 impl Scale {
-    /// Linear from `min` to at least `max`.
+    /// Creates a linear axis from `min` to at least `max`.
     pub(in crate::report) fn linear(min: f64, max: f64, unit: Unit) -> Scale {
         let max = if max > min { max } else { min + 1.0 };
         let step = nice_step((max - min) / 5.0);
@@ -46,7 +46,8 @@ impl Scale {
         Scale { log: false, min: ticks[0], max: ticks[count], ticks, unit }
     }
 
-    /// Linear between exactly these ends: for time and load, where slack at the ends would say something.
+    /// Creates a linear axis between exactly these ends, for time and load, where additional space
+    /// would be misleading.
     pub(in crate::report) fn exact(min: f64, max: f64, unit: Unit) -> Scale {
         let mut scale = Scale::linear(min, max, unit);
         scale.min = min;
@@ -56,7 +57,7 @@ impl Scale {
         scale
     }
 
-    /// Logarithmic, covering the positive values given.
+    /// Creates a logarithmic axis that covers the given positive values.
     pub(in crate::report) fn log(min: f64, max: f64, unit: Unit) -> Scale {
         let min = if min > 0.0 { min } else { 1.0 };
         let max = if max > min { max } else { min * 2.0 };
@@ -69,20 +70,22 @@ impl Scale {
         }
         let (low, high) = (ticks[0], ticks[ticks.len() - 1]);
         let ticks = if ticks.len() > 7 { ticks.into_iter().step_by(2).collect() } else { ticks };
-        // Whole decades would leave much of the axis empty: it ends nearer to the values, labels or not.
+        // Whole decades would leave much of the axis empty: it ends nearer to the values, with or
+        // without a label.
         let (low, high) = (low.max(min / 1.5), high.min(max * 1.5));
         let ticks = Vec::from_iter(ticks.into_iter().filter(|tick| (low * 0.999..=high * 1.001).contains(tick)));
         Scale { log: true, min: low, max: high, ticks, unit }
     }
 
-    /// Linear with ticks at these values, in order: for loads that were run and no others.
+    /// Creates a linear axis with ticks at these values, in order: for the loads that were run.
     pub(in crate::report) fn through(values: &[f64], unit: Unit) -> Scale {
         let (first, last) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
         let ticks = values.iter().copied().step_by(values.len().div_ceil(7).max(1)).collect();
         Scale { ticks, ..Scale::exact(first, last, unit) }
     }
 
-    /// Logarithmic if the values span more than `factor`, else linear from `floor`.
+    /// Creates a logarithmic axis if the values span more than `factor`, else a linear one from
+    /// `floor`.
     pub(in crate::report) fn fit(values: impl Iterator<Item = f64>, floor: f64, factor: f64, unit: Unit) -> Scale {
         let (mut min, mut max) = (f64::INFINITY, 0f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -91,7 +94,7 @@ impl Scale {
         if max > min * factor { Scale::log(min, max, unit) } else { Scale::linear(floor, max, unit) }
     }
 
-    /// Position of `value`, 0 at the low end and 1 at the high end, clamped.
+    /// Returns the position of `value`, 0 at the low end and 1 at the high end, clamped.
     pub(in crate::report) fn fraction(&self, value: f64) -> f64 {
         let fraction = if self.log {
             (value.max(self.min) / self.min).ln() / (self.max / self.min).ln()
@@ -101,18 +104,17 @@ impl Scale {
         if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Ticks to draw and label.
     pub(in crate::report) fn ticks(&self) -> &[f64] {
         &self.ticks
     }
 
-    /// Whether it is logarithmic.
     pub(in crate::report) fn is_log(&self) -> bool {
         self.log
     }
 }
 
-/// Ticks at these digits in every decade, from the last at or below `min` to the first at or above `max`.
+/// Returns ticks at these digits in every decade, from the last at or below `min` to the first at
+/// or above `max`.
 fn log_ticks(min: f64, max: f64, digits: &[f64]) -> Vec<f64> {
     let decades = (min.log10().floor() as i32)..=(max.log10().ceil() as i32);
     let all: Vec<f64> = decades.flat_map(|decade| digits.iter().map(move |d| d * 10f64.powi(decade))).collect();
@@ -121,7 +123,7 @@ fn log_ticks(min: f64, max: f64, digits: &[f64]) -> Vec<f64> {
     all[first..=last].to_vec()
 }
 
-/// The least of 1, 2, 2.5, 5, 10 × 10ⁿ that is not below `step`.
+/// Returns the smallest of 1, 2, 2.5, 5, 10 × 10ⁿ that is not below `step`.
 fn nice_step(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     let digit = [1.0, 2.0, 2.5, 5.0].into_iter().find(|digit| digit * decade >= step * 0.999);

@@ -1,4 +1,4 @@
-//! Questions.
+//! Multipart requests.
 
 use super::{MORE, multipart_type};
 use crate::error::{BadRequest, ErrorKind};
@@ -6,16 +6,17 @@ use crate::ids::{GroupId, PortNo, TableId};
 use crate::multipart::{FlowSelection, MultipartRequest};
 use crate::wire::EncodeError;
 use crate::wire::oxm::{Unknown, read_match, write_match};
-use crate::wire::reader::{Fault, Reader};
+use crate::wire::reader::{ReadError, Reader};
 use crate::wire::writer::Writer;
 
-pub(in crate::wire) fn read_request(mut body: Reader<'_>) -> Result<MultipartRequest, Fault> {
+pub(in crate::wire) fn read_request(mut body: Reader<'_>) -> Result<MultipartRequest, ReadError> {
     let kind = body.u16()?;
     let offset = body.offset();
     if body.u16()? & MORE != 0 {
-        // Only requests that nobody makes here (table features) are long enough for parts.
+        // Only requests that this implementation never sends (table features) are long enough for
+        // parts.
         let error = ErrorKind::BadRequest(BadRequest::MultipartBufferOverflow);
-        return Err(Fault::new(offset, error, "request in several parts"));
+        return Err(ReadError::new(offset, error, "request in several parts"));
     }
     body.skip(4)?;
     let request = match kind {
@@ -42,7 +43,7 @@ pub(in crate::wire) fn read_request(mut body: Reader<'_>) -> Result<MultipartReq
     Ok(request)
 }
 
-fn read_selection(body: &mut Reader<'_>) -> Result<FlowSelection, Fault> {
+fn read_selection(body: &mut Reader<'_>) -> Result<FlowSelection, ReadError> {
     let table = TableId(body.u8()?);
     body.skip(3)?;
     let (out_port, out_group) = (PortNo(body.u32()?), GroupId(body.u32()?));

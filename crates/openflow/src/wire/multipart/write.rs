@@ -1,25 +1,25 @@
-//! Answers to bytes.
+//! Encoding of multipart replies.
 
 use super::{MORE, multipart_type};
 use crate::ids::Xid;
 use crate::multipart::{Description, FlowStats, GroupDescription, GroupStats, MultipartReply, PortStats, TableStats};
 use crate::wire::EncodeError;
 use crate::wire::actions::{write_buckets, write_instructions};
-use crate::wire::changes::{bits_of, group_kind_number};
+use crate::wire::modify_state::{bits_of, group_kind_number};
 use crate::wire::oxm::write_match;
 use crate::wire::port::write_port;
 use crate::wire::writer::{Start, Writer};
 use crate::wire::{MAX_LEN, finish, message_type, start};
 
-/// A reply under construction, perhaps in several messages.
+/// A reply under construction, possibly in several messages.
 struct Parts {
     xid: Xid,
     kind: u16,
     /// Whether records that do not fit may go into another message.
     may_split: bool,
-    /// Where the message being written began.
+    /// Start of the current message.
     message: Start,
-    /// Where its body began.
+    /// Start of its body.
     body: Start,
 }
 
@@ -57,7 +57,7 @@ impl Parts {
     }
 }
 
-/// Writes a whole reply with its header: one message, or as many as it takes if it may be split.
+/// Writes a complete reply with its header: one message, or several if it may be split.
 pub(in crate::wire) fn write_reply(
     writer: &mut Writer<'_>,
     xid: Xid,
@@ -147,7 +147,7 @@ fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), Enc
     for counter in [port.rx_packets, port.tx_packets, port.rx_bytes, port.tx_bytes, port.rx_dropped, port.tx_dropped] {
         writer.u64(counter);
     }
-    // Errors are not counted here; all ones says so.
+    // Errors are not counted, which all ones express.
     writer.bytes(&[0xff; 6 * 8]);
     writer.duration_ns(port.duration_ns)
 }

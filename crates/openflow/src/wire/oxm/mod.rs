@@ -1,4 +1,4 @@
-//! Matches, and the fields that actions set (specification 7.2.3).
+//! Matches and set-field values (specification 7.2.3).
 
 mod read;
 mod write;
@@ -10,18 +10,18 @@ pub(super) use write::{write_match, write_set_field};
 const OXM: u16 = 1;
 /// `OFPXMC_OPENFLOW_BASIC`.
 const BASIC: u16 = 0x8000;
-/// `OFPXMC_EXPERIMENTER`: the payload begins with the number of whose field it is.
+/// `OFPXMC_EXPERIMENTER`: the payload starts with the experimenter id.
 const EXPERIMENTER: u16 = 0xffff;
-/// The Open Networking Foundation's number.
+/// The experimenter id of the Open Networking Foundation.
 const FOUNDATION: u32 = 0x4f4e_4600;
-/// Bits of a TCP header that are control bits.
+/// The bits of the TCP header that are flags.
 const TCP_FLAGS: u16 = 0x0fff;
-/// `OFPVID_PRESENT`: there is a tag.
+/// `OFPVID_PRESENT`: the packet has a tag.
 const VID_PRESENT: u16 = 0x1000;
-/// The bits of a VLAN id with the one above.
+/// The bits of a VLAN id and `OFPVID_PRESENT`.
 const VID_BITS: u16 = 0x1fff;
 
-/// Numbers of the fields (`OFPXMT_OFB_*`).
+/// Field numbers (`OFPXMT_OFB_*`).
 mod number {
     pub const IN_PORT: u8 = 0;
     pub const METADATA: u8 = 2;
@@ -44,8 +44,9 @@ mod number {
     pub const ARP_OP: u8 = 21;
     pub const ARP_SPA: u8 = 22;
     pub const ARP_TPA: u8 = 23;
-    /// Set in numbers of the Foundation's fields, to tell them from basic ones, which have seven bits.
+    /// Set in the numbers of the Foundation's fields, to distinguish them from basic ones, which
+    /// have seven bits.
     pub const OF_FOUNDATION: u8 = 0x80;
-    /// EXT-109; in OpenFlow 1.5 it is basic.
+    /// EXT-109; a basic field in OpenFlow 1.5.
     pub const TCP_FLAGS: u8 = OF_FOUNDATION | 42;
 }

@@ -1,4 +1,4 @@
-//! Match fields from bytes.
+//! Decoding of match fields.
 
 use core::net::Ipv4Addr;
 
@@ -8,29 +8,29 @@ use crate::address::MacAddr;
 use crate::error::{BadAction, BadMatch, ErrorKind};
 use crate::ids::PortNo;
 use crate::matching::{Masked, Match, VlanMatch};
-use crate::wire::reader::{Fault, Reader};
+use crate::wire::reader::{ReadError, Reader};
 
-/// What becomes of fields that no value can hold.
+/// The treatment of fields that no value represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::wire) enum Unknown {
-    /// The match would be another one without them.
+    /// Refuse the match, which would have another meaning without them.
     Refuse,
-    /// They only describe a packet.
+    /// Skip them, because they only describe a packet.
     Skip,
 }
 
-/// One field, its bytes not yet understood.
+/// One undecoded field.
 struct Field<'a> {
-    /// Where it is in the message.
+    /// Position in the message.
     offset: usize,
     number: u8,
     value: &'a [u8],
     mask: Option<&'a [u8]>,
-    /// The errors to answer.
+    /// Errors to send.
     errors: &'static Errors,
 }
 
-/// The same faults have other names in matches than in actions.
+/// Matches and actions have different error codes for the same fault.
 struct Errors {
     field: ErrorKind,
     len: ErrorKind,
@@ -56,10 +56,10 @@ static IN_ACTION: Errors = Errors {
 };
 
 impl<'a> Field<'a> {
-    /// The next field; `None` if it is of a class that is not known.
-    // Inline: copied out of its result right after it was written there, it would stall the processor.
+    /// Reads the next field; `None` if its class is unknown.
+    // Inline: copying the result immediately after it was written would stall the processor.
     #[inline(always)]
-    fn read(reader: &mut Reader<'a>, errors: &'static Errors) -> Result<Option<Field<'a>>, Fault> {
+    fn read(reader: &mut Reader<'a>, errors: &'static Errors) -> Result<Option<Field<'a>>, ReadError> {
         let offset = reader.offset();
         let (class, number, length) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
         let mut payload = reader.part(length)?;
@@ -70,27 +70,27 @@ impl<'a> Field<'a> {
         };
         let has_mask = number & 1 != 0;
         if has_mask && length % 2 != 0 {
-            return Err(Fault::new(offset, errors.len, format!("value and mask of {length} bytes")));
+            return Err(ReadError::new(offset, errors.len, format!("value and mask of {length} bytes")));
         }
         let value = payload.bytes(if has_mask { length / 2 } else { length })?;
         let mask = has_mask.then(|| payload.remainder());
         Ok(Some(Field { offset, number: owner | number >> 1, value, mask, errors }))
     }
 
-    fn fault(&self, kind: ErrorKind, words: String) -> Fault {
-        Fault::new(self.offset, kind, words)
+    fn fault(&self, kind: ErrorKind, words: String) -> ReadError {
+        ReadError::new(self.offset, kind, words)
     }
 
     #[inline]
-    fn bytes_of<const N: usize>(&self, bytes: &[u8]) -> Result<[u8; N], Fault> {
+    fn bytes_of<const N: usize>(&self, bytes: &[u8]) -> Result<[u8; N], ReadError> {
         bytes.try_into().map_err(|_| {
             self.fault(self.errors.len, format!("field {} has {} bytes and not {N}", self.number, bytes.len()))
         })
     }
 
-    /// The value with its mask; all ones if there is none.
+    /// Returns the value with its mask; all ones without a mask.
     #[inline]
-    fn masked<const N: usize>(&self) -> Result<([u8; N], [u8; N]), Fault> {
+    fn masked<const N: usize>(&self) -> Result<([u8; N], [u8; N]), ReadError> {
         let value = self.bytes_of(self.value)?;
         let Some(mask) = self.mask else { return Ok((value, [0xff; N])) };
         let mask = self.bytes_of(mask)?;
@@ -101,9 +101,9 @@ impl<'a> Field<'a> {
         Ok((value, mask))
     }
 
-    /// The value of a field that has no masks; one that leaves nothing out is as good as none.
+    /// Returns the value of a field without masks; a mask of all ones is accepted.
     #[inline]
-    fn exact<const N: usize>(&self) -> Result<[u8; N], Fault> {
+    fn exact<const N: usize>(&self) -> Result<[u8; N], ReadError> {
         let (value, mask) = self.masked()?;
         if mask == [0xff; N] {
             return Ok(value);
@@ -111,31 +111,32 @@ impl<'a> Field<'a> {
         Err(self.fault(self.errors.mask, format!("field {} cannot be masked", self.number)))
     }
 
-    fn u16(&self) -> Result<u16, Fault> {
+    fn u16(&self) -> Result<u16, ReadError> {
         self.exact().map(u16::from_be_bytes)
     }
 
-    /// A number of less than eight bits.
-    fn u8_up_to(&self, greatest: u8) -> Result<u8, Fault> {
+    /// Returns a number of less than eight bits.
+    fn u8_up_to(&self, max: u8) -> Result<u8, ReadError> {
         let [value] = self.exact()?;
-        if value <= greatest {
+        if value <= max {
             return Ok(value);
         }
-        Err(self.fault(self.errors.value, format!("field {} is {value}, above {greatest}", self.number)))
+        Err(self.fault(self.errors.value, format!("field {} is {value}, above {max}", self.number)))
     }
 
-    fn ethernet(&self) -> Result<Masked<MacAddr>, Fault> {
+    fn ethernet(&self) -> Result<Masked<MacAddr>, ReadError> {
         let (value, mask) = self.masked()?;
         Ok(Masked { value: MacAddr(value), mask: MacAddr(mask) })
     }
 
-    fn ipv4(&self) -> Result<Masked<Ipv4Addr>, Fault> {
+    fn ipv4(&self) -> Result<Masked<Ipv4Addr>, ReadError> {
         let (value, mask) = self.masked::<4>()?;
         Ok(Masked { value: value.into(), mask: mask.into() })
     }
 
-    /// Control bits: those above them are no bits of the field, whether the mask leaves them out or not.
-    fn tcp_flags(&self) -> Result<Masked<u16>, Fault> {
+    /// Returns TCP flags; higher bits are not part of the field, whether or not the mask omits
+    /// them.
+    fn tcp_flags(&self) -> Result<Masked<u16>, ReadError> {
         let (value, mask) = self.masked()?;
         let (value, mask) = (u16::from_be_bytes(value), u16::from_be_bytes(mask) & TCP_FLAGS);
         if value & !TCP_FLAGS != 0 {
@@ -144,7 +145,7 @@ impl<'a> Field<'a> {
         Ok(Masked { value, mask })
     }
 
-    fn vlan(&self) -> Result<VlanMatch, Fault> {
+    fn vlan(&self) -> Result<VlanMatch, ReadError> {
         let (value, mask) = self.masked()?;
         let (value, mask) = (u16::from_be_bytes(value), u16::from_be_bytes(mask));
         match (value, mask & VID_BITS) {
@@ -156,17 +157,17 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn unknown(&self) -> Fault {
-        Fault::unknown(self.offset, self.errors.field, format!("match field {} is not known", self.number))
+    fn unknown(&self) -> ReadError {
+        ReadError::unknown(self.offset, self.errors.field, format!("match field {} is not known", self.number))
     }
 }
 
-/// A match, with its padding, that names a port and nothing else.
+/// A match with its padding that only names a port.
 const ONLY_PORT: [u8; 8] = [0, OXM as u8, 0, 12, (BASIC >> 8) as u8, BASIC as u8, number::IN_PORT << 1, 4];
 
 /// Reads `ofp_match` with its padding.
-pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
-    // Nearly all packets come with that, and it need not be taken apart.
+pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadError> {
+    // Nearly all packet-ins have this match, so it has a fast path.
     if let Some(bytes) = reader.peek::<16>()
         && bytes[..8] == ONLY_PORT
     {
@@ -177,13 +178,13 @@ pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> 
     read_fields(reader, unknown)
 }
 
-fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault> {
+fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadError> {
     let offset = reader.offset();
     let mut reader_ = reader.short_as(IN_MATCH.len);
     let (kind, length) = (reader_.u16()?, usize::from(reader_.u16()?));
     if kind != OXM {
         let kind_error = ErrorKind::BadMatch(BadMatch::BadType);
-        return Err(Fault::new(offset, kind_error, format!("match of type {kind}")));
+        return Err(ReadError::new(offset, kind_error, format!("match of type {kind}")));
     }
     let Some(fields_len) = length.checked_sub(4) else {
         return Err(reader_.bad_len(format!("match of {length} bytes")));
@@ -200,14 +201,14 @@ fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, Fault
                 other => other?,
             },
             None if unknown == Unknown::Skip => {}
-            None => return Err(Fault::unknown(at, IN_MATCH.field, "match field of a class that is not known")),
+            None => return Err(ReadError::unknown(at, IN_MATCH.field, "match field of a class that is not known")),
         }
     }
     Ok(found)
 }
 
-/// Notes a field in a match.
-fn set(found: &mut Match, field: &Field<'_>) -> Result<(), Fault> {
+/// Stores a field in a match.
+fn set(found: &mut Match, field: &Field<'_>) -> Result<(), ReadError> {
     let once = |is_new: bool| {
         let dup = ErrorKind::BadMatch(BadMatch::DupField);
         if is_new { Ok(()) } else { Err(field.fault(dup, format!("match field {} given twice", field.number))) }
@@ -244,10 +245,10 @@ fn set(found: &mut Match, field: &Field<'_>) -> Result<(), Fault> {
 }
 
 /// Reads the field of a set-field action.
-pub(in crate::wire) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, Fault> {
+pub(in crate::wire) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, ReadError> {
     let offset = reader.offset();
     let Some(field) = Field::read(reader, &IN_ACTION)? else {
-        return Err(Fault::unknown(offset, IN_ACTION.field, "field to set of a class that is not known"));
+        return Err(ReadError::unknown(offset, IN_ACTION.field, "field to set of a class that is not known"));
     };
     if field.mask.is_some() {
         return Err(field.fault(IN_ACTION.mask, format!("field {} is set with a mask", field.number)));

@@ -1,4 +1,4 @@
-//! Match fields to bytes.
+//! Encoding of match fields.
 
 use core::net::Ipv4Addr;
 
@@ -8,19 +8,19 @@ use crate::matching::{Masked, Match, VlanMatch};
 use crate::wire::EncodeError;
 use crate::wire::writer::Writer;
 
-/// The header of a field; its payload may be of up to 255 bytes.
+/// Returns the header of a field; its payload has up to 255 bytes.
 fn header(number: u8, has_mask: bool, payload: usize) -> u32 {
     u32::from(BASIC) << 16 | u32::from(number << 1 | u8::from(has_mask)) << 8 | payload as u32
 }
 
-/// One field with its header.
+/// Writes a field with its header.
 #[inline]
 fn write_field<const N: usize>(writer: &mut Writer<'_>, number: u8, value: [u8; N]) {
     writer.u32(header(number, false, N));
     writer.bytes(&value);
 }
 
-/// One field whose mask is left out if it is all ones.
+/// Writes a field whose mask is omitted if it is all ones.
 #[inline]
 fn write_masked<const N: usize>(
     writer: &mut Writer<'_>,
@@ -41,10 +41,10 @@ fn write_masked<const N: usize>(
     Ok(())
 }
 
-/// One field of less than eight bits.
-fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, greatest: u8) -> Result<(), EncodeError> {
-    if value > greatest {
-        return Err(EncodeError::new(format!("field {number} is {value}, above {greatest}")));
+/// Writes a field of less than eight bits.
+fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, max: u8) -> Result<(), EncodeError> {
+    if value > max {
+        return Err(EncodeError::new(format!("field {number} is {value}, above {max}")));
     }
     write_field(writer, number, [value]);
     Ok(())
@@ -67,7 +67,8 @@ fn write_vlan(writer: &mut Writer<'_>, vlan: VlanMatch) -> Result<(), EncodeErro
     Ok(())
 }
 
-/// Writes `ofp_match` with its padding, the fields in the order of their numbers, so that prerequisites come first.
+/// Writes `ofp_match` with its padding. Fields are in the order of their numbers, so that
+/// prerequisites come first.
 pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result<(), EncodeError> {
     let start = writer.start();
     writer.u16(OXM);
@@ -93,9 +94,9 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
         (number::IP_ECN, m.ip_ecn, 3),
         (number::IP_PROTO, m.ip_proto, 255),
     ];
-    for (number, value, greatest) in small {
+    for (number, value, max) in small {
         if let Some(value) = value {
-            write_small(writer, number, value, greatest)?;
+            write_small(writer, number, value, max)?;
         }
     }
     write_ipv4s(writer, &[(number::IPV4_SRC, m.ipv4_src), (number::IPV4_DST, m.ipv4_dst)])?;
@@ -111,7 +112,7 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
     if let Some(flags) = m.tcp_flags {
         write_tcp_flags(writer, flags)?;
     }
-    // The length of a match does not count its padding.
+    // The length of a match does not include its padding.
     writer.patch_len(start, 2, "a match")?;
     writer.pad_to_8(start);
     Ok(())
@@ -134,7 +135,7 @@ fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)
     Ok(())
 }
 
-/// The Foundation's field; its mask is left out if it is all twelve bits.
+/// Writes the Foundation's field; its mask is omitted if it is all twelve bits.
 fn write_tcp_flags(writer: &mut Writer<'_>, flags: Masked<u16>) -> Result<(), EncodeError> {
     let Masked { value, mask } = flags;
     if (value | mask) & !TCP_FLAGS != 0 || value & !mask != 0 {

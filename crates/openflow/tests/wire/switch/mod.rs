@@ -1,5 +1,5 @@
-//! A real Open vSwitch in a directory of its own, with devices that exist only in its memory: no privileges, no kernel
-//! module and no traffic outside are needed.
+//! A real Open vSwitch in a directory of its own, with devices that exist only in its memory: no
+//! privileges, no kernel module and no traffic outside are needed.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -100,7 +100,8 @@ impl Switch {
         self.run("ovs-appctl", &arguments);
     }
 
-    /// Runs `ovs-ofctl -O OpenFlow13` with these arguments, a bridge being named by its management socket.
+    /// Runs `ovs-ofctl -O OpenFlow13` with these arguments, a bridge being named by its management
+    /// socket.
     pub fn ofctl(&self, verb: &str, bridge: &str, argument: &str) {
         let bridge = format!("unix:{}", self.path(&format!("{bridge}.mgmt")));
         self.run("ovs-ofctl", &["-O", "OpenFlow13", verb, &bridge, argument]);

@@ -1,9 +1,9 @@
 //! Paths in folded Clos networks of two or three tiers, by colouring each slot's matching.
 //!
-//! Leaf-spine: racks are the vertices, a colour is a packet's place on the uplinks of a rack, so equally a spine.
-//! Three tiers: the same within pods gives each packet its aggregation position; then the packets of each position
-//! are coloured over pods, which gives the core switch. Both steps have at least as many colours as any vertex has
-//! edges, so both always succeed (König).
+//! Leaf-spine: racks are the vertices, and a colour is the uplink of a rack that a packet takes, so
+//! also a spine. Three tiers: the same within pods gives each packet its aggregation position. Then
+//! the packets of each position are coloured over pods, which gives the core switch. Both steps
+//! have at least as many colours as any vertex has edges, so both always succeed (König).
 
 use std::rc::Rc;
 
@@ -24,7 +24,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// If every lower switch has the same links to every upper one, at a whole multiple of `unit` bits per second.
+    /// Returns the stage if every lower switch has the same links to every upper one, at a whole
+    /// multiple of `unit` bits per second.
     fn between(topology: &Topology, rates: &[u64], lower: &[NodeIx], upper: &[NodeIx], unit: u64) -> Option<Stage> {
         let to = |from: NodeIx, to: NodeIx| -> Vec<LinkIx> {
             topology.out_links(from).iter().copied().filter(|link| topology.link(*link).to == to).collect()
@@ -48,7 +49,8 @@ impl Stage {
             if !is_alike || upward != parallel * upper.len() {
                 return None;
             }
-            // Neighbouring colours lead to different switches: a slot with few packets is spread too.
+            // Neighbouring colours lead to different switches: a slot with few packets is spread
+            // too.
             up.extend((0..colours).map(|colour| links[colour % upper.len()][colour / upper.len() % parallel].0));
         }
         Some(Stage { colours, up, top_of: (0..colours).map(|colour| colour % upper.len()).collect() })
@@ -83,7 +85,8 @@ pub(crate) struct Clos {
     lower: Stage,
     colouring: Colouring,
     tops: Vec<Top>,
-    /// Slot in which a host last sent, last received; packets out of and into each rack in this slot.
+    /// Slot in which a host last sent, last received; packets out of and into each rack in this
+    /// slot.
     host_slot: Vec<[u64; 2]>,
     rack_load: Vec<[u32; 2]>,
     grants: Vec<Grant>,
@@ -95,7 +98,7 @@ pub(crate) struct Clos {
 }
 
 impl Clos {
-    /// If the network is one.
+    /// Returns the network as a Clos, if it is one.
     pub(crate) fn new(
         topology: &Topology,
         routes: &Rc<Routes>,
@@ -156,8 +159,8 @@ impl Clos {
         }
         let (from, to) = (self.rack_of[src.ix()], self.rack_of[dst.ix()]);
         if from != to {
-            let most = self.lower.colours as u32;
-            if self.rack_load[from][0] == most || self.rack_load[to][1] == most {
+            let max_colours = self.lower.colours as u32;
+            if self.rack_load[from][0] == max_colours || self.rack_load[to][1] == max_colours {
                 return false;
             }
             self.rack_load[from][0] += 1;
@@ -169,7 +172,7 @@ impl Clos {
         true
     }
 
-    /// Colours the matching and writes the paths down.
+    /// Colours the matching and stores the paths.
     pub(crate) fn assign(&mut self) {
         self.colour_racks();
         self.colour_pods();
@@ -240,8 +243,8 @@ fn of_tier(topology: &Topology, nodes: impl Iterator<Item = NodeIx>, tier: u8) -
     nodes.filter(is_of).collect()
 }
 
-/// The stages of a fat-tree-like network: pods alike inside, aggregation switches of one position on the same cores,
-/// and no position narrower above than below.
+/// Returns the stages of a fat-tree-like network: pods alike inside, aggregation switches of one
+/// position on the same cores, and no position narrower above than below.
 fn three_tiers(
     topology: &Topology,
     rates: &[u64],
@@ -288,7 +291,7 @@ fn three_tiers(
     Some((lower, pod_of, tops?))
 }
 
-/// Switches of the next tier, each once.
+/// Returns the switches of the next tier, each once.
 fn above(topology: &Topology, node: NodeIx) -> Vec<NodeIx> {
     let tier = topology.node(node).tier;
     let mut above: Vec<NodeIx> = topology.out_links(node).iter().map(|link| topology.link(*link).to).collect();

@@ -1,9 +1,10 @@
-//! Edge colouring of bipartite multigraphs: with as many colours as the greatest degree, always possible (König 1916).
+//! Edge colouring of bipartite multigraphs: always possible with as many colours as the maximum
+//! degree (König 1916).
 
 /// No edge.
 const NONE: u32 = u32::MAX;
 
-/// A colouring in the making: for every vertex and colour the edge that has it.
+/// A partial colouring: for every vertex and colour the edge that has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Colouring {
     colours: usize,
@@ -21,7 +22,7 @@ impl Colouring {
         Colouring { colours, left: table.clone(), right: table, edges: Vec::new(), chain: Vec::new() }
     }
 
-    /// Forgets all edges.
+    /// Removes all edges.
     pub(crate) fn clear(&mut self) {
         for (u, v, colour) in self.edges.drain(..) {
             self.left[u as usize * self.colours + colour as usize] = NONE;
@@ -29,18 +30,18 @@ impl Colouring {
         }
     }
 
-    /// Edges added.
+    /// Returns the number of edges.
     pub(crate) fn len(&self) -> usize {
         self.edges.len()
     }
 
-    /// Colour of an edge, by the order they were added.
+    /// Returns the colour of an edge; edges are numbered in the order of their addition.
     pub(crate) fn colour(&self, edge: usize) -> usize {
         self.edges[edge].2 as usize
     }
 
-    /// Adds an edge from left vertex `u` to right vertex `v`, trying colours from `first` on; edges before it may
-    /// change theirs. False if a vertex has no colour left.
+    /// Adds an edge from left vertex `u` to right vertex `v`, trying colours from `first` on; edges
+    /// before it may change colour. Returns false if a vertex has no colour left.
     pub(crate) fn add(&mut self, u: usize, v: usize, first: usize) -> bool {
         let free = |table: &[u32], vertex: usize, colour: usize| table[vertex * self.colours + colour] == NONE;
         let (mut at_u, mut at_v) = (None, None);
@@ -69,8 +70,9 @@ impl Colouring {
         self.right[v * self.colours + colour] = edge;
     }
 
-    /// Exchanges colours `a` and `b` along the path that leaves right vertex `v` by `a`, which frees `a` there. The path
-    /// comes to left vertices by `a` only, so it never meets the one that lacks `a`.
+    /// Exchanges colours `a` and `b` along the path that leaves right vertex `v` by `a`, which
+    /// frees `a` there. The path arrives at left vertices by `a` only, so it never meets the one
+    /// that lacks `a`.
     fn swap_from(&mut self, v: usize, a: usize, b: usize) {
         self.chain.clear();
         let mut edge = self.right[v * self.colours + a];
@@ -110,11 +112,11 @@ impl Colouring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use net::Stream;
+    use net::RandomStream;
 
     #[test]
     fn as_many_colours_as_the_degree_always_do() {
-        let mut rng = Stream::new(1, "colouring");
+        let mut rng = RandomStream::new(1, "colouring");
         for (vertices, degree) in [(2, 2), (3, 4), (8, 4), (16, 16), (5, 1)] {
             let mut colouring = Colouring::new(vertices, degree);
             for _ in 0..200 {
@@ -123,7 +125,7 @@ mod tests {
                 let mut ends: Vec<usize> = (0..vertices * degree).map(|end| end / degree).collect();
                 rng.shuffle(&mut ends);
                 for (edge, v) in ends.iter().enumerate() {
-                    assert!(colouring.add(edge / degree, *v, rng.below(degree as u64) as usize));
+                    assert!(colouring.add(edge / degree, *v, rng.next_below(degree as u64) as usize));
                     colouring.check();
                 }
                 assert!(!colouring.add(0, 0, 0), "no vertex has a colour left");

@@ -1,26 +1,27 @@
-//! Who wants to send, in the order the arbiter serves them.
+//! Demands of pairs of hosts, in the order in which the arbiter serves them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use net::HostIx;
 
-/// Whom the arbiter serves first.
+/// Order of service of the arbiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// The pair served least recently.
     MaxMin,
-    /// The pair with the flow of the fewest packets left.
+    /// The pair with the flow of the fewest remaining packets.
     Srpt,
 }
 
-/// A pair of hosts; kept when its flows are over, for when it was last served.
+/// A pair of hosts. It outlives its flows, because it records when it was last served.
 #[derive(Debug)]
 struct Pair {
     src: HostIx,
     dst: HostIx,
-    /// Least first: number of the slot it was last served in, or packets left of its shortest flow.
+    /// Smallest first: the slot in which it was last served, or the remaining packets of its
+    /// shortest flow.
     key: (u64, u32),
-    /// Flows and the packets they have left: the next one to send first.
+    /// Flows and their remaining packets; the next one to send first.
     flows: VecDeque<(u32, u64)>,
     is_reachable: bool,
 }
@@ -31,9 +32,9 @@ pub(crate) struct Demands {
     order: Order,
     pairs: Vec<Pair>,
     pair_of: BTreeMap<(HostIx, HostIx), u32>,
-    /// Pairs that have something to send and can be reached, in the order of their keys.
+    /// Reachable pairs with packets to send, in the order of their keys.
     waiting: Vec<u32>,
-    /// Those granted a packet in this slot, in the order of the grants, and those that were not.
+    /// Pairs granted a packet in this slot, in the order of the grants, and those that were not.
     granted: Vec<u32>,
     refused: Vec<u32>,
     slot: u64,
@@ -55,7 +56,7 @@ impl Demands {
         }
     }
 
-    /// Whether nobody can be served.
+    /// Returns whether no pair can be served.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -71,8 +72,8 @@ impl Demands {
         match self.order {
             Order::MaxMin => pair.flows.push_back((id, packets)),
             Order::Srpt => {
-                let place = pair.flows.partition_point(|(other, left)| (*left, *other) <= (packets, id));
-                pair.flows.insert(place, (id, packets));
+                let position = pair.flows.partition_point(|(other, left)| (*left, *other) <= (packets, id));
+                pair.flows.insert(position, (id, packets));
             }
         }
         if !is_reachable {
@@ -86,7 +87,7 @@ impl Demands {
         }
     }
 
-    /// Asks again who can be reached.
+    /// Updates which pairs are reachable.
     pub(crate) fn reconsider(&mut self, is_reachable: impl Fn(HostIx, HostIx) -> bool) {
         self.waiting.clear();
         for ix in 0..self.pairs.len() as u32 {
@@ -98,27 +99,28 @@ impl Demands {
         }
     }
 
-    /// Puts a pair in its place, behind those with the same key.
+    /// Inserts a pair at its position, behind those with the same key.
     fn enter(&mut self, ix: u32) {
         if self.order == Order::Srpt {
             self.pairs[ix as usize].key =
                 self.pairs[ix as usize].flows.front().map_or((0, 0), |(id, left)| (*left, *id));
         }
         let key = self.pairs[ix as usize].key;
-        let place = self.waiting.partition_point(|other| self.pairs[*other as usize].key <= key);
-        self.waiting.insert(place, ix);
+        let position = self.waiting.partition_point(|other| self.pairs[*other as usize].key <= key);
+        self.waiting.insert(position, ix);
     }
 
     fn withdraw(&mut self, ix: u32) {
         let key = self.pairs[ix as usize].key;
-        let mut place = self.waiting.partition_point(|other| self.pairs[*other as usize].key < key);
-        while self.waiting[place] != ix {
-            place += 1;
+        let mut position = self.waiting.partition_point(|other| self.pairs[*other as usize].key < key);
+        while self.waiting[position] != ix {
+            position += 1;
         }
-        self.waiting.remove(place);
+        self.waiting.remove(position);
     }
 
-    /// Goes through the pairs in order and grants a packet to those `admit` accepts; answers how many.
+    /// Visits the pairs in order and grants a packet to those `admit` accepts. Returns the number
+    /// of grants.
     pub(crate) fn match_pairs(&mut self, mut admit: impl FnMut(HostIx, HostIx) -> bool) -> usize {
         self.slot += 1;
         self.granted.clear();
@@ -130,7 +132,7 @@ impl Demands {
         self.granted.len()
     }
 
-    /// Takes the packet of a grant: its flow, and how many packets that has left.
+    /// Takes the packet of a grant. Returns its flow and the remaining packets of that.
     pub(crate) fn take_packet(&mut self, grant: usize) -> (u32, u64) {
         let pair = &mut self.pairs[self.granted[grant] as usize];
         let (id, left) = pair.flows.front_mut().map_or((0, 0), |flow| {
@@ -165,7 +167,8 @@ impl Demands {
         }
     }
 
-    /// Every granted flow has one packet less, so they keep their order, and two ordered lists become one.
+    /// Merges the two ordered lists: every granted flow has one packet less, so they keep their
+    /// order.
     fn merge(&mut self) {
         self.waiting.clear();
         let mut refused = self.refused.iter().copied().peekable();
@@ -174,7 +177,7 @@ impl Demands {
             let pair = &mut self.pairs[ix as usize];
             let (left, id) = pair.key;
             if left <= 1 {
-                // That flow is over; the pair's next one belongs elsewhere.
+                // That flow has ended; the pair's next one has another position.
                 done.push(ix);
                 continue;
             }
@@ -193,7 +196,7 @@ impl Demands {
         }
     }
 
-    /// Flows with packets still to be granted, and how many of theirs have been.
+    /// Returns the flows with packets still to be granted, and the number of their granted packets.
     pub(crate) fn granted(&self) -> Vec<(u32, u64)> {
         let flows = self.pairs.iter().flat_map(|pair| &pair.flows);
         flows.map(|(id, _)| (*id, self.sent[*id as usize])).collect()
@@ -204,7 +207,8 @@ impl Demands {
 mod tests {
     use super::*;
 
-    /// Grants one packet a slot to whoever comes first; answers the flows in the order they are served.
+    /// Grants one packet per slot to the first pair. Returns the flows in the order they are
+    /// served.
     fn one_at_a_time(order: Order, flows: &[(u32, u32, u64)], slots: usize) -> Vec<u32> {
         let mut demands = Demands::new(order, flows.len());
         for (id, (src, dst, packets)) in (0u32..).zip(flows) {
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_nobody_reaches_waits_outside() {
+    fn unreachable_pairs_not_served() {
         let mut demands = Demands::new(Order::MaxMin, 1);
         demands.add(0, HostIx(0), HostIx(1), 1, false);
         assert!(demands.is_idle());

@@ -1,4 +1,4 @@
-//! Paths one link at a time, for networks and failures that no colouring fits.
+//! Paths found link by link, for networks and failures that no colouring fits.
 
 use std::rc::Rc;
 
@@ -8,8 +8,9 @@ use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 use super::uplink;
 use crate::flows::NEVER;
 
-/// When every link is free again. A packet may join a link in a slot if the link can begin to send it before the slot
-/// is over, so fast links take several packets a slot, slow ones one every few slots, and none more than its rate.
+/// Time at which every link is free again. A packet may join a link in a slot if the link can begin
+/// to send it before the end of the slot. So fast links take several packets a slot, slow ones one
+/// every few slots, and none more than its rate.
 pub(crate) struct LinkSlots {
     routes: Rc<Routes>,
     far_end: Vec<NodeIx>,
@@ -20,7 +21,7 @@ pub(crate) struct LinkSlots {
     now: u64,
     /// The port tried first moves on with every packet, which spreads them.
     turn: usize,
-    /// Nodes from which the present search has found no way, by the number of the search.
+    /// Nodes from which the present search has found no path, by the number of the search.
     dead_end: Vec<u64>,
     search: u64,
     paths: Vec<u32>,
@@ -45,7 +46,7 @@ impl LinkSlots {
         }
     }
 
-    /// Whether there is any path at all.
+    /// Returns whether any path exists.
     pub(crate) fn is_reachable(&self, src: HostIx, dst: HostIx) -> bool {
         let from = self.routes.class_node(self.routes.class_of(src));
         let ends = uplink(&self.routes, src).into_iter().chain(self.routes.last_link(dst));
@@ -87,7 +88,7 @@ impl LinkSlots {
         self.packet_ps[link.ix()] != NEVER && self.free_at[link.ix()] < self.now.saturating_add(self.slot)
     }
 
-    /// Depth first through the shortest paths; no node is entered twice in vain.
+    /// Searches the shortest paths depth first; no node is entered twice in vain.
     fn extend(&mut self, node: NodeIx, to: ClassIx) -> bool {
         if node == self.routes.class_node(to) {
             return true;
@@ -114,7 +115,7 @@ impl LinkSlots {
         &self.paths[begin as usize..self.ends[grant] as usize]
     }
 
-    /// The first slot after this one in which a link that is now taken can begin a packet.
+    /// Returns the first slot after this one in which a busy link can begin a packet.
     pub(crate) fn next_chance(&self) -> u64 {
         let after = self.now.saturating_add(self.slot);
         let earliest = self.free_at.iter().copied().filter(|at| *at >= after && *at != NEVER).min();

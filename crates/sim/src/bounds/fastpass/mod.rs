@@ -1,15 +1,17 @@
-//! The Fastpass arbiter as a bound that is still packetised (mechanisms.md P23; Perry et al., SIGCOMM 2014).
+//! The Fastpass arbiter as a packetised bound (mechanisms.md P23; Perry et al., SIGCOMM 2014).
 //!
-//! Time is cut into slots as long as a full packet on the fastest host link. In each slot the arbiter goes through
-//! the pairs of hosts with something to send, the one served least recently first (or the one with the least
-//! remaining), and grants a packet to each whose sender, receiver and path are free: a greedy maximal matching.
-//! Within a pair flows take turns (or the shortest goes first). Slots follow each other while there is demand; after
-//! an idle spell the next one begins when a demand arrives, so a flow alone takes exactly its ideal.
+//! Time is divided into slots as long as a full packet on the fastest host link. In each slot the
+//! arbiter visits the pairs of hosts with packets to send, the one served least recently first (or
+//! the one with the fewest remaining). It grants a packet to each whose sender, receiver and path
+//! are free: a greedy maximal matching. Within a pair flows take turns (or the shortest goes
+//! first). Slots follow each other while there is demand. After an idle period the next one begins
+//! when a demand arrives, so a single flow takes exactly its ideal time.
 //!
-//! Paths: in a Clos whose upper stages are as wide as the ones below, the matching is edge-coloured, so
-//! no packet is refused for want of a path. Elsewhere, and while links have failed or are slow, a packet takes the
-//! first shortest path on which every link can begin to send it within the slot; the matching is then maximal only
-//! among those. Waiting within a slot, on a link that carries several packets of it, is not charged.
+//! Paths: in a Clos whose upper stages are as wide as the ones below, the matching is
+//! edge-coloured, so every packet has a path. Elsewhere, and while links have failed or are slow, a
+//! packet takes the first shortest path on which every link can begin to send it within the slot.
+//! The matching is then maximal only among those. The model does not charge waiting within a slot,
+//! on a link that carries several packets of it.
 
 mod clos;
 mod colour;
@@ -27,7 +29,7 @@ use self::demands::{Demands, Order};
 use self::paths::Assigner;
 use super::Ledger;
 use crate::flows::NEVER;
-use crate::network::serialisation_ps;
+use crate::links::port::serialisation_ps;
 use crate::outcome::Outcome;
 use crate::probes::Sampler;
 use crate::scenario::Scenario;
@@ -38,10 +40,10 @@ struct Fastpass<'a> {
     scenario: &'a Scenario<'a>,
     assigner: Assigner,
     demands: Demands,
-    /// Flows the arbiter will hear of: when, and which.
+    /// Future requests at the arbiter: time and flow.
     requests: BinaryHeap<Reverse<(u64, u32)>>,
     request_delay: u64,
-    /// Length of a slot, and when the next one may begin.
+    /// Length of a slot, and the earliest beginning of the next one.
     slot: u64,
     next_slot: u64,
     /// Rate now (0 while down), delay, and time of a full packet, per link.
@@ -49,11 +51,11 @@ struct Fastpass<'a> {
     hop: Vec<u64>,
     carried: Vec<u64>,
     sampler: Option<Sampler>,
-    /// When the last granted packet of each flow arrives.
+    /// Arrival time of the last granted packet of each flow.
     last_arrival: Vec<u64>,
 }
 
-/// Runs it.
+/// Computes the Fastpass completion times of a run: a packetised bound, not a balancer.
 pub(crate) fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     let topology = scenario.topology;
     let params = &scenario.balancer.params;
@@ -86,7 +88,7 @@ fn packet_bytes(scenario: &Scenario<'_>) -> u64 {
     u64::from(scenario.config.transport.packet_bytes())
 }
 
-/// A full packet on the fastest host link.
+/// Returns the time of a full packet on the fastest host link.
 fn slot_ps(scenario: &Scenario<'_>) -> u64 {
     let topology = scenario.topology;
     let is_host = |link: &&net::Link| topology.node(link.from).kind == NodeKind::Host;
@@ -99,7 +101,7 @@ impl Fastpass<'_> {
         while self.ledger.is_open() {
             let next = self.next_slot_at().min(self.next_request()).min(self.ledger.next_event());
             if next == NEVER {
-                self.ledger.starve();
+                self.ledger.wait_out();
                 break;
             }
             self.sample_until(next);
@@ -112,7 +114,7 @@ impl Fastpass<'_> {
         Ok(())
     }
 
-    /// When the next slot begins; never while nobody can be served.
+    /// Returns when the next slot begins; never while no pair can be served.
     fn next_slot_at(&self) -> u64 {
         if self.demands.is_idle() { NEVER } else { self.next_slot.max(self.ledger.now()) }
     }
@@ -147,7 +149,7 @@ impl Fastpass<'_> {
         self.demands.add(id, flow.src, flow.dst, packets, is_reachable);
     }
 
-    /// The network changed: other paths, and perhaps other pairs that can be served at all.
+    /// Applies changed rates: other paths, and perhaps other reachable pairs.
     fn change_rates(&mut self, rates: Vec<u64>) {
         let topology = self.scenario.topology;
         let alive: Vec<bool> = rates.iter().map(|rate| *rate > 0).collect();
@@ -165,7 +167,7 @@ impl Fastpass<'_> {
         self.hop = links.map(|(link, rate)| hop_ps(bytes, *rate, link.delay)).collect();
     }
 
-    /// One slot: who may send, over which paths, and what that means for their flows.
+    /// Runs one slot: grants packets, assigns their paths, and updates their flows.
     fn grant_slot(&mut self, now: u64) {
         let assigner = &mut self.assigner;
         assigner.begin_slot(now);
@@ -179,7 +181,7 @@ impl Fastpass<'_> {
         self.demands.end_slot();
     }
 
-    /// A granted packet on its way; `left` packets of its flow remain after it.
+    /// Sends a granted packet; `left` packets of its flow remain after it.
     fn send(&mut self, id: u32, left: u64, grant: usize, now: u64) {
         let transport = &self.scenario.config.transport;
         let (mss, header) = (u64::from(transport.mss_bytes), u64::from(transport.header_bytes));
@@ -204,8 +206,9 @@ impl Fastpass<'_> {
         }
     }
 
-    /// When a full packet and the shorter last one have both arrived, if alone they would do so at `full` and at
-    /// `short`: the shorter may overtake, but both need the receiver's link.
+    /// Returns when a full packet and the shorter last one have both arrived, given their arrival
+    /// times `full` and `short` without each other. The shorter one may overtake, but both need the
+    /// receiver's link.
     fn arrival_of_both(&self, link: usize, full: u64, short: u64, short_bytes: u64) -> u64 {
         let receiver = self.scenario.topology.link(LinkIx(link as u32)).to;
         if self.scenario.topology.out_links(receiver).len() > 1 {
@@ -240,12 +243,12 @@ impl Fastpass<'_> {
         let now = self.ledger.now();
         let mss = u64::from(self.scenario.config.transport.mss_bytes);
         for (id, granted) in self.demands.granted() {
-            // At most one packet per slot is on the way.
+            // At most one packet per slot is in flight.
             let late = self.last_arrival[id as usize].saturating_sub(now).div_ceil(self.slot);
             let size = self.scenario.flows.flows[id as usize].size_bytes;
             self.ledger.record(id).delivered_bytes = (granted.saturating_sub(late) * mss).min(size - 1);
         }
-        for (at, id) in self.ledger.on_the_way() {
+        for (at, id) in self.ledger.undelivered() {
             let late = at.saturating_sub(now).div_ceil(self.slot);
             let size = self.scenario.flows.flows[id as usize].size_bytes;
             self.ledger.record(id).delivered_bytes = (size.div_ceil(mss).saturating_sub(late) * mss).min(size - 1);
@@ -256,12 +259,12 @@ impl Fastpass<'_> {
     }
 }
 
-/// Transmission and propagation over one link.
+/// Returns the time of transmission and propagation over one link.
 fn hop_ps(bytes: u64, rate_bps: u64, delay: Time) -> u64 {
     if rate_bps == 0 { NEVER } else { serialisation_ps(bytes, rate_bps) + delay.as_ps() }
 }
 
-/// Hosts as the assigners see them: the switch each hangs on, and its link.
+/// Returns the link of a host to its switch, as the assigners use it.
 pub(crate) fn uplink(routes: &Routes, host: net::HostIx) -> Option<LinkIx> {
     routes.last_link(host).map(LinkIx::reverse)
 }

@@ -1,4 +1,4 @@
-//! Which way granted packets go.
+//! Assignment of paths to granted packets.
 
 use std::rc::Rc;
 
@@ -7,18 +7,19 @@ use net::{HostIx, Routes, Topology};
 use super::clos::Clos;
 use super::links::LinkSlots;
 use crate::flows::NEVER;
-use crate::network::serialisation_ps;
+use crate::links::port::serialisation_ps;
 
-/// How paths are found.
+/// Path assignment method.
 pub(crate) enum Assigner {
-    /// Any matching has paths; they are found by colouring it.
+    /// Any matching has paths, found by colouring.
     Clos(Box<Clos>),
     /// Link by link.
     Links(Box<LinkSlots>),
 }
 
 impl Assigner {
-    /// For a network with these routes and rates (bits per second, 0 for a link that is down).
+    /// Creates the assigner for a network with these routes and rates (bits per second, 0 for a
+    /// link that is down).
     pub(crate) fn new(
         topology: &Topology,
         routes: &Rc<Routes>,
@@ -48,7 +49,8 @@ impl Assigner {
         }
     }
 
-    /// Whether a packet between these hosts can be granted beside those already granted in this slot; then it is.
+    /// Grants a packet between these hosts in addition to those already granted in this slot.
+    /// Returns whether that is possible.
     pub(crate) fn admit(&mut self, src: HostIx, dst: HostIx) -> bool {
         match self {
             Assigner::Clos(clos) => clos.admit(src, dst),
@@ -56,14 +58,14 @@ impl Assigner {
         }
     }
 
-    /// Settles the paths of all grants of this slot.
+    /// Fixes the paths of all grants of this slot.
     pub(crate) fn assign(&mut self) {
         if let Assigner::Clos(clos) = self {
             clos.assign();
         }
     }
 
-    /// Links of a grant's path, by its number within the slot.
+    /// Returns the links of a grant's path, by its number within the slot.
     pub(crate) fn path(&self, grant: usize) -> &[u32] {
         match self {
             Assigner::Clos(clos) => clos.path(grant),
@@ -71,7 +73,7 @@ impl Assigner {
         }
     }
 
-    /// When to try again after a slot in which nobody could be served.
+    /// Returns when to try again after a slot in which no pair could be served.
     pub(crate) fn next_chance(&self) -> u64 {
         match self {
             Assigner::Clos(clos) => clos.next_slot(),

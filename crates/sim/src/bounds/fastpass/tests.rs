@@ -1,11 +1,12 @@
-//! No link carries more than its share of any slot, on any network, and matchings are as large as they can be.
+//! No link carries more than its share of any slot, on any network, and matchings are as large as
+//! possible.
 
 use std::rc::Rc;
 
-use net::{HostIx, LinkIx, Routes, Stream, Topology};
+use net::{HostIx, LinkIx, RandomStream, Routes, Topology};
 
 use super::paths::Assigner;
-use crate::network::serialisation_ps;
+use crate::links::port::serialisation_ps;
 
 const PACKET: u64 = 1500;
 
@@ -22,7 +23,8 @@ fn assigner(topology: &Topology, rates: &[u64], slot: u64) -> Assigner {
     Assigner::new(topology, &Rc::new(Routes::new(topology, &alive)), rates, PACKET, slot)
 }
 
-/// Offers random pairs for many slots and checks every path and every link; answers packets granted per slot.
+/// Offers random pairs for many slots and checks every path and every link. Returns packets granted
+/// per slot.
 fn exercise(topology: &Topology, rates: &[u64], slots: u64, partner: &mut dyn FnMut(u32) -> u32) -> f64 {
     let hosts = topology.hosts().len() as u32;
     let is_host = |link: &net::Link| topology.hosts().contains(&link.from);
@@ -60,8 +62,8 @@ fn exercise(topology: &Topology, rates: &[u64], slots: u64, partner: &mut dyn Fn
 }
 
 fn random(seed: u64, hosts: u32) -> impl FnMut(u32) -> u32 {
-    let mut rng = Stream::new(seed, "pairs");
-    move |src| (src + 1 + rng.below(u64::from(hosts) - 1) as u32) % hosts
+    let mut rng = RandomStream::new(seed, "pairs");
+    move |src| (src + 1 + rng.next_below(u64::from(hosts) - 1) as u32) % hosts
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn a_full_clos_refuses_no_permutation() {
         let slot = serialisation_ps(PACKET, 10_000_000_000);
         assert!(matches!(assigner(&topology, &rates, slot), Assigner::Clos(_)), "{spec}");
         let hosts = topology.hosts().len() as u32;
-        let mut rng = Stream::new(9, "permutations");
+        let mut rng = RandomStream::new(9, "permutations");
         let mut to: Vec<u32> = Vec::new();
         let mut next = |src: u32| {
             if src == 0 {
@@ -126,7 +128,7 @@ fn a_full_clos_refuses_no_permutation() {
 }
 
 #[test]
-fn what_is_not_alike_is_not_coloured() {
+fn irregular_networks_not_coloured() {
     for spec in [
         "vl2:d0=2,d1=4,d2=4,hosts_per_tor=3",
         "bcube:n=4,k=1",

@@ -13,12 +13,12 @@ const FLUSH_EXTRA: Time = Time::from_us(200);
 const WAIT: Time = Time::from_us(2_500);
 const AGING: Time = Time::from_ms(25);
 
-/// The edge flows go to, which is class 1.
+/// The destination edge, which is class 1.
 struct DestinationEnd {
     bench: Bench,
 }
 
-/// Departure of phase-0 packets: so long ago by the source's clock, which is none of this edge's business.
+/// Departure of phase-0 packets by the source's clock, which the destination cannot read.
 const EARLIER: Time = Time::from_us(777);
 
 impl DestinationEnd {
@@ -47,7 +47,7 @@ impl DestinationEnd {
     }
 }
 
-/// The only control packet asked for.
+/// Returns the only requested control packet.
 fn message(commands: &Commands) -> Message {
     let [Control { to: ClassIx(0), path: 0..4, bytes: CONTROL_BYTES, is_ecn_capable: false, word, tag }] =
         commands.controls[..]
@@ -57,13 +57,13 @@ fn message(commands: &Commands) -> Message {
     Message::unpack(word, tag).expect("a message of ConWeave")
 }
 
-/// The only timer asked for, which must be flow 1's.
+/// Returns the time of the only requested timer, which must be flow 1's.
 fn timer(commands: &Commands) -> Time {
     let [(at, 1)] = commands.timers[..] else { panic!("{commands:?}") };
     at
 }
 
-/// Times in tags are rounded to ticks.
+/// Asserts equality up to the rounding of times in tags to ticks.
 fn is_near(a: Time, b: Time) -> bool {
     a.as_ps().abs_diff(b.as_ps()) <= 1 << 16
 }
@@ -103,7 +103,7 @@ fn rerouted_packets_wait_for_the_tail() {
 }
 
 #[test]
-fn a_tail_that_comes_first_leaves_nothing_to_hold() {
+fn early_tail_leaves_nothing_to_hold() {
     let mut end = DestinationEnd::new();
     let (delivery, commands) = end.before(Kind::Tail, 1, EARLIER);
     assert_eq!((delivery, message(&commands)), (Delivery::Pass, Message::Clear(about(1, 1))));
@@ -119,7 +119,8 @@ fn each_packet_on_the_old_path_renews_the_estimate() {
     end.before(Kind::Request, 1, left(0));
     let first = timer(&end.rerouted(1, left(40)).1);
     assert!(is_near(first, Time::from_us(740)));
-    // A packet that left 10 us later comes 100 us later: the TAIL is expected 90 us later than thought.
+    // A packet that left 10 us later arrives 100 us later: the TAIL is expected 90 us later than
+    // before.
     end.bench.wait(Time::from_us(100));
     let (delivery, commands) = end.before(Kind::Data, 1, left(10));
     assert!(delivery == Delivery::Pass && commands.is_empty(), "the pending timer will find out");
@@ -128,7 +129,7 @@ fn each_packet_on_the_old_path_renews_the_estimate() {
     assert!(commands.releases.is_empty());
     let second = timer(&commands);
     assert!(is_near(second, Time::from_us(830)));
-    // And earlier than thought, when the queue has drained.
+    // The TAIL is expected earlier when the queue has drained.
     let (_, commands) = end.before(Kind::Data, 1, left(39));
     assert!(commands.is_empty(), "now at 740 us, it is expected after 741 us and the grace");
     end.bench.now = second;
@@ -145,11 +146,11 @@ fn an_estimate_that_moves_forward_sets_an_earlier_timer() {
     let unknown = timer(&end.rerouted(1, EARLIER).1);
     assert_eq!(unknown, Time::from_us(500).saturating_add(WAIT).saturating_add(FLUSH_EXTRA));
     let (_, commands) = end.before(Kind::Data, 1, EARLIER.saturating_sub(Time::from_us(5)));
-    assert!(is_near(timer(&commands), Time::from_us(705)), "now something is known of the old path");
+    assert!(is_near(timer(&commands), Time::from_us(705)), "now the state of the old path is known");
 }
 
 #[test]
-fn a_lost_tail_holds_nothing_for_ever() {
+fn lost_tail_releases_held_packets_after_timeout() {
     let mut end = DestinationEnd::new();
     end.bench.now = Time::from_us(500);
     end.before(Kind::Request, 1, EARLIER);
@@ -175,7 +176,7 @@ fn an_estimate_in_the_past_releases_at_once() {
 }
 
 #[test]
-fn packets_of_an_older_epoch_pass_and_mean_nothing() {
+fn packets_of_older_epoch_pass_without_effect() {
     let mut end = DestinationEnd::new();
     end.before(Kind::Request, 7, EARLIER);
     for kind in [Kind::Data, Kind::Request, Kind::Tail] {
@@ -188,7 +189,7 @@ fn packets_of_an_older_epoch_pass_and_mean_nothing() {
 }
 
 #[test]
-fn a_newer_epoch_lets_go_what_the_older_held() {
+fn newer_epoch_releases_packets_of_older_epoch() {
     let mut end = DestinationEnd::new();
     end.rerouted(1, EARLIER);
     let (delivery, commands) = end.before(Kind::Request, 2, EARLIER);
@@ -229,7 +230,7 @@ fn epochs_wrap_at_both_ends() {
 }
 
 #[test]
-fn a_new_flow_of_the_same_number_is_told_by_its_hash() {
+fn new_flow_with_reused_number_is_detected_by_hash() {
     let mut end = DestinationEnd::new();
     end.before(Kind::Request, 20, EARLIER);
     end.before(Kind::Tail, 20, EARLIER);
@@ -240,7 +241,7 @@ fn a_new_flow_of_the_same_number_is_told_by_its_hash() {
     assert_eq!((delivery, message(&commands)), (Delivery::Pass, Message::RttReply(of)), "epoch 3 is not old to it");
     let rerouted = Tag { is_rerouted: true, ..data(epoch(3), 0) };
     assert_eq!(end.receive_of(&other, rerouted, false).0, Delivery::Hold, "nor has its TAIL come");
-    // Should packets of the one still be held when the other begins, they are let go.
+    // Packets of the old flow that are still held are released when the new one begins.
     let (delivery, commands) = end.before(Kind::Request, 1, EARLIER);
     assert_eq!((delivery, &commands.releases[..]), (Delivery::Pass, &[1][..]));
 }

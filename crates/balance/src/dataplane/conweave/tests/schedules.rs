@@ -4,28 +4,28 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use net::routes::ClassIx;
-use net::{Stream, Time};
+use net::{RandomStream, Time};
 
 use super::super::tag::{Kind, Tag};
 use crate::dataplane::testing::{Bench, packet};
 use crate::dataplane::{Arrival, Commands, ControlArrival, Delivery};
 
-/// Paths are slower here than in the network of the bench, so replies have more time.
+/// Paths are slower here than in the bench's network, so the limit for replies is longer.
 const SPEC: &str = "conweave:extra=144us";
 const PATHS: u16 = 4;
-/// One way, in an empty network.
+/// One-way delay of an empty network.
 const BASE_DELAY: Time = Time::from_us(50);
 
-/// What happens before the next packet is sent.
+/// An event before the next packet is sent.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Nothing for this many microseconds; an `expiry` is 3750.
+    /// Idle time in microseconds; an `expiry` is 3750.
     Wait(u64),
-    /// From now on packets put on this path take so many microseconds.
+    /// New delay in microseconds for packets put on this path.
     Delay(u16, u64),
-    /// The next packet is lost on its way.
+    /// Loss of the next packet.
     LosePacket,
-    /// The next control packet is.
+    /// Loss of the next control packet.
     LoseControl,
 }
 
@@ -46,7 +46,7 @@ struct World<'a> {
     source: Bench,
     destination: Bench,
     current: Option<u16>,
-    /// Delay of each path, and when the last packet put on it arrives: paths keep order.
+    /// Delay of each path, and arrival of its last packet: paths keep order.
     delays: [Time; PATHS as usize],
     arrivals: [Time; PATHS as usize],
     loses_packet: bool,
@@ -59,15 +59,15 @@ struct World<'a> {
     report: Report,
 }
 
-/// What came of a schedule.
+/// The result of a schedule.
 #[derive(Default, Debug)]
 struct Report {
     delivered: Vec<u32>,
     lost: Vec<u32>,
     held: usize,
-    /// Releases before the TAIL the packets waited for had come.
+    /// Releases before the expected TAIL arrived.
     early: usize,
-    /// Packets delivered with a later one before them.
+    /// Packets delivered after a later one.
     overtaken: usize,
     tails: usize,
 }
@@ -97,7 +97,7 @@ fn run(steps: &[Step]) -> Report {
         (world.now, world.source.now, world.destination.now) = (now, now, now);
         world.handle(event);
     }
-    assert!(world.held.is_empty(), "held for ever: {:?}", world.held);
+    assert!(world.held.is_empty(), "held indefinitely: {:?}", world.held);
     world.finish()
 }
 
@@ -169,7 +169,7 @@ impl World<'_> {
                 self.held.push_back(seq);
                 self.obey();
             }
-            // As the simulator does: what was asked for is done before the packet goes on.
+            // As in the simulator, requests are executed before the packet continues.
             _ => {
                 self.obey();
                 self.report.delivered.push(seq);
@@ -185,8 +185,8 @@ impl World<'_> {
         }
         for flow in releases {
             assert_eq!(flow, 1);
-            let first = self.held.front().copied().expect("released without need");
-            let tail = self.tails.iter().rev().find(|tail| **tail < first).expect("held without a reroute");
+            let first = self.held.front().copied().expect("a release needs a held packet");
+            let tail = self.tails.iter().rev().find(|tail| **tail < first).expect("a held packet needs a reroute");
             self.report.early += usize::from(!self.tails_arrived.contains(tail));
             self.report.delivered.extend(self.held.drain(..));
         }
@@ -211,8 +211,9 @@ impl World<'_> {
     }
 }
 
-/// A step from four numbers, as often as they occur: mostly packets close together, some changes of delay, now and then
-/// an idle time or, if `is_lossy`, a loss. Delays stay below an `expiry`, which is what ConWeave asks of a network.
+/// Returns a step from four numbers, with these frequencies: mostly packets close together, some
+/// changes of delay, rarely an idle time or, if `is_lossy`, a loss. Delays stay below an `expiry`,
+/// as ConWeave requires.
 fn step(kind: u64, path: u64, delay_us: u64, gap_us: u64, is_lossy: bool) -> Step {
     match kind {
         0..8 => Step::Delay((path % u64::from(PATHS)) as u16, 40 + delay_us % 560),
@@ -223,14 +224,14 @@ fn step(kind: u64, path: u64, delay_us: u64, gap_us: u64, is_lossy: bool) -> Ste
     }
 }
 
-fn random_schedule(random: &mut Stream, is_lossy: bool) -> Vec<Step> {
-    let mut next = |n| random.below(n);
+fn random_schedule(random: &mut RandomStream, is_lossy: bool) -> Vec<Step> {
+    let mut next = |n| random.next_below(n);
     (0..400).map(|_| step(next(60), next(4), next(600), next(600), is_lossy)).collect()
 }
 
 #[test]
-fn packets_stay_in_order_whenever_the_tail_comes_in_time() {
-    let mut random = Stream::new(1, "schedules");
+fn packets_stay_in_order_if_tail_is_timely() {
+    let mut random = RandomStream::new(1, "schedules");
     let (mut held, mut tails, mut early, mut overtaken) = (0, 0, 0, 0);
     for _ in 0..300 {
         let report = run(&random_schedule(&mut random, false));
@@ -240,15 +241,16 @@ fn packets_stay_in_order_whenever_the_tail_comes_in_time() {
         early += report.early;
         overtaken += report.overtaken;
     }
-    // The test is worth something only if much was held, and if estimates that fail do cost order.
+    // The test is significant only if many packets were held, and if failed estimates do cause
+    // reordering.
     assert!(tails > 3_000 && held > 3_000, "{tails} reroutes, {held} packets held");
     assert!(early > 0 && overtaken > 0, "{early} early releases, {overtaken} packets overtaken");
     assert!(early * 10 < tails, "{early} of {tails} estimates fail: no better than chance");
 }
 
 #[test]
-fn nothing_is_held_for_ever_whatever_is_lost() {
-    let mut random = Stream::new(2, "schedules");
+fn any_loss_leaves_nothing_held_indefinitely() {
+    let mut random = RandomStream::new(2, "schedules");
     let (mut lost, mut early) = (0, 0);
     for _ in 0..300 {
         let report = run(&random_schedule(&mut random, true));
@@ -260,7 +262,7 @@ fn nothing_is_held_for_ever_whatever_is_lost() {
 
 proptest::proptest! {
     #[test]
-    fn any_schedule_comes_out_whole_and_in_order_if_estimates_hold(
+    fn any_schedule_delivers_all_in_order_if_estimates_hold(
         numbers in proptest::collection::vec((0u64..30, 0u64..4, 0u64..600, 0u64..600), 1..120),
         is_lossy: bool,
     ) {

@@ -8,13 +8,13 @@ use super::{EXPIRY, PS, about, data, epoch, ticks};
 use crate::dataplane::testing::{Bench, packet};
 use crate::dataplane::{ControlArrival, PacketView};
 
-/// Replies of the bench are timely within `extra`, half a base RTT, and the round trip between the edges: two links of
-/// 10 Gb/s and 1 us each way, 1500 bytes there and 64 back.
+/// Reply limit of the bench: `extra`, half a base RTT, plus the round trip between the edges. That
+/// is two links of 10 Gb/s and 1 us in each direction, 1500 bytes forward and 64 back.
 const PATIENCE: Time = Time::from_ps(50_000_000 + 4_000_000 + 2 * 1_200_000 + 2 * 51_200);
 const TIMELY: Time = Time::from_us(50);
 const PAUSE: Time = Time::from_us(200);
 
-/// The edge flows start from, with the path flow 1 took last.
+/// The source edge, with the last path of flow 1.
 struct SourceEnd {
     bench: Bench,
     current: Option<u16>,
@@ -69,7 +69,7 @@ fn a_missing_reply_reroutes_behind_a_tail() {
     let (new, first) = source.send_after(Time::from_us(1));
     assert_ne!(new, old);
     assert_eq!(first, Tag { kind: Kind::Data, is_rerouted: true, epoch: epoch(1), time: tail.time });
-    // One reroute at a time: no second before the CLEAR, however late.
+    // Only one reroute at a time: no second one before the CLEAR, however late.
     for _ in 0..20 {
         assert_eq!(source.send_after(Time::from_us(300)), (new, first), "the tail's time, not the packet's");
     }
@@ -91,7 +91,7 @@ fn a_timely_reply_begins_the_next_epoch_on_the_same_path() {
 }
 
 #[test]
-fn a_timely_reply_ends_the_wait_even_if_nothing_is_sent_for_long() {
+fn timely_reply_ends_wait_of_idle_flow() {
     let mut source = SourceEnd::new(8);
     source.send();
     source.bench.wait(TIMELY);
@@ -145,7 +145,7 @@ fn a_clear_allows_the_next_request_on_the_new_path() {
 }
 
 #[test]
-fn an_idle_flow_picks_anew_and_asks() {
+fn idle_flow_picks_new_path_and_sends_request() {
     let mut source = SourceEnd::new(16);
     let mut paths = vec![];
     for n in 1..100 {
@@ -153,7 +153,7 @@ fn an_idle_flow_picks_anew_and_asks() {
         assert_eq!((tag.kind, tag.epoch, tag.is_rerouted), (Kind::Request, epoch(n), false));
         paths.push(path);
         if n % 2 == 0 {
-            // From phase 1 as well.
+            // The same holds in phase 1.
             assert_eq!(source.send_after(Time::from_us(151)).1.kind, Kind::Tail);
             assert!(source.send().1.is_rerouted);
         }
@@ -178,11 +178,11 @@ fn a_notified_path_is_avoided_until_its_pause_is_over() {
     source.hear(Message::Notify(1));
     source.bench.wait(PS);
     let on_zero = (1_000..1_400).filter(|flow| begin(&mut source, *flow) == 0).count();
-    assert!((260..340).contains(&on_zero), "the pause of 0 is over, that of 1 has begun: {on_zero}");
+    assert!((260..340).contains(&on_zero), "the pause of 0 has ended, that of 1 has begun: {on_zero}");
 }
 
 #[test]
-fn with_all_paths_paused_the_flow_stays_and_a_new_one_goes_anywhere() {
+fn all_paths_paused_keeps_flow_and_new_flow_takes_any() {
     let mut source = SourceEnd::new(4);
     (0..4).for_each(|path| source.hear(Message::Notify(path)));
     source.current = Some(2);
@@ -205,7 +205,7 @@ fn pauses_are_kept_per_destination() {
 }
 
 #[test]
-fn a_flow_whose_path_died_starts_anew() {
+fn flow_on_dead_path_starts_new_epoch() {
     let mut source = SourceEnd::new(4);
     let (dead, _) = source.send();
     source.bench.live.retain(|path| *path != dead);
@@ -233,7 +233,7 @@ fn a_new_flow_of_the_same_number_begins_an_epoch() {
     let mut source = SourceEnd::new(8);
     source.send();
     source.send_after(Time::from_us(151));
-    // The edge of another destination does not clear what the last flow left, nor does the number.
+    // Neither the edge of another destination nor the flow number resets the state of the old flow.
     let other = PacketView { hash: 12_345 << 40, ..packet(1) };
     let (_, tag) = source.send_of(&other);
     assert_eq!((tag.kind, tag.epoch, tag.is_rerouted), (Kind::Request, epoch(2), false));

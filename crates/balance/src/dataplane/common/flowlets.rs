@@ -1,0 +1,276 @@
+//! The flowlet table (mechanisms.md §1.2): the path or link of each flow's current burst, until an
+//! idle gap ends it.
+//!
+//! - `exact`: an entry per flow; a flowlet ends after an idle time longer than the gap T.
+//! - `agebit`: the hardware form of CONGA (SIGCOMM 2014, section 3.4). A fixed number of hashed
+//!   entries, each with one age bit. A packet clears the bit; a sweep every T sets it and ends the
+//!   flowlets where it is already set, so that the effective gap lies between T and 2T. Flows that
+//!   hash to one entry share it.
+//!
+//! No timer is used: missed sweeps are applied when an entry is read. A packet of epoch k = floor(t
+//! / T) survives the sweep at (k+1)T with its bit set and falls to the one at (k+2)T. An entry is
+//! therefore valid while the epoch of the last packet is this one or the one before.
+
+use net::Time;
+
+use crate::dataplane::{PacketView, Scale};
+use crate::hash::{mix, reduce};
+use crate::params::{Param, ParamKind, Params};
+
+/// The parameter that selects the form of the table.
+pub const MODE: Param = Param {
+    name: "gap_mode",
+    kind: ParamKind::Choice(&["exact", "agebit"]),
+    default: "agebit",
+    unit: "",
+    doc: "Flowlet table: one exact entry per flow, or hashed entries with an age bit (gaps of 1 to 2 times `gap`).",
+};
+
+/// The parameter for the size of the hashed form.
+pub const ENTRIES: Param = Param {
+    name: "entries",
+    kind: ParamKind::Count { min: 1, max: 1 << 24 },
+    default: "65536",
+    unit: "",
+    doc: "Entries of the hashed flowlet table; only with gap_mode=agebit.",
+};
+
+/// The state of the flowlet that a packet would continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flowlet<T> {
+    /// The packet belongs to a flowlet that uses this value.
+    Ongoing(T),
+    /// The packet starts a flowlet; the previous one used this value.
+    Expired(T),
+    /// The entry was never used.
+    New,
+}
+
+/// An entry found by [`Flowlets::slot`]; valid until the next call of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    index: usize,
+    hash: u64,
+}
+
+/// A flowlet table that stores a `T` for every flowlet: a path number, a link.
+#[derive(Clone, Debug)]
+pub struct Flowlets<T> {
+    gap_ps: u64,
+    form: Form<T>,
+}
+
+#[derive(Clone, Debug)]
+enum Form<T> {
+    /// By twice the flow number, plus one for packets without data: one switch forwards both
+    /// directions of a flow.
+    Exact(Vec<Exact<T>>),
+    AgeBit(AgeBit<T>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Exact<T> {
+    /// Distinguishes a flow from an earlier one of the same number.
+    hash: u64,
+    /// Time of the last packet; [`NEVER`] before the first one.
+    last_ps: u64,
+    value: T,
+}
+
+const NEVER: u64 = u64::MAX;
+
+/// Two arrays of numbers: a table of zeroes uses memory only for entries in use.
+#[derive(Clone, Debug)]
+struct AgeBit<T> {
+    /// Epoch of the last packet with [`IN_USE`]; 0 before the first one.
+    epochs: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T: Copy + Default> Flowlets<T> {
+    /// Makes a table of exact entries, one per flow.
+    pub fn exact(gap: Time) -> Flowlets<T> {
+        Flowlets { gap_ps: gap.as_ps(), form: Form::Exact(Vec::new()) }
+    }
+
+    /// Makes a table of `entries` hashed entries with an age bit; at least one.
+    pub fn agebit(gap: Time, entries: usize) -> Flowlets<T> {
+        let entries = entries.max(1);
+        let form = AgeBit { epochs: vec![0; entries], values: vec![T::default(); entries] };
+        Flowlets { gap_ps: gap.as_ps(), form: Form::AgeBit(form) }
+    }
+
+    /// Makes a table from the parameters `gap`, [`MODE`] and [`ENTRIES`].
+    pub fn from_params(params: &Params, scale: &Scale) -> Flowlets<T> {
+        let gap = params.scaled("gap", scale);
+        match params.text(MODE.name) {
+            "exact" => Flowlets::exact(gap),
+            _ => Flowlets::agebit(gap, params.count(ENTRIES.name) as usize),
+        }
+    }
+
+    /// Returns the entry of a packet's flowlet. Exact tables grow for new flows.
+    #[inline]
+    pub fn slot(&mut self, packet: &PacketView) -> Slot {
+        let index = match &mut self.form {
+            Form::Exact(entries) => {
+                let index = 2 * packet.flow as usize + usize::from(!packet.is_data);
+                if index >= entries.len() {
+                    entries.resize(index + 1, Exact { hash: 0, last_ps: NEVER, value: T::default() });
+                }
+                index
+            }
+            // Mixed once more: switches on the path may have spread packets by the same hash.
+            Form::AgeBit(table) => reduce(mix(packet.hash ^ 0x666c_6f77_6c65_7473), table.epochs.len()),
+        };
+        Slot { index, hash: packet.hash }
+    }
+
+    /// Returns the state of an entry at `now`.
+    #[inline]
+    pub fn look_up(&self, slot: Slot, now: Time) -> Flowlet<T> {
+        match &self.form {
+            Form::Exact(entries) => {
+                let entry = entries[slot.index];
+                if entry.last_ps == NEVER || entry.hash != slot.hash {
+                    Flowlet::New
+                } else if now.as_ps().saturating_sub(entry.last_ps) > self.gap_ps {
+                    Flowlet::Expired(entry.value)
+                } else {
+                    Flowlet::Ongoing(entry.value)
+                }
+            }
+            Form::AgeBit(table) => {
+                let (stored, value) = (table.epochs[slot.index], table.values[slot.index]);
+                if stored == 0 {
+                    return Flowlet::New;
+                }
+                match epoch(now, self.gap_ps).wrapping_sub(stored) & !IN_USE {
+                    0 | 1 => Flowlet::Ongoing(value),
+                    _ => Flowlet::Expired(value),
+                }
+            }
+        }
+    }
+
+    /// Records that a packet uses `value` at `now`: its flowlet lasts at least one more gap.
+    #[inline]
+    pub fn record(&mut self, slot: Slot, now: Time, value: T) {
+        match &mut self.form {
+            Form::Exact(entries) => entries[slot.index] = Exact { hash: slot.hash, last_ps: now.as_ps(), value },
+            Form::AgeBit(table) => {
+                table.epochs[slot.index] = epoch(now, self.gap_ps);
+                table.values[slot.index] = value;
+            }
+        }
+    }
+}
+
+/// Marks entries in use; the rest of the number wraps, after 2^31 intervals.
+const IN_USE: u32 = 1 << 31;
+
+/// Returns the number of the interval between two sweeps, with [`IN_USE`].
+#[inline]
+fn epoch(now: Time, gap_ps: u64) -> u32 {
+    // A gap of zero makes every packet a flowlet: sweeps at every instant.
+    (now.as_ps() / gap_ps.max(1)) as u32 | IN_USE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::testing::packet;
+
+    const GAP: Time = Time::from_us(100);
+    const PS: Time = Time::from_ps(1);
+
+    fn after(time: Time, rest: Time) -> Time {
+        time.saturating_add(rest)
+    }
+
+    #[test]
+    fn exact_flowlets_end_after_more_than_the_gap() {
+        let mut table = Flowlets::<u16>::exact(GAP);
+        let slot = table.slot(&packet(5));
+        assert_eq!(table.look_up(slot, Time::ZERO), Flowlet::New);
+        table.record(slot, Time::ZERO, 3);
+        assert_eq!(table.look_up(slot, GAP), Flowlet::Ongoing(3), "the gap itself does not end it");
+        assert_eq!(table.look_up(slot, after(GAP, PS)), Flowlet::Expired(3));
+        table.record(slot, GAP, 3);
+        assert_eq!(table.look_up(slot, after(GAP, GAP)), Flowlet::Ongoing(3), "each packet extends it");
+    }
+
+    #[test]
+    fn exact_entries_belong_to_one_direction_of_one_flow() {
+        let mut table = Flowlets::<u16>::exact(GAP);
+        let data = packet(5);
+        let slot = table.slot(&data);
+        table.record(slot, Time::ZERO, 3);
+        let ack = PacketView { is_data: false, hash: 99, ..data };
+        let of_ack = table.slot(&ack);
+        assert_eq!(table.look_up(of_ack, Time::ZERO), Flowlet::New);
+        table.record(of_ack, Time::ZERO, 4);
+        assert_eq!(table.look_up(table.clone().slot(&data), Time::ZERO), Flowlet::Ongoing(3));
+        // The flow ends and another takes its number.
+        let successor = PacketView { hash: 1234, ..data };
+        let slot = table.slot(&successor);
+        assert_eq!(table.look_up(slot, Time::ZERO), Flowlet::New);
+    }
+
+    #[test]
+    fn an_age_bit_ends_flowlets_between_one_gap_and_two() {
+        for start_us in [0, 1, 37, 50, 99] {
+            let mut table = Flowlets::<u32>::agebit(GAP, 64);
+            let slot = table.slot(&packet(5));
+            let start = Time::from_us(start_us);
+            assert_eq!(table.look_up(slot, start), Flowlet::New);
+            table.record(slot, start, 7);
+            // Sweeps at 100 and 200 us: the second one finds the bit still set.
+            let end = Time::from_us(200);
+            assert_eq!(table.look_up(slot, Time::from_ps(end.as_ps() - 1)), Flowlet::Ongoing(7), "{start_us}");
+            assert_eq!(table.look_up(slot, end), Flowlet::Expired(7), "{start_us}");
+            let gap = end.saturating_sub(start);
+            assert!(gap > GAP && gap <= after(GAP, GAP), "{start_us}");
+        }
+    }
+
+    #[test]
+    fn sweep_is_applied_after_any_delay() {
+        let mut table = Flowlets::<u16>::agebit(GAP, 64);
+        let slot = table.slot(&packet(5));
+        table.record(slot, Time::from_us(10), 1);
+        table.record(slot, Time::from_us(150), 1);
+        assert_eq!(table.look_up(slot, Time::from_us(299)), Flowlet::Ongoing(1), "the second packet cleared the bit");
+        assert_eq!(table.look_up(slot, Time::from_s(100)), Flowlet::Expired(1));
+    }
+
+    #[test]
+    fn flows_that_collide_share_an_entry() {
+        let mut one = Flowlets::<u16>::agebit(GAP, 1);
+        let slot = one.slot(&packet(1));
+        one.record(slot, Time::ZERO, 9);
+        let other = one.slot(&packet(2));
+        assert_eq!(one.look_up(other, Time::ZERO), Flowlet::Ongoing(9));
+        // With capacity to spare, 1000 flows in 65536 entries collide about 1000^2 / 2 / 65536 = 8
+        // times.
+        let mut many = Flowlets::<u16>::agebit(GAP, 65_536);
+        let collisions = (0..1000)
+            .filter(|flow| {
+                let slot = many.slot(&packet(*flow));
+                let is_taken = many.look_up(slot, Time::ZERO) != Flowlet::New;
+                many.record(slot, Time::ZERO, 1);
+                is_taken
+            })
+            .count();
+        assert!((1..25).contains(&collisions), "{collisions}");
+    }
+
+    #[test]
+    fn a_gap_of_zero_makes_every_later_packet_a_flowlet() {
+        for mut table in [Flowlets::<u16>::exact(Time::ZERO), Flowlets::agebit(Time::ZERO, 16)] {
+            let slot = table.slot(&packet(1));
+            table.record(slot, Time::from_ns(1), 2);
+            assert_eq!(table.look_up(slot, Time::from_ns(2)), Flowlet::Expired(2));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Balancers that pick the server first and then a path to it: all except the joint ones.
+
+use super::path::PathPicker;
+use crate::central::{NetworkView, Path};
+use crate::params::Params;
+use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
+
+/// The rule that picks a server.
+pub trait Picker: Send {
+    /// Returns the data the rule reads.
+    const NEEDS: ServerNeeds;
+
+    /// Returns the position in `candidates` of the member. Candidates are the members of `pool`
+    /// that may get the request: at least one, in the order of their numbers.
+    fn choose(&mut self, cx: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize;
+
+    /// Counts a placed connection, picked by this rule or by another component.
+    fn placed(&mut self, _request: &Request, _choice: &Choice) {}
+
+    /// Counts an ended connection.
+    fn ended(&mut self, _request: &Request, _ended: &Ended) {}
+
+    /// Handles a new report of a member, or the expiry of its last one.
+    fn reported(&mut self, _member: &Member) {}
+
+    /// Handles new counters of a member's rules.
+    fn counted(&mut self, _member: &Member) {}
+
+    /// Handles changes of members, weights, or availability.
+    fn pool_changed(&mut self, _pool: &Pool) {}
+
+    /// Assigns slots to members, as in [`ServerBalancer::assign_slots`].
+    fn divide(&self, _shares: &[(MemberId, u32)], _slots: usize) -> Option<Vec<MemberId>> {
+        None
+    }
+}
+
+/// A rule with a path picker.
+pub struct ServerFirst<P> {
+    picker: P,
+    path: PathPicker,
+}
+
+impl<P: Picker + 'static> ServerFirst<P> {
+    /// Makes the rule with the path picker of its parameters.
+    pub fn boxed(picker: P, params: &Params) -> Box<dyn ServerBalancer> {
+        Box::new(ServerFirst { picker, path: PathPicker::new(params) })
+    }
+}
+
+impl<P: Picker> ServerBalancer for ServerFirst<P> {
+    fn needs(&self) -> ServerNeeds {
+        P::NEEDS.and(self.path.needs())
+    }
+
+    fn pick(
+        &mut self,
+        cx: &mut ServerCx<'_>,
+        request: &Request,
+        pool: &Pool,
+        view: &NetworkView<'_>,
+    ) -> Option<Choice> {
+        let candidates = pool.candidates(request.edge, view);
+        if candidates.is_empty() {
+            return None;
+        }
+        let member = candidates[self.picker.choose(cx, request, pool, &candidates)];
+        let choice = Choice { member: member.id, path: self.path.pick(request, member, view) };
+        self.picker.placed(request, &choice);
+        Some(choice)
+    }
+
+    fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+        self.path.pick(request, member, view)
+    }
+
+    fn on_placed(&mut self, request: &Request, choice: &Choice) {
+        self.picker.placed(request, choice);
+    }
+
+    fn on_ended(&mut self, request: &Request, ended: &Ended) {
+        self.picker.ended(request, ended);
+    }
+
+    fn on_report(&mut self, member: &Member) {
+        self.picker.reported(member);
+    }
+
+    fn on_counters(&mut self, member: &Member) {
+        self.picker.counted(member);
+    }
+
+    fn on_pool_changed(&mut self, pool: &Pool) {
+        self.picker.pool_changed(pool);
+    }
+
+    fn assign_slots(&self, shares: &[(MemberId, u32)], slots: usize) -> Option<Vec<MemberId>> {
+        if self.path.is_base() { self.picker.divide(shares, slots) } else { None }
+    }
+}
+
+/// Returns the position with the lowest score; the first of equals.
+pub fn least(candidates: &[&Member], mut score: impl FnMut(&Member) -> f64) -> usize {
+    let scores = candidates.iter().map(|member| score(member)).enumerate();
+    scores.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(position, _)| position)
+}

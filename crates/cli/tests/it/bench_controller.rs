@@ -1,0 +1,72 @@
+//! `anabranch bench controller` as a user runs it.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use assert_cmd::Command;
+
+fn bench(args: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = Command::cargo_bin("anabranch").unwrap();
+    command.args(["bench", "controller"]).args(args).assert()
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn unreachable_controller_is_error_with_hint() {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().to_string();
+    let output = bench(&["--controller", &free, "--switches", "1"]).code(2).get_output().clone();
+    let text = text_of(&output.stderr);
+    assert!(text.contains(&free) && text.contains("hint: is the controller running"), "{text}");
+}
+
+#[test]
+fn invalid_options_are_rejected() {
+    let cases: [(&[&str], &str); 7] = [
+        (&[], "--controller"),
+        (&["--controller", "nowhere:port:1"], "is not an address"),
+        (&["--controller", "127.0.0.1:1", "--window", "0"], "--window"),
+        (&["--controller", "127.0.0.1:1", "--rate=-3"], "--rate"),
+        (&["--controller", "127.0.0.1:1", "--topology", "fat-tre:k=4"], "fat-tree"),
+        (&["--peer", "ryu-manager"], "only ovs-testcontroller can be started"),
+        (&["--peer", "/nonexistent/ovs-testcontroller", "--no-pin"], "openvswitch-testcontroller"),
+    ];
+    for (args, expected) in cases {
+        let output = bench(args).code(2).get_output().clone();
+        let text = text_of(&output.stderr);
+        assert!(text.contains(expected), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn reference_controller_is_started_measured_and_written_to_json() {
+    let Some(program) = testcontroller() else {
+        let is_ci = std::env::var_os("CI").is_some();
+        assert!(!is_ci, "ovs-testcontroller is missing: install openvswitch-testcontroller");
+        eprintln!("SKIPPED: ovs-testcontroller is not installed (Debian: openvswitch-testcontroller)");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figures.json");
+    let args = ["--switches", "2", "--hosts", "3", "--loops", "1", "--warm-up", "0", "--seconds", "0.3", "--no-pin"];
+    let file_args = ["--json", file.to_str().unwrap(), "--peer", &program];
+    let output = bench(&[&args[..], &file_args].concat()).success().get_output().clone();
+    let text = text_of(&output.stdout);
+    assert!(text.contains("ovs-testcontroller") && text.contains("an answer is the packet-out"), "{text}");
+    let figures: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for (at, load) in ["1 outstanding per switch", "64 outstanding per switch"].iter().enumerate() {
+        let report = &figures["measurements"][at][0];
+        assert_eq!(report["load"], *load);
+        assert!(report["counts"]["answered"].as_u64().unwrap() > 100, "{report}");
+        assert_eq!(report["counts"]["unanswered"], 0, "{report}");
+        assert!(report["resident_bytes"].as_u64().unwrap() > 1_000_000, "{report}");
+    }
+}
+
+fn testcontroller() -> Option<String> {
+    let folders = std::env::var_os("PATH")?;
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join("ovs-testcontroller")).find(|path| path.is_file());
+    found.map(|path| path.display().to_string())
+}

@@ -1,0 +1,16 @@
+//! Integration tests of the command, in one binary because each binary is linked separately.
+//!
+//! `testbed`, `switches` and `services` are other binaries: they run real switches and need a
+//! machine without other load.
+
+mod agent;
+mod agree;
+mod architecture;
+mod bench_controller;
+mod cli;
+mod common;
+mod examples;
+mod messages;
+mod reproduce;
+mod serve;
+mod store;

@@ -1,0 +1,260 @@
+//! Hosts and ARP: the controller learns hosts from their packets, probes for unknown ones, and
+//! answers ARP requests itself.
+//!
+//! The attachment of a host is the port its ARP packets come from. An IPv4 packet is not
+//! sufficient: it may have crossed a disconnected switch that still has rules of a previous
+//! controller instance and that discovery cannot see. Switches of this controller never forward ARP
+//! packets. An IPv4 packet from an unknown host therefore only makes the controller send an ARP
+//! request out of that port.
+//!
+//! The controller never floods. It relays an ARP request for an unknown host to edge ports only, so
+//! the request cannot loop, however the switches are wired.
+//!
+//! Such a request is a packet at every edge port. Relayed requests are therefore rate-limited: one
+//! at a time per target, and a token bucket per port they come from ([`ArpRateLimiter`]).
+//!
+//! A host sends its first packet as soon as it receives the ARP reply. Replies therefore wait until
+//! rules are installed in both directions; otherwise the first packets would be lost.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::Ipv4Addr;
+use net::Time;
+use openflow::frame::{arp_reply, arp_request};
+use openflow::{Headers, MacAddr};
+
+use crate::KnownHost;
+use crate::network::{CONTROLLER_MAC, Network, SwitchPort};
+use crate::vip::Vips;
+
+const REQUEST: u16 = 1;
+/// Shortest time between two relayed requests for the same host. Linux repeats a request after a
+/// second (`net.ipv4.neigh.*.retrans_time_ms`): the repetition of a lost request must be relayed,
+/// and must not be dropped because it is a millisecond early.
+const PASS_ON_AGAIN: Time = Time::from_ms(900);
+/// Shortest time between two requests of the controller for the same host: one packet at one port.
+const SEEK_AGAIN: Time = Time::from_ms(100);
+/// Maximum number of targets with a recent request. Further requests are suppressed until these are
+/// old.
+pub(super) const ASKED_MAX: usize = 4096;
+/// Requests for unknown hosts a port may send at once (burst) and per second in the long run. A
+/// port may lead to a switch with many hosts that start at once; higher rates are address scans.
+const ARP_BURST: u64 = 128;
+const ARP_REQUESTS_PER_S: u64 = 32;
+/// Maximum number of pending replies to the hosts at one port.
+const HELD_PER_PORT: usize = 512;
+/// Longest time a reply waits for rules. A switch may need longer to confirm, or its table may be
+/// full; packets may still arrive.
+const HELD: Time = Time::from_ms(500);
+
+/// Action on an ARP packet.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum ArpAction {
+    Nothing,
+    /// Send a reply when rules are installed.
+    Send(PendingArpReply),
+    /// Relay to every edge port but the one it came from.
+    RelayToEdges(Vec<u8>),
+}
+
+/// An ARP reply that waits for rules between two hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct PendingArpReply {
+    /// Attachment of the receiver.
+    pub(crate) to: SwitchPort,
+    /// Address of the receiver.
+    pub(crate) requester: Ipv4Addr,
+    /// Requested address.
+    pub(crate) target: Ipv4Addr,
+    pub(crate) frame: Vec<u8>,
+}
+
+/// Pending replies, each with its deadline.
+#[derive(Debug, Default)]
+pub(crate) struct PendingArpReplies(BTreeMap<(SwitchPort, Ipv4Addr, Ipv4Addr), (Vec<u8>, Time)>);
+
+impl PendingArpReplies {
+    /// Stores a reply; of repeated requests the oldest determines the deadline.
+    pub(crate) fn hold(&mut self, now: Time, held: PendingArpReply) {
+        let to = held.to;
+        let at_port =
+            (to, Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED)..=(to, Ipv4Addr::BROADCAST, Ipv4Addr::BROADCAST);
+        if self.0.len() < ASKED_MAX && self.0.range(at_port).count() < HELD_PER_PORT {
+            let until = now.saturating_add(HELD);
+            self.0.entry((held.to, held.requester, held.target)).or_insert((held.frame, until));
+        }
+    }
+    /// Returns the earliest deadline.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.0.values().map(|(_, until)| *until).min()
+    }
+    /// Removes and returns the replies for which `can_go` holds or the deadline has passed.
+    pub(crate) fn take(
+        &mut self,
+        now: Time,
+        mut can_go: impl FnMut(SwitchPort, Ipv4Addr, Ipv4Addr) -> bool,
+    ) -> Vec<(SwitchPort, Vec<u8>)> {
+        let is_due = |(to, requester, target): &(SwitchPort, Ipv4Addr, Ipv4Addr), (_, until): &mut (Vec<u8>, Time)| {
+            *until <= now || can_go(*to, *requester, *target)
+        };
+        let ready = self.0.extract_if(.., is_due);
+        ready.map(|((to, ..), (frame, _))| (to, frame)).collect()
+    }
+}
+
+/// State of ARP requests.
+#[derive(Debug, Default)]
+pub(crate) struct Arp {
+    /// Requests relayed for hosts.
+    relayed: RecentRequests,
+    /// Requests of the controller itself.
+    probed: RecentRequests,
+    /// Rate limiters of relayed requests, by port.
+    rate_limiters: BTreeMap<SwitchPort, ArpRateLimiter>,
+    /// Number of requests for unknown hosts that were not relayed.
+    pub(crate) requests_suppressed: u64,
+}
+
+/// Targets of recent requests.
+#[derive(Debug, Default)]
+struct RecentRequests {
+    targets: BTreeMap<Ipv4Addr, Time>,
+    /// The same targets, oldest first.
+    order: VecDeque<(Time, Ipv4Addr)>,
+}
+
+impl RecentRequests {
+    /// Returns whether no request for the target was sent within `again` and another can be
+    /// recorded.
+    fn may_send(&mut self, now: Time, again: Time, target: Ipv4Addr) -> bool {
+        while let Some((at, oldest)) = self.order.front().copied().filter(|(at, _)| at.saturating_add(again) <= now) {
+            self.order.pop_front();
+            if self.targets.get(&oldest) == Some(&at) {
+                self.targets.remove(&oldest);
+            }
+        }
+        self.order.len() < ASKED_MAX && !self.targets.contains_key(&target)
+    }
+    fn note(&mut self, now: Time, target: Ipv4Addr) {
+        self.targets.insert(target, now);
+        self.order.push_back((now, target));
+    }
+}
+
+/// A token bucket of [`ARP_BURST`] requests, refilled with [`ARP_REQUESTS_PER_S`].
+#[derive(Clone, Copy, Debug)]
+struct ArpRateLimiter {
+    /// Picoseconds of refill in the bucket; one request takes [`ArpRateLimiter::QUESTION`].
+    left: u64,
+    at: Time,
+}
+
+impl ArpRateLimiter {
+    const QUESTION: u64 = Time::from_s(1).as_ps() / ARP_REQUESTS_PER_S;
+    const FULL: u64 = ArpRateLimiter::QUESTION * ARP_BURST;
+
+    fn full(now: Time) -> ArpRateLimiter {
+        ArpRateLimiter { left: ArpRateLimiter::FULL, at: now }
+    }
+    fn take(&mut self, now: Time) -> bool {
+        let refilled = self.left.saturating_add(now.saturating_sub(self.at).as_ps()).min(ArpRateLimiter::FULL);
+        let is_enough = refilled >= ArpRateLimiter::QUESTION;
+        (self.left, self.at) = (refilled - if is_enough { ArpRateLimiter::QUESTION } else { 0 }, now);
+        is_enough
+    }
+}
+
+impl Arp {
+    /// Handles an ARP packet received at `at`.
+    pub(crate) fn packet(
+        &mut self,
+        now: Time,
+        at: SwitchPort,
+        headers: &Headers,
+        network: &Network,
+        vips: &Vips,
+    ) -> ArpAction {
+        let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        if let Some(mac) = vips.mac_of(target) {
+            let frame = arp_reply(mac, target, headers.eth_src, sender);
+            let is_question = headers.arp_op == REQUEST && sender != target;
+            return if is_question {
+                ArpAction::Send(PendingArpReply { to: at, requester: sender, target, frame })
+            } else {
+                ArpAction::Nothing
+            };
+        }
+        let known = network.find_host(target).and_then(|host| network.host(host)).map(|host| host.known);
+        match known {
+            // A host that requests its own address only announces its attachment.
+            Some(host) if headers.arp_op == REQUEST && sender != target => {
+                let frame = arp_reply(host.mac, host.ipv4, headers.eth_src, sender);
+                ArpAction::Send(PendingArpReply { to: at, requester: sender, target, frame })
+            }
+            // The reply to a relayed request goes to the requesting host.
+            Some(host) if headers.arp_op != REQUEST && sender != target => {
+                let frame = arp_reply(headers.eth_src, sender, host.mac, host.ipv4);
+                ArpAction::Send(PendingArpReply {
+                    to: (host.datapath, host.port),
+                    requester: host.ipv4,
+                    target: sender,
+                    frame,
+                })
+            }
+            None if headers.arp_op == REQUEST && is_unicast(target) && sender != target => {
+                match self.may_relay(now, at, target) {
+                    true => ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target)),
+                    false => ArpAction::Nothing,
+                }
+            }
+            _ => ArpAction::Nothing,
+        }
+    }
+
+    /// Returns whether to relay a request from a port. Counts it if not.
+    fn may_relay(&mut self, now: Time, at: SwitchPort, target: Ipv4Addr) -> bool {
+        let limiter = self.rate_limiters.entry(at).or_insert(ArpRateLimiter::full(now));
+        let may = self.relayed.may_send(now, PASS_ON_AGAIN, target) && limiter.take(now);
+        if may {
+            self.relayed.note(now, target);
+        } else {
+            self.requests_suppressed += 1;
+        }
+        may
+    }
+    /// Forgets a port that no longer exists.
+    pub(crate) fn forget_port(&mut self, end: SwitchPort) {
+        self.rate_limiters.remove(&end);
+    }
+
+    /// Returns a request to send out of a port where an IPv4 packet was seen, or `None` if one was
+    /// sent recently.
+    pub(crate) fn probe(&mut self, now: Time, address: Ipv4Addr) -> Option<Vec<u8>> {
+        if !self.probed.may_send(now, SEEK_AGAIN, address) {
+            return None;
+        }
+        self.probed.note(now, address);
+        Some(arp_request_for(address))
+    }
+}
+
+/// Returns an ARP request of the controller. Its sender address is zero, so it changes no ARP cache
+/// (RFC 5227, section 1.1).
+pub(crate) fn arp_request_for(address: Ipv4Addr) -> Vec<u8> {
+    arp_request(CONTROLLER_MAC, Ipv4Addr::UNSPECIFIED, address)
+}
+
+/// Returns the host a packet comes from, if its addresses are valid.
+pub(crate) fn sender_of(at: SwitchPort, headers: &Headers) -> Option<KnownHost> {
+    let is_station = !headers.eth_src.is_multicast() && headers.eth_src != MacAddr::default();
+    (is_station && is_unicast(headers.ipv4_src)).then_some(KnownHost {
+        mac: headers.eth_src,
+        ipv4: headers.ipv4_src,
+        datapath: at.0,
+        port: at.1,
+    })
+}
+
+fn is_unicast(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
+}

@@ -1,0 +1,143 @@
+//! Groups of one switch: numbers, contents, and the rules that use them.
+
+use std::sync::Arc;
+
+use openflow::{Action, Bucket, FlowStats, GroupDescription, GroupId, GroupKind};
+
+use super::{Installer, Rule, RuleKey};
+
+impl Installer {
+    /// Returns whether installed rules use a group.
+    pub(crate) fn is_group_used(&self, group: GroupId) -> bool {
+        self.uses_installed.get(&group).is_some_and(|uses| *uses > 0)
+    }
+
+    /// Returns the desired groups, as the switch would list them.
+    pub(crate) fn group_entries(&self) -> Vec<GroupDescription> {
+        let wanted = self.groups.iter().filter(|(group, _)| !self.refused_groups.contains(group));
+        let entry = |(group, buckets): (&GroupId, &Arc<[Bucket]>)| GroupDescription {
+            group: *group,
+            kind: GroupKind::Select,
+            buckets: buckets.to_vec(),
+        };
+        wanted.map(entry).collect()
+    }
+
+    pub(super) fn read_back_group(&mut self, found: &GroupDescription) {
+        if found.group.0 >> 16 != u32::from(self.owner) || self.foreign_groups.contains(&found.group) {
+            self.foreign_groups.insert(found.group);
+            return;
+        }
+        let is_select = found.kind == GroupKind::Select;
+        let buckets: Arc<[Bucket]> = if is_select { found.buckets.clone().into() } else { Arc::new([]) };
+        // Adopt the number of a group of a previous controller instance, so that it need not
+        // change.
+        if is_select && !self.groups.contains_key(&found.group) && !self.by_buckets.contains_key(&buckets) {
+            self.by_buckets.insert(buckets.clone(), found.group);
+        }
+        self.groups_installed.insert(found.group, buckets);
+    }
+
+    /// Gives a group another number because another controller has taken its own, and changes the
+    /// rules that use it.
+    pub(crate) fn taken(&mut self, group: GroupId) {
+        self.foreign_groups.insert(group);
+        self.groups_installed.remove(&group);
+        self.renumber(group);
+    }
+
+    pub(super) fn renumber(&mut self, group: GroupId) {
+        let Some(buckets) = self.groups.remove(&group) else { return };
+        let number = self.free_group();
+        self.by_buckets.insert(buckets.clone(), number);
+        self.groups.insert(number, buckets);
+        if let Some(uses) = self.uses.remove(&group) {
+            self.uses.insert(number, uses);
+        }
+        self.refused_groups.remove(&group);
+        self.dirty_groups.remove(&group);
+        self.mark_group(number);
+        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
+        for key in users {
+            let rule = self.desired.get_mut(&key).expect("just found");
+            rule.group = Some(number);
+            for action in rule.instructions.apply.iter_mut().filter(|action| **action == Action::Group(group)) {
+                *action = Action::Group(number);
+            }
+            self.refused.remove(&key);
+            self.mark(key);
+        }
+        self.version += 1;
+    }
+
+    pub(super) fn block_users(&mut self, group: GroupId) {
+        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
+        for key in users {
+            if self.dirty.remove(&key) {
+                self.refused.insert(key);
+            }
+        }
+    }
+
+    /// Releases the number of a deleted group for other contents.
+    pub(crate) fn forget_group(&mut self, group: GroupId) {
+        self.by_buckets.retain(|_, number| *number != group);
+    }
+
+    pub(super) fn mark_group(&mut self, group: GroupId) {
+        if self.groups.get(&group) == self.groups_installed.get(&group) {
+            self.dirty_groups.remove(&group);
+        } else {
+            self.dirty_groups.insert(group);
+        }
+    }
+
+    /// Returns the number of the group with these buckets; one content has one number.
+    pub(super) fn acquire(&mut self, buckets: Arc<[Bucket]>) -> GroupId {
+        let group = match self.by_buckets.get(&buckets) {
+            Some(group) => *group,
+            None => self.free_group(),
+        };
+        self.by_buckets.insert(buckets.clone(), group);
+        let before = self.groups.insert(group, buckets.clone());
+        debug_assert!(before.is_none_or(|before| before == buckets), "one number has one content");
+        *self.uses.entry(group).or_insert(0) += 1;
+        self.mark_group(group);
+        group
+    }
+
+    pub(super) fn free_group(&self) -> GroupId {
+        let first = u32::from(self.owner) << 16;
+        let is_free = |group: &GroupId| {
+            // A group that waits for its deletion keeps its number: rules may still use it.
+            !self.groups.contains_key(group)
+                && !self.groups_installed.contains_key(group)
+                && !self.foreign_groups.contains(group)
+        };
+        let mut numbers = (first..first + 0xff00).map(GroupId);
+        numbers.find(is_free).expect("a switch has fewer than 65,280 groups: one per set of next hops")
+    }
+
+    pub(super) fn release(&mut self, group: GroupId) {
+        let uses = self.uses.get_mut(&group).expect("a desired rule's group is counted");
+        *uses -= 1;
+        if *uses == 0 {
+            self.uses.remove(&group);
+            if let Some(buckets) = self.groups.remove(&group) {
+                self.by_buckets.remove(&buckets);
+            }
+            self.refused_groups.remove(&group);
+            self.mark_group(group);
+        }
+    }
+}
+
+/// Returns the groups a rule sends packets to.
+pub(super) fn groups_of(rule: &FlowStats) -> impl Iterator<Item = GroupId> {
+    rule.instructions.apply.iter().chain(&rule.instructions.write).filter_map(|action| match action {
+        Action::Group(group) => Some(*group),
+        _ => None,
+    })
+}

@@ -1,0 +1,200 @@
+//! Recovery of connections from rules found on switches, and removal of their rules.
+
+use std::collections::BTreeSet;
+
+use core::net::Ipv4Addr;
+use net::{FiveTuple, Time};
+use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
+use std::cmp::Reverse;
+
+use super::connection_table::{Connection, ConnectionState};
+use super::first_packets::member_port;
+use super::pool_state::MemberEntry;
+use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
+use super::spec::Member;
+use crate::controller::Controller;
+use crate::planning::compile::{PURPOSE_MASK, Purpose};
+use crate::rules::store::RuleKey;
+
+impl Controller {
+    /// Handles the table read-back of a switch: removes the rules of connections from it, since the
+    /// switch owns them. Correct rules are recovered, others are deleted, and connections whose
+    /// rules are missing have closed. Returns the recovered connections, and whether they lack the
+    /// return rule; [`Controller::repair_connections`] must be called when the rest of the
+    /// read-back is known.
+    pub(crate) fn recover_connections(
+        &mut self,
+        connection: ConnectionId,
+        datapath: DatapathId,
+        rules: &mut Vec<FlowStats>,
+    ) -> Vec<(FiveTuple, bool)> {
+        let cookie = self.compiler.cookie(Purpose::Connect);
+        let found: Vec<FlowStats> = rules.extract_if(.., |rule| rule.cookie & PURPOSE_MASK == cookie).collect();
+        let (mut to_member, mut to_client) = (BTreeSet::new(), BTreeSet::new());
+        // Rules for packets from clients first: the others refer to them.
+        let is_to_client = |rule: &&FlowStats| {
+            self.compiler.connection_of(rule.cookie, &key_of(rule)).is_some_and(|found| found.way.is_to_client())
+        };
+        let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
+        for rule in to_members.into_iter().chain(to_clients) {
+            match self.recover_rule(datapath, rule) {
+                Some((tuple, way)) => {
+                    let known = if way.is_to_client() { &mut to_client } else { &mut to_member };
+                    known.insert(tuple);
+                }
+                None => self.delete_rule(connection, &key_of(rule), rule.cookie),
+            }
+        }
+        let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
+        let (installed, gone): (Vec<FiveTuple>, Vec<FiveTuple>) =
+            here.into_iter().partition(|tuple| to_member.contains(tuple));
+        gone.iter().for_each(|tuple| self.vips.connections.set_stage(tuple, ConnectionState::Closed(self.now)));
+        installed.into_iter().map(|tuple| (tuple, !to_client.contains(&tuple))).collect()
+    }
+
+    /// Sends the missing rules of connections found on a switch.
+    pub(crate) fn repair_connections(&mut self, connection: ConnectionId, found: Vec<(FiveTuple, bool)>) {
+        for (tuple, lacks_back) in found {
+            if lacks_back {
+                self.send_return_rule(connection, &tuple);
+            }
+            self.update_interface(&tuple);
+        }
+    }
+
+    /// Recovers a rule, if it is correct. Returns its connection and direction.
+    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, ConnectionDirection)> {
+        let (found, ends) = self.read_rule(rule)?;
+        if !self.compiler.is_rule_of(rule, &ends, found.way) {
+            return None;
+        }
+        let (tuple, owner, now) = (ends.tuple, ends.owner, self.now);
+        let known = self.vips.connections.get(&tuple).copied();
+        let is_elsewhere = |known: Connection| known.has_rules() && (known.edge, known.owner) != (datapath, owner);
+        if known.is_some_and(is_elsewhere)
+            || matches!(known.map(|known| known.stage), Some(ConnectionState::MemberFailed(_)))
+        {
+            return None;
+        }
+        if found.way == ConnectionDirection::ToMember && known.is_none_or(|known| !known.has_rules()) {
+            if !self.vips.connections.make_room(now)
+                || self.vips.connections.is_translated_taken(&ends.translated(), &tuple)
+            {
+                return None;
+            }
+            self.add_removed_member(ends.owner, ends.member, ends.member_port);
+            let mac = written_mac(&rule.instructions).unwrap_or_default();
+            let connection = Connection::new(owner, ends.translated(), datapath, mac, now, ConnectionState::Installed);
+            self.vips.connections.begin(tuple, connection);
+            self.report_placed(&tuple, &connection);
+        }
+        if let Some(mac) = written_mac(&rule.instructions) {
+            self.vips.connections.edit(&tuple, |connection| connection.mac = mac);
+        }
+        self.vips.connections.counted(&tuple, found.way.is_to_client(), rule.bytes);
+        Some((tuple, found.way))
+    }
+
+    /// Returns the connection that a rule describes, if its service exists and its member exists or
+    /// existed. The rule alone determines the connection.
+    pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
+        let found = self.compiler.connection_of(rule.cookie, &key_of(rule))?;
+        let service = self.vips.services.get(&found.owner.service)?;
+        let tuple = match found.way {
+            ConnectionDirection::ToMember => found.tuple,
+            ConnectionDirection::ToClient => {
+                FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() }
+            }
+        };
+        if (tuple.dst, tuple.protocol, tuple.dst_port) != (service.address, service.protocol.number(), service.port) {
+            return None;
+        }
+        let (member, port) = match found.way {
+            ConnectionDirection::ToMember => {
+                let (address, port) = member_in(rule)?;
+                (address, port.unwrap_or(tuple.dst_port))
+            }
+            ConnectionDirection::ToClient => (found.tuple.src, found.tuple.src_port),
+        };
+        let current = self.vips.member(found.owner).filter(|facts| !facts.is_removed);
+        let is_other =
+            current.is_some_and(|facts| (facts.spec.address, member_port(facts.spec.port, service)) != (member, port));
+        let ends = self.ends_of(tuple, found.owner, member, port).filter(|_| !is_other)?;
+        Some((found, ends))
+    }
+
+    /// Adds a removed member that still has connections.
+    pub(super) fn add_removed_member(&mut self, Owner { service, member }: Owner, address: Ipv4Addr, port: u16) {
+        let Some(service) = self.vips.services.get(&service) else { return };
+        let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
+        let port = service.protocol.has_ports().then_some(port);
+        let spec = Member { id: member, address, port, weight: 0, is_enabled: false };
+        let facts = MemberEntry { is_removed: true, ..MemberEntry::new(spec) };
+        pool.members.entry(member).or_insert(facts);
+    }
+
+    /// Handles the removal of a rule. Returns whether it was one of a connection.
+    pub(crate) fn connection_removed(&mut self, datapath: DatapathId, removed: &FlowRemoved) -> bool {
+        let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
+        let Some(found) = self.compiler.connection_of(removed.cookie, &key) else { return false };
+        let tuple = match found.way {
+            ConnectionDirection::ToMember => Some(found.tuple),
+            ConnectionDirection::ToClient => self.vips.connections.find_translated(&found.tuple.reverse()),
+        };
+        let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
+        let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
+        let Some((tuple, known)) = known else {
+            let connections = &mut self.vips.connections;
+            connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_to_client(), removed.bytes);
+            return true;
+        };
+        self.vips.connections.counter_gone(&tuple, found.way.is_to_client(), removed.bytes);
+        if self.is_of_before(&known, removed) {
+            return true;
+        }
+        match (known.has_rules(), found.way) {
+            (true, ConnectionDirection::ToMember) => {
+                let now = self.now;
+                self.vips.connections.set_stage(&tuple, ConnectionState::Closed(now));
+                self.vips.forget_removed_members();
+            }
+            // The client still sends, and may receive replies.
+            (true, ConnectionDirection::ToClient) => {
+                if let Some(connection) = self.connections.get(&datapath).copied() {
+                    self.send_return_rule(connection, &tuple);
+                }
+            }
+            (false, _) => {}
+        }
+        true
+    }
+
+    /// Returns whether a removed rule is older than the rules sent last: these follow it, or
+    /// replaced it.
+    fn is_of_before(&self, known: &Connection, removed: &FlowRemoved) -> bool {
+        let idle_timeout = Time::from_s(u64::from(removed.idle_timeout_s));
+        let is_too_soon = self.now < known.sent.saturating_add(idle_timeout);
+        let is_ours = known.barrier.is_some(); // Not recovered from a switch: recovered ones may expire at any time.
+        is_ours
+            && (known.stage == ConnectionState::Installing
+                || (is_too_soon && removed.reason == RemovedReason::IdleTimeout))
+    }
+
+    /// Sends the return rule of a connection again.
+    fn send_return_rule(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
+        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+        let Some(ends) = self.ends_of_known(tuple, &known) else { return };
+        let to_client = self.compiler.to_client(&ends);
+        if self.is_any_occupied(known.edge, std::slice::from_ref(&to_client)) {
+            // Packets of the client could not be answered: reject them instead.
+            self.delete_rules_of(tuple, &known);
+            self.vips.connections.remove(tuple);
+            return self.report_occupied(known.edge, known.owner.service);
+        }
+        self.send_rule(connection, tuple, to_client);
+    }
+}
+
+pub(super) fn key_of(rule: &FlowStats) -> RuleKey {
+    RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
+}

@@ -1,0 +1,111 @@
+//! First packets that wait because the network is not known yet: no member is up, which must not be
+//! reported to clients.
+//!
+//! After a controller start, switches connect one after another, each by its own clock (Open
+//! vSwitch retries after up to 8 s). A client's switch may connect before that of any member.
+//! Rejecting its connections then would make a restart cost requests, while waiting costs
+//! milliseconds. The same holds when a service is new and its members are still being probed.
+
+use std::collections::BTreeMap;
+
+use core::net::Ipv4Addr;
+use net::{FiveTuple, Time};
+
+use super::pool_state::{MemberEntry, PoolState};
+use super::spec::{PoolId, Refusal};
+use super::status::MemberState;
+use crate::controller::Controller;
+use crate::network::SwitchPort;
+
+/// Time from its definition within which a member that was never up may come up: a little more than
+/// switches wait between two connection attempts.
+const MEMBER_GRACE: Time = Time::from_s(10);
+/// Time after a member came up within which the network around it may still be discovered.
+const AROUND_GRACE: Time = Time::from_s(2);
+/// Maximum number of waiting packets.
+const WAITING_MAX: usize = 4_096;
+
+/// Packets that wait for a member, by connection.
+#[derive(Debug, Default)]
+pub(super) struct PendingFirstPackets(BTreeMap<FiveTuple, Packet>);
+
+#[derive(Clone, Debug)]
+struct Packet {
+    at: SwitchPort,
+    data: Vec<u8>,
+    refusal: Refusal,
+    until: Time,
+}
+
+impl PendingFirstPackets {
+    /// Returns whether a first packet of a connection waits.
+    pub(super) fn has(&self, tuple: &FiveTuple) -> bool {
+        self.0.contains_key(tuple)
+    }
+    /// Returns when the first of them times out.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.0.values().map(|packet| packet.until).min()
+    }
+}
+
+impl MemberEntry {
+    /// Returns the time until which this member, which seems down, may still come up.
+    pub(super) fn awaited_until(&self) -> Option<Time> {
+        if self.is_removed || !self.spec.is_enabled || self.spec.weight == 0 {
+            return None;
+        }
+        let from_the_first = self.since?.saturating_add(MEMBER_GRACE);
+        match (self.up_since, self.state) {
+            (None, MemberState::Unknown | MemberState::Unplugged) => Some(from_the_first),
+            (Some(up), MemberState::Up) => Some(from_the_first.min(up.saturating_add(AROUND_GRACE))),
+            // It was up, or replies to checks: its state is known.
+            _ => None,
+        }
+    }
+}
+
+impl PoolState {
+    /// Returns that time for a client, which is never served by itself.
+    fn awaited_until(&self, client: Ipv4Addr) -> Option<Time> {
+        let others = self.members.values().filter(|facts| facts.spec.address != client);
+        others.filter_map(MemberEntry::awaited_until).max()
+    }
+}
+
+impl Controller {
+    /// Queues a first packet without a member if one may come up soon. Returns whether it is
+    /// queued.
+    pub(super) fn waits(&mut self, at: SwitchPort, tuple: FiveTuple, pool: PoolId, data: &[u8]) -> bool {
+        let Some(pool) = self.vips.pools.get(&pool) else { return false };
+        let Some(until) = pool.awaited_until(tuple.src).filter(|until| *until > self.now) else { return false };
+        let refusal = pool.spec.refusal;
+        let waiting = &mut self.vips.waiting.0;
+        if waiting.len() >= WAITING_MAX && !waiting.contains_key(&tuple) {
+            return false;
+        }
+        waiting.insert(tuple, Packet { at, data: data.to_vec(), refusal, until });
+        true
+    }
+
+    /// Retries waiting packets after a change of members or of the network.
+    pub(super) fn retry_pending(&mut self) {
+        for packet in std::mem::take(&mut self.vips.waiting.0).into_values() {
+            if let Ok(headers) = openflow::frame::parse(&packet.data) {
+                self.virtual_packet(packet.at, &headers, &packet.data);
+            }
+        }
+    }
+
+    /// Rejects the packets whose wait has timed out.
+    pub(super) fn reject_expired(&mut self) {
+        if self.vips.waiting.next_due().is_none_or(|due| due > self.now) {
+            return;
+        }
+        let now = self.now;
+        let late = self.vips.waiting.0.extract_if(.., |_, packet| packet.until <= now);
+        let late: Vec<Packet> = late.map(|(_, packet)| packet).collect();
+        for packet in late {
+            self.refuse(packet.at, &packet.data, packet.refusal);
+        }
+    }
+}

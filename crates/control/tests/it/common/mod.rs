@@ -1,0 +1,546 @@
+//! A small deterministic network: a controller, real `switch::Native` objects, and links and
+//! channels with delay.
+
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
+
+pub mod marked;
+mod scripted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
+use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
+use openflow::frame::flags;
+use openflow::{
+    ConnectionId, DatapathId, Description, FlowStats, FromController, Headers, MacAddr, PortDesc, PortNo, ToController,
+    frame,
+};
+pub use scripted::{Script, Scripted, SplitPaths, node};
+use switch::{HashFields, Select, Switch};
+
+enum TestEvent {
+    ToController(ToController),
+    ToSwitch(NodeIx, ConnectionId, openflow::Envelope),
+    Frame { node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32> },
+}
+
+/// Fate of a packet that a test sent.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    pub visited: Vec<NodeIx>,
+    pub delivered: Option<(HostIx, Time)>,
+    pub has_looped: bool,
+    pub arrived: Option<Headers>,
+    /// The reply of the host it was delivered to ([`TestNetwork::answering`]).
+    pub answer: Option<u32>,
+    /// Number of deliveries.
+    pub deliveries: u32,
+    is_answer: bool,
+}
+
+pub struct TestNetwork {
+    pub now: Time,
+    pub topology: Topology,
+    pub controller: Controller,
+    pub switches: BTreeMap<NodeIx, Switch>,
+    pub script: Arc<Mutex<Script>>,
+    pub events: Vec<(Time, Event)>,
+    pub packets: Vec<Packet>,
+    pub to_hosts: Vec<(HostIx, Vec<u8>)>,
+    /// Every message to a switch, in order.
+    pub sent: Vec<(Time, NodeIx, openflow::Message)>,
+    /// Number of the latest message to each switch.
+    pub last_xid: BTreeMap<NodeIx, openflow::Xid>,
+    pub connections: BTreeMap<NodeIx, ConnectionId>,
+    pub link_down: BTreeSet<LinkIx>,
+    /// Hosts that reply to marked packets ([`TestNetwork::run_balancer`]) immediately, swapping
+    /// addresses and ports.
+    pub answering: BTreeSet<HostIx>,
+    /// Hosts with an HTTP server at every port, which also reply to echoes: its status; 0: no
+    /// process listens.
+    pub pages: BTreeMap<HostIx, u16>,
+    /// Sequence number of opening TCP segments; `None`: sent segments belong to established
+    /// connections.
+    pub opening: Option<u32>,
+    /// Additional delay of the channel of a switch.
+    pub stall: BTreeMap<NodeIx, Time>,
+    queue: BTreeMap<(Time, u64), TestEvent>,
+    next: u64,
+    next_connection: u32,
+}
+
+pub fn needs(flows: FlowSource, counters: bool) -> CentralNeeds {
+    CentralNeeds { flows, counters, period: Some(Time::from_ms(50)) }
+}
+
+impl TestNetwork {
+    /// Returns a network of the switches of `topology`, not connected yet.
+    pub fn new(topology: Topology, config: Config, needs: CentralNeeds, limits: (u32, u32)) -> TestNetwork {
+        let script = Arc::new(Mutex::new(Script::default()));
+        let balancer = Scripted { script: script.clone(), needs };
+        TestNetwork { script, ..TestNetwork::with(topology, config, Box::new(balancer), limits) }
+    }
+    /// Returns the same with another balancer.
+    pub fn with(
+        topology: Topology,
+        mut config: Config,
+        balancer: Box<dyn CentralBalancer>,
+        limits: (u32, u32),
+    ) -> TestNetwork {
+        config.seed = 7;
+        let nodes = (0u32..).map(NodeIx).zip(topology.nodes()).filter(|(_, node)| node.kind == NodeKind::Switch);
+        let switches = nodes.map(|(node, _)| (node, make_switch(&topology, node, limits))).collect();
+        TestNetwork {
+            now: Time::ZERO,
+            controller: Controller::new(config, balancer),
+            switches,
+            script: Arc::default(),
+            events: Vec::new(),
+            packets: Vec::new(),
+            to_hosts: Vec::new(),
+            sent: Vec::new(),
+            last_xid: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            link_down: BTreeSet::new(),
+            opening: Some(7),
+            stall: BTreeMap::new(),
+            answering: BTreeSet::new(),
+            pages: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            next: 0,
+            next_connection: 1,
+            topology,
+        }
+    }
+
+    /// Returns a settled network with all hosts configured and all switches connected.
+    pub fn up(topology: Topology, needs: CentralNeeds) -> TestNetwork {
+        let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
+        let mut network = TestNetwork::new(topology, config, needs, (100_000, 10_000));
+        network.connect_all();
+        network.settle();
+        network
+    }
+
+    /// Returns the same with switches that identify as Open vSwitch, and support its matches.
+    pub fn up_with_extensions(topology: Topology, needs: CentralNeeds) -> TestNetwork {
+        let config = Config { hosts: KnownHost::all_of(&topology), uses_extensions: true, ..Config::default() };
+        let mut network = TestNetwork::new(topology, config, needs, (100_000, 10_000));
+        for (node, switch) in &mut network.switches {
+            let config = switch_config(&network.topology, *node, (100_000, 10_000), None);
+            let description = Description { manufacturer: "Nicira, Inc.".into(), ..Description::default() };
+            *switch = Switch::new(switch::Config { supports_tcp_flags: true, description, ..config });
+        }
+        network.connect_all();
+        network.settle();
+        network
+    }
+
+    pub fn switch_of(&self, datapath: u64) -> &Switch {
+        let found = self.switches.values().find(|switch| switch.datapath() == DatapathId(datapath));
+        found.expect("a switch of that number")
+    }
+
+    pub fn connect_all(&mut self) {
+        let nodes: Vec<NodeIx> = self.switches.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.connect(node));
+    }
+    pub fn connect(&mut self, node: NodeIx) {
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        self.connections.insert(node, connection);
+        self.put(self.now, TestEvent::ToController(ToController::Connected(connection)));
+        self.switches.get_mut(&node).expect("a switch").connected(self.now, connection);
+        self.drain_switch(node, None);
+    }
+    pub fn disconnect(&mut self, node: NodeIx) {
+        let connection = self.connections.remove(&node).expect("a connection");
+        self.forget_messages(connection);
+        self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
+        self.controller.handle(self.now, ToController::Disconnected(connection));
+        self.drain_controller();
+    }
+
+    /// Drops the messages in flight on a closed connection.
+    fn forget_messages(&mut self, connection: ConnectionId) {
+        self.queue.retain(|_, event| match event {
+            TestEvent::ToSwitch(_, other, _) => *other != connection,
+            TestEvent::ToController(ToController::Message(other, _)) => *other != connection,
+            _ => true,
+        });
+    }
+
+    /// Cuts or restores a cable; both ends notice immediately.
+    pub fn set_cable(&mut self, link: LinkIx, is_live: bool) {
+        for link in [link, link.reverse()] {
+            if is_live {
+                self.link_down.remove(&link)
+            } else {
+                self.link_down.insert(link)
+            };
+            let from = self.topology.link(link).from;
+            let port = PortNo(address::port_of(&self.topology, link));
+            if let Some(switch) = self.switches.get_mut(&from) {
+                switch.set_port_live(self.now, port, is_live);
+                self.drain_switch(from, None);
+            }
+        }
+    }
+
+    /// Makes a cable lose everything while its ports stay up.
+    pub fn cut_silently(&mut self, link: LinkIx) {
+        self.link_down.extend([link, link.reverse()]);
+    }
+
+    /// Returns the cable between two switches.
+    pub fn cable(&self, a: NodeIx, b: NodeIx) -> LinkIx {
+        let mut out = self.topology.out_links(a).iter().copied();
+        out.find(|link| self.topology.link(*link).to == b).expect("a cable between them")
+    }
+
+    /// Sends a packet of a flow. Returns its number in `packets`.
+    pub fn send(&mut self, tuple: FiveTuple) -> u32 {
+        let from = address::host_of_ipv4(tuple.src, self.topology.hosts().len()).expect("a host's address");
+        let to = address::host_of_ipv4(tuple.dst, self.topology.hosts().len()).expect("a host's address");
+        let macs = [from, to].map(|host| MacAddr(address::host_mac(host)));
+        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
+        let packet = self.packets.len() as u32;
+        self.packets.push(Packet::default());
+        self.transmit(from, frame::build(&headers, 100), Some(packet));
+        packet
+    }
+    pub fn transmit(&mut self, from: HostIx, bytes: Vec<u8>, packet: Option<u32>) {
+        let link = self.topology.out_links(self.topology.host(from))[0];
+        self.travel(link, bytes, packet);
+    }
+
+    /// Sends a frame along a link.
+    pub fn travel(&mut self, link: LinkIx, bytes: Vec<u8>, packet: Option<u32>) {
+        if self.link_down.contains(&link) {
+            return;
+        }
+        let facts = self.topology.link(link).clone();
+        let port = PortNo(address::port_of(&self.topology, link.reverse()));
+        self.put(self.now + facts.delay, TestEvent::Frame { node: facts.to, port, bytes, packet });
+    }
+
+    fn put(&mut self, at: Time, event: TestEvent) {
+        self.next += 1;
+        self.queue.insert((at, self.next), event);
+    }
+
+    fn channel_delay(&self, node: NodeIx) -> Time {
+        let base = Time::from_us(200 + 37 * u64::from(node.0 % 7));
+        base + self.stall.get(&node).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// Runs until a time.
+    pub fn run_until(&mut self, until: Time) {
+        self.drain_controller();
+        let mut timers_now = 0;
+        loop {
+            let next = self.queue.keys().next().map(|(at, _)| *at);
+            let timer = self.controller.poll_timeout();
+            let expiry = self.switches.values().filter_map(Switch::poll_timeout).min();
+            let Some(at) = [next, timer, expiry].into_iter().flatten().min().filter(|at| *at <= until) else { break };
+            timers_now = if at > self.now { 0 } else { timers_now + 1 };
+            assert!(timers_now < 100_000, "the same timers stay due at {}", self.now);
+            self.now = self.now.max(at);
+            if next == Some(at) {
+                let (_, event) = self.queue.pop_first().expect("an event is due");
+                self.execute(event);
+            } else if expiry == Some(at) {
+                let nodes: Vec<NodeIx> = self.switches.keys().copied().collect();
+                for node in nodes {
+                    self.switches.get_mut(&node).expect("a switch").handle_timeout(self.now);
+                    self.drain_switch(node, None);
+                }
+            } else {
+                self.controller.handle_timeout(self.now);
+                self.drain_controller();
+            }
+        }
+        self.now = until;
+    }
+    pub fn run(&mut self, time: Time) {
+        self.run_until(self.now + time);
+    }
+    /// Runs until the controller is settled, at most 30 s.
+    pub fn settle(&mut self) {
+        let limit = self.now + Time::from_s(30);
+        loop {
+            self.run(Time::from_ms(1));
+            if self.controller.is_settled() && !self.is_busy() {
+                break;
+            }
+            assert!(self.now < limit, "the controller does not settle");
+        }
+    }
+    fn is_busy(&self) -> bool {
+        self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }))
+    }
+
+    fn execute(&mut self, event: TestEvent) {
+        match event {
+            TestEvent::ToController(input) => {
+                self.controller.handle(self.now, input);
+                self.drain_controller();
+            }
+            TestEvent::ToSwitch(node, connection, envelope) => {
+                self.sent.push((self.now, node, envelope.message.clone()));
+                self.last_xid.insert(node, envelope.xid);
+                self.switches.get_mut(&node).expect("a switch").handle(self.now, connection, envelope);
+                self.drain_switch(node, None);
+            }
+            TestEvent::Frame { node, port, bytes, packet } => self.arrive(node, port, bytes, packet),
+        }
+    }
+
+    /// Delivers a frame to a port of a switch, or to a host.
+    pub fn arrive(&mut self, node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32>) {
+        // Packets that were with the controller carry their numbers.
+        let packet = packet.or_else(|| marked::number(&bytes));
+        if self.topology.node(node).kind == NodeKind::Host {
+            let host = self.topology.hosts().iter().position(|host| *host == node).expect("a host");
+            let host = HostIx(host as u32);
+            match packet {
+                Some(number) => {
+                    let packet = &mut self.packets[number as usize];
+                    packet.delivered = Some((host, self.now));
+                    packet.arrived = frame::parse(&bytes).ok();
+                    packet.deliveries += 1;
+                    if self.answering.contains(&host) {
+                        self.answer(host, number);
+                    }
+                }
+                None => {
+                    let answer = self.pages.get(&host).and_then(|status| serve(&bytes, *status));
+                    self.to_hosts.push((host, bytes));
+                    if let Some(answer) = answer {
+                        self.transmit(host, answer, None);
+                    }
+                }
+            }
+            return;
+        }
+        if let Some(packet) = packet {
+            let packet = &mut self.packets[packet as usize];
+            packet.has_looped |= packet.visited.contains(&node);
+            packet.visited.push(node);
+            if packet.visited.len() > 64 {
+                return;
+            }
+        }
+        self.switches.get_mut(&node).expect("a switch").receive(self.now, port, &bytes);
+        self.drain_switch(node, packet);
+    }
+
+    /// Sends a marked packet of a host. Returns its number in `packets`.
+    pub fn ask(&mut self, from: HostIx, mac: MacAddr, tuple: FiveTuple) -> u32 {
+        let number = self.packets.len() as u32;
+        self.packets.push(Packet::default());
+        let macs = [MacAddr(address::host_mac(from)), mac];
+        let flags = if self.opening.is_some() { flags::SYN } else { flags::ACK };
+        let seq = self.opening.unwrap_or(1_000_000);
+        self.transmit(from, marked::frame_with(macs, &tuple, (flags, seq), number), Some(number));
+        number
+    }
+
+    /// Makes a host reply to a marked packet.
+    fn answer(&mut self, host: HostIx, question: u32) {
+        let asked = &self.packets[question as usize];
+        let (Some(headers), false) = (asked.arrived, asked.is_answer) else { return };
+        let number = self.packets.len() as u32;
+        self.packets[question as usize].answer = Some(number);
+        self.packets.push(Packet { is_answer: true, ..Packet::default() });
+        let tuple = FiveTuple {
+            src: headers.ipv4_dst,
+            dst: headers.ipv4_src,
+            protocol: headers.ip_proto,
+            src_port: headers.l4_dst,
+            dst_port: headers.l4_src,
+        };
+        let bytes = marked::frame([headers.eth_dst, headers.eth_src], &tuple, true, number);
+        self.transmit(host, bytes, Some(number));
+    }
+
+    fn drain_switch(&mut self, node: NodeIx, packet: Option<u32>) {
+        while let Some(output) = self.switches.get_mut(&node).expect("a switch").poll_output() {
+            match output {
+                switch::Output::Message(connection, envelope) => {
+                    let at = self.now + self.channel_delay(node);
+                    self.put(at, TestEvent::ToController(ToController::Message(connection, envelope)));
+                }
+                switch::Output::Frame(port, bytes) => {
+                    let link = self.topology.out_links(node)[port.0 as usize - 1];
+                    self.travel(link, bytes, packet);
+                }
+            }
+        }
+    }
+
+    pub fn drain_controller(&mut self) {
+        while let Some(output) = self.controller.poll_output() {
+            match output {
+                Output::Channel(FromController::Message(connection, envelope)) => {
+                    let node = self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node);
+                    if let Some(node) = node {
+                        let at = self.now + self.channel_delay(node);
+                        self.put(at, TestEvent::ToSwitch(node, connection, envelope));
+                    }
+                }
+                Output::Channel(FromController::Close(connection)) => {
+                    let node = self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node);
+                    if let Some(node) = node {
+                        self.connections.remove(&node);
+                        self.forget_messages(connection);
+                        self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
+                    }
+                }
+                Output::Agents(_) => {}
+                Output::Event(event) => self.events.push((self.now, event)),
+            }
+        }
+    }
+
+    pub fn report(&mut self, report: AgentReport) {
+        self.controller.handle_agent_report(self.now, report);
+        self.drain_controller();
+    }
+    /// Reports a flow to the balancer, as agents do.
+    pub fn start(&mut self, tuple: FiveTuple) {
+        self.report(AgentReport::Started { tuple, bytes: 1, size: None });
+    }
+    /// Changes what the balancer requests from its next period on.
+    pub fn want(&mut self, edit: impl FnOnce(&mut Script)) {
+        edit(&mut self.script.lock().expect("the script"));
+    }
+
+    /// Asserts that every switch has exactly the desired rules and groups.
+    pub fn assert_exact(&self) {
+        for switch in self.switches.values() {
+            let mut entries = switch.entries();
+            for entry in &mut entries {
+                (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0);
+            }
+            let is_left = |entry: &FlowStats| self.controller.is_counting_rule(switch.datapath(), entry);
+            let is_kept = |entry: &FlowStats| is_left(entry) || self.controller.is_connection_rule(entry);
+            entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_kept(entry));
+            let desired = self.controller.desired_entries(switch.datapath());
+            let surplus = entries.iter().find(|entry| !desired.contains(entry));
+            let missing = desired.iter().find(|entry| !entries.contains(entry));
+            assert_eq!((surplus, missing), (None, None), "surplus and missing on {:?}", switch.datapath());
+            assert!(entries == desired, "{:?}: the order differs", switch.datapath());
+            let groups: Vec<_> = switch.groups().into_iter().filter(|group| group.group.0 >> 16 == 0xa7ab).collect();
+            assert_eq!(groups, self.controller.desired_groups(switch.datapath()), "{:?}", switch.datapath());
+        }
+        for (tuple, datapath) in self.controller.counted_flows() {
+            let is_of = |entry: &FlowStats| {
+                let match_ = &entry.match_;
+                (match_.ipv4_src.map(|src| src.value), match_.ipv4_dst.map(|dst| dst.value))
+                    == (Some(tuple.src), Some(tuple.dst))
+                    && (match_.tcp_src.or(match_.udp_src), match_.tcp_dst.or(match_.udp_dst))
+                        == (Some(tuple.src_port), Some(tuple.dst_port))
+                    && self.controller.is_counting_rule(datapath, entry)
+            };
+            let switch = self.switches.values().find(|switch| switch.datapath() == datapath).expect("its switch");
+            assert!(switch.entries().iter().any(is_of), "{tuple:?} is not counted on {datapath:?}");
+        }
+    }
+
+    /// Sends one packet from every host to every other. Returns those that were lost or looped.
+    pub fn unreached(&mut self) -> Vec<(FiveTuple, Packet)> {
+        let hosts = self.topology.hosts().len() as u32;
+        let mut sent = Vec::new();
+        for src in 0..hosts {
+            for dst in (0..hosts).filter(|dst| *dst != src) {
+                let tuple = udp(src, dst, 1000 + (src * 31 + dst) as u16);
+                sent.push((tuple, HostIx(dst), self.send(tuple)));
+            }
+        }
+        self.run(Time::from_ms(20));
+        let packet = |number: u32| self.packets[number as usize].clone();
+        let is_right = |dst: HostIx, packet: &Packet| {
+            packet.delivered.is_some_and(|(at, _)| at == dst)
+                && !packet.has_looped
+                && packet.arrived.is_some_and(|headers| headers.vlan.is_none())
+        };
+        let checked = sent.into_iter().map(|(tuple, dst, number)| (tuple, dst, packet(number)));
+        checked.filter(|(_, dst, packet)| !is_right(*dst, packet)).map(|(tuple, _, packet)| (tuple, packet)).collect()
+    }
+}
+
+/// Returns the response of a stateless HTTP server, if there is one.
+fn serve(bytes: &[u8], status: u16) -> Option<Vec<u8>> {
+    use openflow::frame::{Echo, Segment, echo, flags, icmp_echo, segment, tcp, tcp_reset};
+    let headers = frame::parse(bytes).ok()?;
+    let (macs, addresses) = ([headers.eth_dst, headers.eth_src], [headers.ipv4_dst, headers.ipv4_src]);
+    if let Some(asked) = echo(bytes).filter(|echo| !echo.is_reply) {
+        return Some(icmp_echo(macs, addresses, Echo { is_reply: true, ..asked }));
+    }
+    let got = segment(bytes).ok()??;
+    let ports = [headers.l4_dst, headers.l4_src];
+    let ack = got.seq.wrapping_add(got.sequence_len());
+    let answer =
+        |flags, seq, payload: &[u8]| tcp(macs, addresses, ports, &Segment { flags, seq, ack, window: 9, payload });
+    match (got.has(flags::SYN), got.payload.is_empty()) {
+        (true, _) if status == 0 => tcp_reset(bytes),
+        (true, _) => Some(answer(flags::SYN | flags::ACK, 1_000_000, b"")),
+        (false, false) => {
+            let page = format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n");
+            Some(answer(flags::ACK | flags::PSH, 1_000_001, page.as_bytes()))
+        }
+        (false, true) => None,
+    }
+}
+
+pub fn udp(src: u32, dst: u32, port: u16) -> FiveTuple {
+    let (src, dst) = (address::host_ipv4(HostIx(src)), address::host_ipv4(HostIx(dst)));
+    FiveTuple { src, dst, protocol: 17, src_port: port, dst_port: 7000 }
+}
+
+pub fn fat_tree() -> Topology {
+    net::spec::parse("fat-tree:k=4").expect("a fat-tree")
+}
+
+fn make_switch(topology: &Topology, node: NodeIx, limits: (u32, u32)) -> Switch {
+    make_switch_without(topology, node, limits, None)
+}
+
+/// Returns a switch that may lack one of its ports.
+pub fn make_switch_without(topology: &Topology, node: NodeIx, limits: (u32, u32), without: Option<PortNo>) -> Switch {
+    Switch::new(switch_config(topology, node, limits, without))
+}
+
+/// Returns the configuration of a switch of a topology.
+pub fn switch_config(
+    topology: &Topology,
+    node: NodeIx,
+    (max_entries, max_groups): (u32, u32),
+    without: Option<PortNo>,
+) -> switch::Config {
+    let datapath = DatapathId(address::datapath_of(node));
+    let port = |number: usize| PortDesc {
+        port: PortNo(number as u32 + 1),
+        hw_addr: MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]),
+        name: format!("p{}", number + 1),
+        is_admin_down: false,
+        is_link_down: false,
+        speed_kbps: 10_000_000,
+    };
+    switch::Config {
+        datapath,
+        ports: (0..topology.out_links(node).len()).map(port).filter(|port| Some(port.port) != without).collect(),
+        tables: 4,
+        max_entries,
+        max_groups,
+        buffers: 0,
+        select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
+        stats_refresh: Time::ZERO,
+        packet_in_per_s: None,
+        supports_tcp_flags: false,
+        description: Description::default(),
+    }
+}

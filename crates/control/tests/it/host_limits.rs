@@ -1,0 +1,307 @@
+//! Hosts are bounded, requests for unknown ones are rate-limited, and hosts at missing ports have
+//! no rules.
+
+use crate::common::{TestNetwork, fat_tree, make_switch_without, needs, udp};
+use anabranch_control::{Config, Event, HostLimit, KnownHost};
+use balance::central::{CentralNeeds, FlowSource};
+use core::net::Ipv4Addr;
+use net::{HostIx, Time, address};
+use openflow::{MacAddr, frame};
+
+fn quiet() -> CentralNeeds {
+    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
+}
+
+fn up(config: Config) -> TestNetwork {
+    let mut network = TestNetwork::new(fat_tree(), config, quiet(), (100_000, 10_000));
+    network.connect_all();
+    network.run(Time::from_s(1));
+    network.settle();
+    network
+}
+
+fn mac(host: u32) -> MacAddr {
+    MacAddr(address::host_mac(HostIx(host)))
+}
+fn ip(host: u32) -> Ipv4Addr {
+    address::host_ipv4(HostIx(host))
+}
+
+/// Makes a host of the topology announce itself.
+fn announce(network: &mut TestNetwork, host: u32) {
+    network.transmit(HostIx(host), frame::arp_request(mac(host), ip(host), ip(host)), None);
+    network.run(Time::from_ms(2));
+}
+
+fn made_up(number: u32) -> (MacAddr, Ipv4Addr) {
+    let [_, a, b, c] = number.to_be_bytes();
+    (MacAddr([2, 0xee, 0, a, b, c]), Ipv4Addr::new(172, 16 + a, b, c))
+}
+
+/// Announces a forged host at the port of another one.
+fn announce_forged(network: &mut TestNetwork, at: u32, number: u32) {
+    let (mac, ip) = made_up(number);
+    network.transmit(HostIx(at), frame::arp_request(mac, ip, ip), None);
+    network.run(Time::from_ms(2));
+}
+
+/// Makes hosts reply to the ARP requests they received, once.
+fn answer_arp_requests(network: &mut TestNetwork) {
+    for (host, bytes) in std::mem::take(&mut network.to_hosts) {
+        let Ok(headers) = frame::parse(&bytes) else { continue };
+        if headers.arp_op == 1 && headers.ipv4_dst == ip(host.0) {
+            let answer = frame::arp_reply(mac(host.0), ip(host.0), headers.eth_src, headers.ipv4_src);
+            network.transmit(host, answer, None);
+        }
+    }
+    network.run(Time::from_ms(2));
+}
+
+fn refusals(network: &TestNetwork) -> Vec<(KnownHost, HostLimit)> {
+    let refusal = |event: &Event| match event {
+        Event::HostRefused { host, limit } => Some((*host, *limit)),
+        _ => None,
+    };
+    network.events.iter().filter_map(|(_, event)| refusal(event)).collect()
+}
+
+fn at_port_of(network: &TestNetwork, host: u32) -> usize {
+    let place = |known: &KnownHost| (known.datapath, known.port);
+    let wanted = KnownHost::all_of(&network.topology).iter().find(|known| known.ipv4 == ip(host)).map(place);
+    network.controller.hosts().filter(|at| Some(place(&at.known)) == wanted).count()
+}
+
+#[test]
+fn forged_hosts_fill_their_own_port_only() {
+    let mut network = up(Config { hosts_per_port: 8, ..Config::default() });
+    (0..15).for_each(|host| announce(&mut network, host));
+    for number in 0..3_000 {
+        announce_forged(&mut network, 0, number);
+        answer_arp_requests(&mut network);
+    }
+    announce(&mut network, 15);
+    network.settle();
+    assert_eq!(at_port_of(&network, 0), 8);
+    assert_eq!(network.controller.find_host(ip(0)).map(|known| known.mac), Some(mac(0)), "it replies, so it stays");
+    assert!(network.controller.find_host(ip(15)).is_some(), "others are accepted");
+    let [(_, HostLimit::Port)] = refusals(&network)[..] else { panic!("reported once: {:?}", refusals(&network)) };
+    let refused = network.controller.tally().hosts_refused;
+    assert!((2_900..3_000).contains(&refused), "{refused}");
+    // In six seconds one address per second is evicted; each new one takes the number of a former
+    // host.
+    let numbers = network.controller.topology().hosts().len();
+    assert!(numbers <= 15 + 1 + 8 + 1, "{numbers}");
+    network.assert_exact();
+    assert!(network.unreached().is_empty());
+}
+
+#[test]
+fn silent_host_is_evicted_for_another() {
+    let mut network = up(Config { hosts_per_port: 2, ..Config::default() });
+    (0..3).for_each(|number| announce_forged(&mut network, 0, number));
+    network.settle();
+    let is_known = |network: &TestNetwork, number| network.controller.find_host(made_up(number).1).is_some();
+    assert!(is_known(&network, 0) && is_known(&network, 1) && !is_known(&network, 2));
+    // The host seen longest ago was probed, and does not reply.
+    network.run(Time::from_ms(1_100));
+    announce_forged(&mut network, 0, 2);
+    network.settle();
+    assert!(!is_known(&network, 0) && is_known(&network, 1) && is_known(&network, 2));
+    network.assert_exact();
+    // The third is accepted once there is capacity: another one has been evicted. It is reported
+    // only once.
+    assert_eq!(refusals(&network).len(), 1);
+}
+
+#[test]
+fn configured_hosts_are_always_accepted() {
+    let topology = fat_tree();
+    let hosts = KnownHost::all_of(&topology);
+    let mut network = up(Config { hosts: hosts.clone(), hosts_max: 1, hosts_per_port: 1, ..Config::default() });
+    assert_eq!(network.controller.hosts().count(), 16);
+    // One learned host fits in addition, and no more.
+    announce_forged(&mut network, 3, 0);
+    announce_forged(&mut network, 4, 1);
+    network.settle();
+    assert_eq!(network.controller.hosts().count(), 17);
+    let [(_, HostLimit::Network)] = refusals(&network)[..] else { panic!("{:?}", refusals(&network)) };
+    // A configured host that moves needs no capacity either.
+    network.transmit(HostIx(9), frame::arp_request(mac(2), ip(2), ip(2)), None);
+    network.run(Time::from_ms(10));
+    let place = |host: u32| network.controller.find_host(ip(host)).map(|known| (known.datapath, known.port));
+    assert_eq!(place(2), Some((hosts[9].datapath, hosts[9].port)));
+}
+
+#[test]
+fn hosts_at_dead_ports_are_evicted_first() {
+    let mut network = up(Config { hosts_max: 3, ..Config::default() });
+    (0..3).for_each(|host| announce(&mut network, host));
+    announce(&mut network, 1); // Another host is idle longer, but this one is unreachable.
+    let uplink = network.topology.out_links(network.topology.host(HostIx(1)))[0];
+    network.set_cable(uplink, false);
+    network.run(Time::from_ms(10));
+    announce(&mut network, 3);
+    network.settle();
+    let known: Vec<bool> = (0..4).map(|host| network.controller.find_host(ip(host)).is_some()).collect();
+    assert_eq!(known, [true, false, true, true]);
+    network.assert_exact();
+}
+
+#[test]
+fn hosts_that_come_and_go_reuse_numbers() {
+    let mut network = up(Config { hosts_per_port: 1, hosts_max: 16, ..Config::default() });
+    for number in 0..40 {
+        announce_forged(&mut network, 5, number);
+        network.run(Time::from_ms(1_100));
+        announce_forged(&mut network, 5, number + 1);
+        network.settle();
+    }
+    // Nor does a host that alternates between two ports.
+    for turn in 0..40 {
+        network.transmit(HostIx([2, 9][turn % 2]), frame::arp_request(mac(2), ip(2), ip(2)), None);
+        network.run(Time::from_ms(20));
+        network.settle();
+    }
+    assert_eq!(network.controller.find_host(made_up(40).1).map(|known| known.mac), Some(made_up(40).0));
+    let topology = network.controller.topology();
+    assert!(topology.hosts().len() <= 5, "{}", topology.hosts().len());
+    let names: Vec<&str> = topology.hosts().iter().map(|node| topology.node(*node).name.as_str()).collect();
+    assert!(names.contains(&"172.16.0.40") && !names.contains(&"172.16.0.3"), "{names:?}");
+    network.assert_exact();
+}
+
+/// Returns the number of ARP requests for unused addresses that reached hosts.
+fn arp_requests(network: &TestNetwork, at: u32) -> usize {
+    let is_question = |(host, bytes): &&(HostIx, Vec<u8>)| {
+        *host == HostIx(at) && frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 1)
+    };
+    network.to_hosts.iter().filter(is_question).count()
+}
+
+#[test]
+fn arp_requests_for_unused_addresses_are_rate_limited() {
+    let mut network = up(Config::default());
+    announce(&mut network, 0);
+    announce(&mut network, 1);
+    network.settle();
+    network.to_hosts.clear();
+    let began = network.now;
+    for number in 0..2_000 {
+        network.transmit(HostIx(0), frame::arp_request(mac(0), ip(0), made_up(number).1), None);
+        network.run(Time::from_ms(1));
+    }
+    let took = (network.now - began).as_s_f64();
+    let most = 128.0 + 32.0 * took;
+    let passed = arp_requests(&network, 7);
+    assert!((passed as f64) <= most && (passed as f64) >= most - 2.0, "{passed} of {most}");
+    assert_eq!(network.controller.tally().questions_dropped, 2_000 - passed as u64);
+    // A request of another host for an existing host is relayed at once, and answered.
+    network.to_hosts.clear();
+    network.transmit(HostIx(1), frame::arp_request(mac(1), ip(1), ip(12)), None);
+    network.run(Time::from_ms(5));
+    assert_eq!(arp_requests(&network, 12), 1);
+    answer_arp_requests(&mut network);
+    network.run(Time::from_ms(20));
+    let is_answer =
+        |(host, bytes): &(HostIx, Vec<u8>)| *host == HostIx(1) && frame::parse(bytes).is_ok_and(|arp| arp.arp_op == 2);
+    assert!(network.to_hosts.iter().any(is_answer));
+}
+
+#[test]
+fn arp_target_is_requested_once_at_a_time() {
+    let mut network = up(Config::default());
+    (0..3).for_each(|host| announce(&mut network, host));
+    network.settle();
+    network.to_hosts.clear();
+    let ask = |network: &mut TestNetwork, from: u32| {
+        network.transmit(HostIx(from), frame::arp_request(mac(from), ip(from), ip(12)), None);
+        network.run(Time::from_ms(100));
+    };
+    (0..3).for_each(|from| ask(&mut network, from));
+    ask(&mut network, 0);
+    assert_eq!(arp_requests(&network, 12), 1);
+    // A repeated request after a second, as hosts send it, is relayed.
+    network.run(Time::from_ms(600));
+    ask(&mut network, 0);
+    assert_eq!(arp_requests(&network, 12), 2);
+}
+
+#[test]
+fn switch_with_fewer_ports_gets_no_rules_for_their_hosts() {
+    let mut network = TestNetwork::up(fat_tree(), quiet());
+    assert!(network.unreached().is_empty());
+    let known = KnownHost::all_of(&network.topology)[3];
+    let edge = network.topology.link(network.topology.out_links(network.topology.host(HostIx(3)))[0]).to;
+    let replace = |network: &mut TestNetwork, without: Option<openflow::PortNo>| {
+        network.disconnect(edge);
+        let switch = make_switch_without(&network.topology, edge, (100_000, 10_000), without);
+        network.switches.insert(edge, switch);
+        network.connect(edge);
+        network.run(Time::from_s(2));
+        network.settle();
+        network.assert_exact();
+    };
+    let about = |network: &TestNetwork| -> usize {
+        let is_about = |entry: &openflow::FlowStats| {
+            let to = entry.match_.ipv4_dst.is_some_and(|to| to.value == known.ipv4);
+            entry.match_.in_port == Some(known.port) && entry.table.0 == 0 || to && entry.table.0 == 1
+        };
+        network.switches[&edge].entries().iter().filter(|entry| is_about(entry)).count()
+    };
+    let had = about(&network);
+    assert!(had >= 3, "{had}");
+    replace(&mut network, Some(known.port));
+    let refused = |event: &Event| matches!(event, Event::SwitchError { .. });
+    assert!(!network.events.iter().any(|(_, event)| refused(event)), "no message is sent that the switch would reject");
+    assert_eq!(about(&network), 0);
+    let lost = network.unreached();
+    let concerns = |tuple: &net::FiveTuple| tuple.src == known.ipv4 || tuple.dst == known.ipv4;
+    assert!(lost.len() == 30 && lost.iter().all(|(tuple, _)| concerns(tuple)), "only that host: {}", lost.len());
+    // The port exists again, with the host.
+    replace(&mut network, None);
+    assert_eq!(about(&network), had);
+    assert!(network.unreached().is_empty());
+    let packet = network.send(udp(0, 3, 9));
+    network.run(Time::from_ms(5));
+    assert!(network.packets[packet as usize].delivered.is_some());
+}
+
+/// A controller without persisted hosts takes over a network with traffic; hosts reply to ARP
+/// requests and are idle otherwise.
+#[test]
+fn hosts_of_installed_rules_are_probed_before_deletions() {
+    let mut before = up(Config::default());
+    (0..16).for_each(|host| announce(&mut before, host));
+    before.settle();
+    before.run(Time::from_s(1));
+    let nodes: Vec<net::NodeIx> = before.switches.keys().copied().collect();
+    nodes.iter().for_each(|node| before.disconnect(*node));
+    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    (network.now, network.switches) = (before.now, before.switches);
+    for node in nodes {
+        network.connect(node);
+        network.run(Time::from_ms(10)); // Not all connect at once.
+    }
+    let (gone, mut about_others) = (7, Vec::new());
+    for turn in 0..2_000u16 {
+        let (from, to) = (u32::from(turn) % 16, (u32::from(turn) + 5) % 16);
+        let is_about = [from, to].contains(&gone);
+        let packet = network.send(udp(from, to, turn));
+        about_others.extend((!is_about).then_some(packet));
+        network.run(Time::from_ms(2));
+        network.to_hosts.retain(|(host, _)| *host != HostIx(gone));
+        answer_arp_requests(&mut network);
+    }
+    network.settle();
+    let ips: Vec<Ipv4Addr> = network.controller.hosts().map(|at| at.known.ipv4).collect();
+    assert_eq!(ips.len(), 15, "all but the one that does not reply: {ips:?}");
+    let to_others = network.sent.iter().filter(|(_, _, message)| match message {
+        openflow::Message::FlowMod(change) => change.match_.ipv4_dst.is_none_or(|to| to.value != ip(gone)),
+        _ => false,
+    });
+    assert_eq!(to_others.count(), 2, "only rules of the port of the host that is gone");
+    assert!(network.controller.find_host(ip(gone)).is_none());
+    let is_lost = |packet: &&u32| network.packets[**packet as usize].delivered.is_none();
+    assert_eq!(about_others.iter().filter(is_lost).count(), 0);
+    network.assert_exact();
+}

@@ -1,0 +1,189 @@
+//! Malicious hosts and switches.
+
+use crate::common::{Scripted, TestNetwork, fat_tree, needs, udp};
+use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+use balance::central::FlowSource;
+use net::{HostIx, NodeIx, RandomStream, Time, Topology, address};
+use openflow::frame::Lldp;
+use openflow::{
+    ConnectionId, DatapathId, Envelope, FlowStats, FromController, MacAddr, Match, Message, MultipartReply, PortDesc,
+    PortNo, ToController, Xid,
+};
+
+const ATTACKER: u32 = 0;
+const VICTIM: u32 = 15;
+
+/// Returns the switch and port of a host.
+fn attachment(topology: &Topology, host: u32) -> (DatapathId, PortNo) {
+    let known = KnownHost::all_of(topology)[host as usize];
+    (known.datapath, known.port)
+}
+
+fn is_reached(network: &mut TestNetwork, from: u32, to: u32) -> bool {
+    let packet = network.send(udp(from, to, 7000));
+    network.run(Time::from_ms(50));
+    network.packets[packet as usize].delivered.is_some()
+}
+
+fn links_up(network: &TestNetwork) -> Vec<&Event> {
+    let events = network.events.iter().map(|(_, event)| event);
+    events.filter(|event| matches!(event, Event::LinkUp { .. })).collect()
+}
+
+/// Nonces were once derived from the seed, whose default is public.
+#[test]
+fn forged_lldp_makes_no_link() {
+    let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::None, false));
+    network.run(Time::from_s(16));
+    let links = links_up(&network).len();
+    let (datapath, port) = attachment(&network.topology, VICTIM);
+    // `TestNetwork` has seed 7.
+    let mut guesses = RandomStream::new(7, "discovery");
+    for _ in 0..2000 {
+        let probe = Lldp { datapath, port, ttl_s: 120, nonce: guesses.next_u64() };
+        network.transmit(HostIx(ATTACKER), probe.build(MacAddr(address::host_mac(HostIx(ATTACKER)))), None);
+        network.run(Time::from_us(10));
+    }
+    network.run(Time::from_s(1));
+    assert_eq!(links_up(&network).len(), links);
+    assert!(is_reached(&mut network, 3, VICTIM));
+}
+
+/// A link that has expired, although both ends are connected and their ports are up, may have been
+/// replaced by a host.
+#[test]
+fn host_is_reached_where_a_link_has_expired() {
+    let topology = fat_tree();
+    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
+    let mut network = TestNetwork::new(topology, config, needs(FlowSource::None, false), (100_000, 10_000));
+    network.connect_all();
+    network.settle();
+    // Both directions of a cable between an edge switch and its aggregation switch lose everything,
+    // silently.
+    let (datapath, _) = attachment(&network.topology, VICTIM);
+    let uplink = network.topology.out_links(network.topology.host(HostIx(VICTIM)))[0];
+    let edge = network.topology.link(uplink).to;
+    let is_switch = |node: NodeIx| network.topology.node(node).kind == net::NodeKind::Switch;
+    let up = network.topology.out_links(edge).iter().copied().find(|link| is_switch(network.topology.link(*link).to));
+    let up = up.expect("a link to the aggregation layer");
+    network.cut_silently(up);
+    network.run(Time::from_s(60));
+    // A host is plugged in there now.
+    let port = PortNo(address::port_of(&network.topology, up));
+    let (mac, ipv4) = (MacAddr([2, 0, 0, 0, 9, 9]), [10, 99, 0, 1].into());
+    let announcement = openflow::frame::arp_request(mac, ipv4, ipv4);
+    for _ in 0..3 {
+        network.arrive(edge, port, announcement.clone(), None);
+        network.run(Time::from_s(1));
+    }
+    let known = KnownHost { mac, ipv4, datapath, port };
+    assert!(network.events.iter().any(|(_, event)| *event == Event::Host(known)), "the new host is not known");
+}
+
+/// A flapping port changes rules a few times, and then no more until it is quiet.
+#[test]
+fn flapping_port_is_damped() {
+    let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::None, false));
+    let before = network.controller.tally().flow_mods;
+    let cable = network.topology.out_links(network.topology.host(HostIx(VICTIM)))[0];
+    for _ in 0..200 {
+        for is_live in [false, true] {
+            network.set_cable(cable, is_live);
+            network.run(Time::from_ms(50));
+        }
+    }
+    let flow_mods = network.controller.tally().flow_mods - before;
+    assert!(flow_mods <= 20, "200 flaps cost {flow_mods} flow-mods");
+    let damped = network.events.iter().filter(|(_, event)| matches!(event, Event::PortDamped { .. })).count();
+    assert_eq!(damped, 1);
+    network.run(Time::from_s(20));
+    assert!(is_reached(&mut network, 3, VICTIM), "it has been quiet");
+    network.assert_exact();
+}
+
+/// A controller, and a peer that replies to its requests.
+struct Peer {
+    controller: Controller,
+    connection: ConnectionId,
+    now: Time,
+    /// Number of the latest request.
+    request: Option<(Xid, Message)>,
+    is_closed: bool,
+    events: Vec<Event>,
+}
+
+impl Peer {
+    fn connect(config: Config) -> Peer {
+        let balancer = Scripted { script: Default::default(), needs: needs(FlowSource::None, false) };
+        let controller = Controller::new(config, Box::new(balancer));
+        let (connection, now) = (ConnectionId(1), Time::ZERO);
+        let mut peer = Peer { controller, connection, now, request: None, is_closed: false, events: Vec::new() };
+        peer.controller.handle(now, ToController::Connected(connection));
+        peer.drain();
+        peer
+    }
+    fn drain(&mut self) {
+        while let Some(output) = self.controller.poll_output() {
+            match output {
+                Output::Channel(FromController::Message(_, envelope)) => {
+                    self.request = Some((envelope.xid, envelope.message));
+                }
+                Output::Channel(FromController::Close(_)) => self.is_closed = true,
+                Output::Event(event) => self.events.push(event),
+                Output::Agents(_) => {}
+            }
+        }
+    }
+    fn say(&mut self, xid: Xid, message: Message) {
+        let envelope = Envelope { xid, message };
+        self.controller.handle(self.now, ToController::Message(self.connection, envelope));
+        self.drain();
+    }
+    fn answer(&mut self, message: Message) {
+        let (xid, _) = self.request.clone().expect("a request");
+        self.say(xid, message);
+    }
+}
+
+/// A peer with an endless table read-back is disconnected before it fills the memory.
+#[test]
+fn endless_read_back_is_cut_off() {
+    let limit = 1 << 20;
+    let mut peer = Peer::connect(Config { read_back_bytes_max: limit, ..Config::default() });
+    peer.answer(Message::Hello { versions: 1 << 4 });
+    let datapath = DatapathId(1);
+    peer.answer(Message::FeaturesReply(openflow::Features {
+        datapath,
+        buffers: 0,
+        tables: 4,
+        auxiliary: 0,
+        capabilities: 0,
+    }));
+    let reply = |reply, has_more| Message::MultipartReply { reply, has_more };
+    peer.answer(reply(MultipartReply::PortDesc(Vec::<PortDesc>::new()), false));
+    peer.answer(reply(MultipartReply::GroupDesc(Vec::new()), false));
+    let rules: Vec<FlowStats> = (0..100).map(foreign_rule).collect();
+    let mut sent = 0;
+    while !peer.is_closed {
+        peer.answer(reply(MultipartReply::Flow(rules.clone()), true));
+        sent += rules.len();
+        assert!(sent * size_of::<FlowStats>() < 2 * limit, "{sent} rules are stored, and the connection stays open");
+    }
+    assert_eq!(peer.events, [Event::ReadBackTooLarge { datapath, limit_bytes: limit }]);
+}
+
+fn foreign_rule(number: u16) -> FlowStats {
+    FlowStats {
+        table: openflow::TableId(9),
+        duration_ns: 0,
+        priority: number,
+        idle_timeout_s: 0,
+        hard_timeout_s: 0,
+        flags: openflow::FlowModFlags::default(),
+        cookie: 0,
+        packets: 0,
+        bytes: 0,
+        match_: Match::default(),
+        instructions: openflow::Instructions::default(),
+    }
+}

@@ -1,0 +1,20 @@
+//! The integration tests of the crate, linked once.
+
+mod balancers;
+mod common;
+mod counting;
+mod faults;
+mod forwarding;
+mod host_limits;
+mod hostile;
+mod hosts;
+mod migration;
+mod registered;
+mod services;
+mod vip;
+mod vip_changes;
+mod vip_foreign;
+mod vip_health;
+mod vip_paths;
+mod vip_pickers;
+mod vip_wildcard;

@@ -1,0 +1,382 @@
+//! Flows migrate between paths without loss and without loops, with packets in flight.
+
+use std::collections::BTreeSet;
+
+use crate::common::{TestNetwork, fat_tree, needs, udp};
+use anabranch_control::Event;
+use balance::central::{AgentReport, FlowSource};
+use net::{Bandwidth, FiveTuple, NodeIx, Time, Topology, TopologyBuilder};
+use openflow::Message;
+
+/// Returns switches with datapath ids 1 to `switches`, these cables, a host at the first and one at
+/// the last.
+fn graph(switches: u32, cables: &[(u32, u32)], ends: (u32, u32)) -> Topology {
+    let mut builder = TopologyBuilder::new("test");
+    let nodes: Vec<NodeIx> = (1..=switches).map(|number| builder.switch(format!("s{number}"), 1, None)).collect();
+    let rate = Bandwidth::from_gbps(1);
+    for (number, (a, b)) in cables.iter().enumerate() {
+        let delay = Time::from_us(50 + 171 * (number as u64 % 5));
+        builder.connect(nodes[*a as usize - 1], nodes[*b as usize - 1], rate, delay);
+    }
+    for (name, at) in [("source", ends.0), ("destination", ends.1)] {
+        let host = builder.host(name, at, None);
+        builder.connect(host, nodes[at as usize - 1], rate, Time::from_us(10));
+    }
+    builder.build().expect("a connected graph")
+}
+
+/// Sends packets of a flow at this interval while the network runs until it has settled on a new
+/// script.
+fn send_while_moving(network: &mut TestNetwork, tuple: FiveTuple, interval: Time) -> std::ops::Range<u32> {
+    let first = network.packets.len() as u32;
+    let limit = network.now + Time::from_s(20);
+    let minimum = network.now + Time::from_ms(60); // The balancer's period is 50 ms.
+    while network.now < minimum || !network.controller.is_settled() {
+        network.send(tuple);
+        network.run(interval);
+        assert!(network.now < limit, "it does not settle");
+    }
+    network.run(Time::from_ms(50));
+    first..network.packets.len() as u32
+}
+
+fn assert_clean(network: &TestNetwork, packets: std::ops::Range<u32>, what: &str) {
+    for number in packets {
+        let packet = &network.packets[number as usize];
+        assert!(packet.delivered.is_some(), "{what}: packet {number} was lost after {:?}", packet.visited);
+        assert!(!packet.has_looped, "{what}: packet {number} went {:?}", packet.visited);
+    }
+}
+
+fn last_path(network: &TestNetwork) -> Vec<u64> {
+    let visited = &network.packets.last().expect("a packet").visited;
+    visited.iter().map(|node| net::address::datapath_of(*node)).collect()
+}
+
+/// mechanisms.md §10, oracle 2: old s-3-2-1-7-10-d, new s-3-4-1-9-10-d.
+#[test]
+fn published_example_cuts_over_at_1_then_at_3() {
+    let cables = [(3, 2), (2, 1), (1, 7), (7, 10), (3, 4), (4, 1), (1, 9), (9, 10), (5, 3), (6, 10), (8, 1)];
+    let mut network = TestNetwork::up(graph(10, &cables, (3, 10)), needs(FlowSource::Agents, false));
+    let tuple = udp(0, 1, 9000);
+    network.start(tuple);
+    let (old, new) = (vec![3, 2, 1, 7, 10], vec![3, 4, 1, 9, 10]);
+    network.want(|script| drop(script.pins.insert(tuple, old.clone())));
+    let packets = send_while_moving(&mut network, tuple, Time::from_us(40));
+    assert_clean(&network, packets, "first pin");
+    assert_eq!(last_path(&network), old);
+
+    network.want(|script| drop(script.pins.insert(tuple, new.clone())));
+    let sent = network.sent.len();
+    let packets = send_while_moving(&mut network, tuple, Time::from_us(40));
+    assert_clean(&network, packets, "migration");
+    assert_eq!(last_path(&network), new);
+    let order: Vec<(u64, bool)> = network.sent[sent..]
+        .iter()
+        .filter_map(|(_, node, message)| match message {
+            Message::FlowMod(change) => {
+                let is_add = change.command == openflow::FlowModCommand::Add;
+                Some((net::address::datapath_of(*node), is_add))
+            }
+            _ => None,
+        })
+        .collect();
+    let adds: BTreeSet<u64> = order.iter().filter(|(_, is_add)| *is_add).map(|(node, _)| *node).collect();
+    assert_eq!(adds, BTreeSet::from([1, 3, 4, 9]), "10 delivers to its host in any case");
+    let deletes: Vec<u64> = order.iter().filter(|(_, is_add)| !is_add).map(|(node, _)| *node).collect();
+    assert_eq!(deletes[..2], [1, 3], "from the destination backwards");
+    assert_eq!(deletes[2..].iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([2, 7]));
+    assert!(order.iter().rposition(|(_, is_add)| *is_add) < order.iter().position(|(_, is_add)| !is_add));
+    assert!(network.events.iter().any(|(_, event)| *event == Event::FlowMigrated(tuple)));
+    network.assert_exact();
+}
+
+/// Former next hops without packets in flight are no reason to pause between switches.
+#[test]
+fn drained_next_hops_cause_no_pause() {
+    let cables = [(1, 2), (2, 3), (3, 4), (4, 1)];
+    let mut network = TestNetwork::up(graph(4, &cables, (1, 3)), needs(FlowSource::Agents, false));
+    // Without the cable 2 leads back to 1, and 1 to 4.
+    let cable = network.cable(NodeIx(1), NodeIx(2));
+    for is_live in [false, true] {
+        network.set_cable(cable, is_live);
+        network.run(Time::from_s(1));
+        network.settle();
+    }
+    let tuple = udp(0, 1, 9000);
+    network.start(tuple);
+    let sent = network.sent.len();
+    network.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 3])));
+    network.run(Time::from_ms(100));
+    network.settle();
+    let is_change = |message: &Message| matches!(message, Message::FlowMod(_));
+    let changes = network.sent[sent..].iter().filter(|(_, _, message)| is_change(message));
+    let changes: Vec<(Time, u64)> = changes.map(|(at, node, _)| (*at, net::address::datapath_of(*node))).collect();
+    assert_eq!(changes.iter().map(|(_, datapath)| *datapath).collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
+    // A pause is 10 ms at least; channels differ by less than one.
+    assert!(changes.iter().all(|(at, _)| *at < changes[0].0 + Time::from_ms(1)), "all at once: {changes:?}");
+    network.assert_exact();
+}
+
+/// Every pair of simple paths between opposite corners of small graphs, one after the other, with
+/// packets in flight.
+#[test]
+fn simple_path_pairs_migrate_without_loops_or_loss() {
+    let complete: Vec<(u32, u32)> = (1..=5).flat_map(|a| (a + 1..=5).map(move |b| (a, b))).collect();
+    let ladder = vec![(1, 2), (3, 4), (5, 6), (1, 3), (2, 4), (3, 5), (4, 6), (1, 4), (3, 6)];
+    for (switches, cables) in [(5, complete), (6, ladder)] {
+        let topology = graph(switches, &cables, (1, switches));
+        let paths = simple_paths(switches, &cables);
+        assert!(paths.len() >= 7, "{}", paths.len());
+        let mut network = TestNetwork::up(topology, needs(FlowSource::Agents, false));
+        let tuple = udp(0, 1, 9000);
+        network.start(tuple);
+        for old in &paths {
+            for new in paths.iter().filter(|new| *new != old) {
+                for path in [old, new] {
+                    network.want(|script| drop(script.pins.insert(tuple, path.clone())));
+                    let packets = send_while_moving(&mut network, tuple, Time::from_us(210));
+                    assert_clean(&network, packets, &format!("{old:?} -> {new:?}"));
+                    assert_eq!(last_path(&network), *path);
+                }
+            }
+            // Back to the default routes, too.
+            network.want(|script| drop(script.pins.remove(&tuple)));
+            let packets = send_while_moving(&mut network, tuple, Time::from_us(210));
+            assert_clean(&network, packets, &format!("{old:?} released"));
+        }
+        network.assert_exact();
+    }
+}
+
+fn simple_paths(switches: u32, cables: &[(u32, u32)]) -> Vec<Vec<u64>> {
+    fn extend(path: &mut Vec<u64>, to: u64, cables: &[(u32, u32)], found: &mut Vec<Vec<u64>>) {
+        let at = *path.last().expect("a path has a beginning");
+        if at == to {
+            found.push(path.clone());
+            return;
+        }
+        for (a, b) in cables.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]) {
+            if u64::from(a) == at && !path.contains(&u64::from(b)) {
+                path.push(u64::from(b));
+                extend(path, to, cables, found);
+                path.pop();
+            }
+        }
+    }
+    let mut found = Vec::new();
+    extend(&mut vec![1], u64::from(switches), cables, &mut found);
+    found
+}
+
+/// A slow channel to any one switch delays a migration without loss.
+#[test]
+fn stalled_switch_only_delays_a_migration() {
+    let cables = [(1, 2), (2, 3), (3, 4), (1, 3), (2, 4)];
+    let (old, new) = (vec![1, 2, 3, 4], vec![1, 3, 2, 4]); // 2 and 3 are visited in opposite order.
+    for stalled in 0..4 {
+        let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+        network.stall.insert(NodeIx(stalled), Time::from_ms(40));
+        let tuple = udp(0, 1, 9000);
+        network.start(tuple);
+        for path in [&old, &new, &old] {
+            network.want(|script| drop(script.pins.insert(tuple, path.clone())));
+            let packets = send_while_moving(&mut network, tuple, Time::from_us(100));
+            assert_clean(&network, packets, &format!("{stalled} stalled"));
+            assert_eq!(last_path(&network), *path);
+        }
+    }
+}
+
+#[test]
+fn priorities_do_not_run_out() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let tuple = FiveTuple { protocol: 0, src_port: 0, dst_port: 0, ..udp(0, 1, 1) };
+    network.start(tuple);
+    for turn in 0..10_100 {
+        let through = 2 + turn % 2;
+        network.want(|script| drop(script.pins.insert(tuple, vec![1, through, 4])));
+        network.run(Time::from_ms(50));
+        // A packet now and then: around each renormalisation of priorities.
+        if turn % 500 == 0 || turn > 9_990 && turn < 10_010 {
+            let packets = send_while_moving(&mut network, tuple, Time::from_us(300));
+            assert_clean(&network, packets, &format!("turn {turn}"));
+            assert_eq!(last_path(&network), [1, through, 4]);
+        }
+    }
+    network.settle();
+    network.assert_exact();
+    assert!(network.controller.tally().moves > 10_000, "{:?}", network.controller.tally());
+}
+
+#[test]
+fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let tuple = udp(0, 1, 9000);
+    network.start(tuple);
+    network.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 4])));
+    network.run(Time::from_ms(100));
+    network.settle();
+    assert_eq!(network.controller.placements().pins().len(), 1);
+    let asked = network.script.lock().unwrap().asked.len();
+    let cable = network.cable(NodeIx(1), NodeIx(3));
+    network.set_cable(cable, false);
+    network.settle();
+    let news = network.script.lock().unwrap().asked[asked..].to_vec();
+    let changes = news.iter().filter(|why| **why == balance::central::DecisionTrigger::NetworkChanged).count();
+    assert!((1..=2).contains(&changes), "both ends report it, each at most once: {news:?}");
+    assert!(network.controller.placements().pins().is_empty());
+    network.assert_exact();
+    assert!(network.unreached().is_empty());
+}
+
+/// All TCP flows have ended: no rule names one.
+fn assert_nothing_is_left(network: &mut TestNetwork) {
+    network.settle();
+    network.assert_exact();
+    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
+    assert!(
+        !network.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)),
+        "no rule of a flow is left"
+    );
+}
+
+#[test]
+fn acknowledgements_use_the_path_of_their_flow() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    network.want(|script| script.are_acks_along = true);
+    let flow = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
+    let acks = flow.reverse();
+    network.start(flow);
+    for through in [2, 3, 2] {
+        network.want(|script| drop(script.pins.insert(flow, vec![1, through, 4])));
+        let packets = send_while_moving(&mut network, acks, Time::from_us(300));
+        assert_clean(&network, packets, "the reverse direction, while the flow migrates");
+        assert_eq!(last_path(&network), [4, through, 1]);
+    }
+    assert_eq!(network.controller.tally().moves, 3, "only migrations of flows count");
+    network.report(AgentReport::Ended { tuple: flow, bytes: 7 });
+    assert_nothing_is_left(&mut network);
+}
+
+#[test]
+fn reverse_direction_that_is_a_flow_has_its_own_path() {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    network.want(|script| script.are_acks_along = true);
+    let there = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
+    let back = there.reverse();
+    network.want(|script| drop(script.pins.insert(there, vec![1, 2, 4])));
+    network.want(|script| drop(script.pins.insert(back, vec![4, 3, 1])));
+    network.start(there);
+    network.run(Time::from_ms(100));
+    network.start(back);
+    let packets = send_while_moving(&mut network, back, Time::from_us(300));
+    assert_clean(&network, packets, "back");
+    assert_eq!(last_path(&network), [4, 3, 1]);
+    for tuple in [there, back] {
+        network.report(AgentReport::Ended { tuple, bytes: 7 });
+    }
+    assert_nothing_is_left(&mut network);
+}
+
+/// Flows between two edges split 1:3 over two paths, then otherwise, then not at all.
+#[test]
+fn traffic_splits_follow_labels_and_change_without_loss() {
+    let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::Agents, false));
+    let edge = |host: u32| {
+        let up = network.topology.out_links(network.topology.host(net::HostIx(host)))[0];
+        network.topology.link(up).to
+    };
+    let (from, to) = (edge(0), edge(15));
+    let routes = net::Routes::intact(&network.topology);
+    let class = routes.class_of(net::HostIx(15));
+    let path = |rank: u32| {
+        let links = routes.path(&network.topology, from, class, rank);
+        let nodes = net::paths::nodes(&network.topology, from, &links);
+        nodes.into_iter().map(net::address::datapath_of).collect::<Vec<u64>>()
+    };
+    let paths: Vec<Vec<u64>> = (0..4).map(path).collect();
+    let pair = (net::address::datapath_of(from), net::address::datapath_of(to));
+    let divisions = [
+        vec![(paths[0].clone(), 1), (paths[3].clone(), 3)],
+        vec![(paths[1].clone(), 1), (paths[3].clone(), 1)],
+        vec![],
+    ];
+    for division in divisions {
+        network.want(|script| drop(script.divisions.insert(pair, division.clone())));
+        let first = network.packets.len() as u32;
+        let limit = network.now + Time::from_ms(100);
+        let mut port = 0;
+        while network.now < limit || !network.controller.is_settled() {
+            port += 1;
+            network.send(udp(0, 15, port));
+            network.run(Time::from_us(100));
+        }
+        network.run(Time::from_ms(20));
+        assert_clean(&network, first..network.packets.len() as u32, "division");
+        network.assert_exact();
+        let mut shares = vec![0u32; division.len()];
+        let first = network.packets.len();
+        for port in 0..800 {
+            network.send(udp(0, 15, 20_000 + port));
+        }
+        network.run(Time::from_ms(20));
+        assert_clean(&network, first as u32..network.packets.len() as u32, "division");
+        for packet in &network.packets[first..] {
+            assert_eq!(packet.arrived.expect("it arrived").vlan, None, "the label was taken off");
+            let visited: Vec<u64> = packet.visited.iter().map(|node| net::address::datapath_of(*node)).collect();
+            if !division.is_empty() {
+                let which = division.iter().position(|(path, _)| *path == visited);
+                shares[which.unwrap_or_else(|| panic!("{visited:?} is not in {division:?}"))] += 1;
+            }
+        }
+        let weights: u32 = division.iter().map(|(_, weight)| u32::from(*weight)).sum();
+        for ((_, weight), share) in division.iter().zip(&shares) {
+            let expected = 800.0 * f64::from(*weight) / f64::from(weights);
+            // Six standard deviations of a fair draw: the hash is the switch's.
+            let tolerance = 6.0 * (expected * (1.0 - expected / 800.0)).sqrt();
+            assert!((f64::from(*share) - expected).abs() < tolerance.max(1.0), "{shares:?}");
+        }
+    }
+    assert!(network.unreached().is_empty());
+}
+
+/// Cables of a ring with chords fail and recover, one after the other, with packets in flight and
+/// different channel delays.
+#[test]
+fn default_routes_change_without_loops() {
+    let cables = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 1), (2, 5), (1, 3)];
+    for stalled in 0..6 {
+        let mut network = TestNetwork::up(graph(6, &cables, (1, 4)), needs(FlowSource::None, false));
+        network.stall.insert(NodeIx(stalled), Time::from_ms(3));
+        let flows = [udp(0, 1, 9000), udp(1, 0, 9000), udp(0, 1, 9001), udp(1, 0, 9001)];
+        for (a, b) in cables.iter().chain(&cables[2..5]) {
+            let cable = network.cable(NodeIx(a - 1), NodeIx(b - 1));
+            for is_live in [false, true] {
+                network.set_cable(cable, is_live);
+                let first = network.packets.len();
+                let limit = network.now + Time::from_ms(15);
+                while network.now < limit || !network.controller.is_settled() {
+                    flows.iter().for_each(|tuple| {
+                        network.send(*tuple);
+                    });
+                    network.run(Time::from_us(90));
+                }
+                network.run(Time::from_ms(20));
+                for packet in &network.packets[first..] {
+                    let visits = |node: &NodeIx| packet.visited.iter().filter(|other| *other == node).count();
+                    let most = packet.visited.iter().map(visits).max().unwrap_or(0);
+                    assert!(most <= 2, "{a}-{b} {is_live}, {stalled} stalled: {:?}", packet.visited);
+                    // A recovered cable removes no route.
+                    assert!(!is_live || packet.delivered.is_some() || most == 2, "{a}-{b}: {:?}", packet.visited);
+                }
+            }
+        }
+        network.assert_exact();
+        assert!(network.unreached().is_empty());
+    }
+}

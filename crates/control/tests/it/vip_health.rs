@@ -1,0 +1,72 @@
+//! Virtual services: health checks.
+
+use core::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::services::*;
+use anabranch_control::vip::{Check, Failure, MemberState};
+use net::{HostIx, Time, address};
+use openflow::MacAddr;
+use openflow::frame::{self, flags, segment};
+
+#[test]
+fn checks_detect_failed_members_within_an_interval() {
+    let http = Check::Http { path: "/health".into(), statuses: (200, 299) };
+    let pages: BTreeMap<HostIx, u16> =
+        [(12, 200), (13, 0), (14, 503)].map(|(host, status)| (HostIx(host), status)).into();
+    for (check, expected) in [
+        (Check::Icmp, [None, None, None, Some(Failure::NoAnswer)]),
+        (Check::Tcp, [None, Some(Failure::Refused), None, Some(Failure::NoAnswer)]),
+        (http, [None, Some(Failure::Refused), Some(Failure::Status(503)), Some(Failure::NoAnswer)]),
+    ] {
+        let mut network = checked(check.clone(), pages.clone());
+        let expected = expected.map(|failure| failure.map_or(MemberState::Up, MemberState::Failing));
+        assert_eq!(states(&network), expected, "{check:?}");
+        let good: BTreeSet<u32> = SERVERS
+            .into_iter()
+            .zip(expected)
+            .filter(|(_, state)| *state == MemberState::Up)
+            .map(|(host, _)| host)
+            .collect();
+        let got: BTreeSet<u32> = (0..8).map(|port| request(&mut network, tcp(0, port + 1)).expect("served")).collect();
+        assert_eq!(got, good, "{check:?}");
+        // It fails, and new connections go to others within an interval (and the reply timeout).
+        network.pages.remove(&HostIx(12));
+        network.pages.insert(HostIx(7), 204);
+        network.run(Time::from_ms(1300));
+        assert_eq!(states(&network)[0], MemberState::Failing(Failure::NoAnswer), "{check:?}");
+        assert_ne!(states(&network)[3], MemberState::Up, "{check:?}: two in a row are needed");
+        network.run(Time::from_s(1));
+        assert_eq!(states(&network)[3], MemberState::Up, "{check:?}");
+        let got: BTreeSet<u32> = (0..8).map(|port| request(&mut network, tcp(1, port + 1)).expect("served")).collect();
+        assert!(got.contains(&7) && !got.contains(&12), "{check:?}");
+        network.assert_exact();
+    }
+}
+
+#[test]
+fn health_check_closes_its_connections_and_answers_arp() {
+    let mut network = checked(Check::Tcp, SERVERS.into_iter().map(|host| (HostIx(host), 200)).collect());
+    let to_member: Vec<u8> =
+        received_frames(&network, 12).iter().filter_map(|bytes| Some(segment(bytes).ok()??.flags)).collect();
+    assert!(to_member.len() >= 8 && to_member.chunks(2).all(|pair| pair == [flags::SYN, flags::RST]), "{to_member:?}");
+    network.to_hosts.clear();
+    let (mac, checker) = (MacAddr(address::host_mac(HostIx(12))), Ipv4Addr::new(10, 250, 0, 250));
+    network.transmit(HostIx(12), frame::arp_request(mac, ip(12), checker), None);
+    network.run(Time::from_ms(2));
+    let is_answer = |bytes: &[u8]| {
+        frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2 && headers.eth_src == MacAddr([6, 1, 1, 1, 1, 1]))
+    };
+    assert!(network.to_hosts.iter().any(|(_, bytes)| is_answer(bytes)));
+}
+
+/// Results of a different kind of check are void, also if the balancer changes at the same time.
+#[test]
+fn unchecked_members_count_as_healthy_again() {
+    let mut network = checked(Check::Tcp, BTreeMap::new());
+    assert!(states(&network).iter().all(|state| *state != MemberState::Up));
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-lc".into();
+    set(&mut network, services);
+    assert_eq!(states(&network), [MemberState::Up; 4]);
+}

@@ -1,0 +1,210 @@
+//! Virtual services: input of server balancers, and the paths they pick.
+
+use core::net::Ipv4Addr;
+use std::collections::BTreeSet;
+
+use crate::common::{TestNetwork, fat_tree, switch_config, udp};
+use crate::services::*;
+use anabranch_control::vip::{Checker, Services};
+use anabranch_control::{Config, KnownHost};
+use net::{Bandwidth, HostIx, NodeIx, Time, TopologyBuilder, address};
+use openflow::frame::{self};
+use openflow::headers::protocol;
+use openflow::{Headers, MacAddr, Message, MultipartRequest};
+
+#[test]
+fn least_connections_receives_ends() {
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-lc".into();
+    services.pools[0].members.truncate(2);
+    let mut network = up(services);
+    let members: Vec<u32> = (0..4).map(|port| request(&mut network, tcp(0, 5000 + port)).expect("served")).collect();
+    assert_eq!(members.iter().filter(|member| **member == 12).count(), 2, "{members:?}");
+    // Those of member 12 end; those of 13 continue.
+    for _ in 0..8 {
+        network.run(Time::from_s(5));
+        for (port, _) in members.iter().enumerate().filter(|(_, member)| **member == 13) {
+            assert_eq!(request(&mut network, tcp(0, 5000 + port as u16)), Some(13));
+        }
+    }
+    let next: Vec<u32> = (0..2).map(|port| request(&mut network, tcp(0, 7000 + port)).expect("served")).collect();
+    assert_eq!(next, [12, 12]);
+}
+
+/// F1's agents report in band; a busy server gets fewer connections.
+#[test]
+fn reports_in_band_reach_the_balancer() {
+    let checker = Ipv4Addr::new(10, 250, 0, 250);
+    let config = Config {
+        hosts: KnownHost::all_of(&fat_tree()),
+        health_check_address: Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) }),
+        ..Config::default()
+    };
+    let mut network = TestNetwork::new(fat_tree(), config, quiet(), (100_000, 10_000));
+    network.answering = SERVERS.into_iter().map(HostIx).collect();
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = "server-cpu".into();
+    services.pools[0].members.truncate(2);
+    set(&mut network, services);
+    network.connect_all();
+    network.settle();
+    let tell = |network: &mut TestNetwork, from: u32, text: &[u8]| {
+        let macs = [MacAddr(address::host_mac(HostIx(from))), MacAddr([6, 1, 1, 1, 1, 1])];
+        let headers = Headers::ipv4(macs, [ip(from), checker], protocol::UDP, [4000, 9876]);
+        let mut report = frame::build(&headers, text.len());
+        let start = report.len() - text.len();
+        report[start..].copy_from_slice(text);
+        network.transmit(HostIx(from), report, None);
+        network.run(Time::from_ms(5));
+    };
+    tell(&mut network, 12, b"1.0 10 90");
+    tell(&mut network, 13, b"1.0 10 10");
+    let got: Vec<u32> = (0..4).map(|port| request(&mut network, tcp(0, port + 1)).expect("served")).collect();
+    assert_eq!(got, [13; 4]);
+    assert!(received_frames(&network, 12).is_empty(), "a report gets no reply");
+}
+
+/// Returns the switches that received requests for counters of connections.
+fn polls(network: &TestNetwork, from: usize) -> Vec<NodeIx> {
+    let is_one = |message: &Message| match message {
+        Message::MultipartRequest(MultipartRequest::Flow(selection)) => selection.cookie >> 40 == 0xa7_ab06,
+        _ => false,
+    };
+    network.sent[from..].iter().filter(|(_, _, message)| is_one(message)).map(|(_, node, _)| *node).collect()
+}
+fn bytes(network: &TestNetwork) -> Vec<u64> {
+    let members = network.controller.services()[0].members.clone();
+    members.iter().map(|member| member.counts.bytes_in + member.counts.bytes_out).collect()
+}
+fn by(balancer: &str) -> Services {
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = balancer.into();
+    services.pools[0].members.truncate(3);
+    services
+}
+
+/// F4: connections between two readings go to the same member; bytes of open connections count.
+#[test]
+fn bytes_of_open_connections_are_counted_in_both_directions() {
+    let mut network = up(by("division-load"));
+    let before = network.sent.len();
+    let got: Vec<u32> = (0..3).map(|port| request(&mut network, tcp(0, 5000 + port)).expect("served")).collect();
+    assert_eq!(got, [12; 3], "nothing is known yet");
+    network.run(Time::from_s(6));
+    // One frame in each direction, of the same size: 3 connections.
+    let counted = bytes(&network);
+    assert!(counted[0] > 0 && counted[0].is_multiple_of(6) && counted[1..] == [0, 0], "{counted:?}");
+    assert_eq!(request(&mut network, tcp(0, 6000)), Some(13));
+    assert_eq!(request(&mut network, tcp(2, 6000)), Some(13));
+    network.run(Time::from_s(5));
+    assert_eq!(request(&mut network, tcp(2, 6001)), Some(14));
+    let asked = polls(&network, before);
+    let edges = BTreeSet::from([edge_of(&network, 0), edge_of(&network, 2)]);
+    assert!(asked.len() >= 3 && asked.iter().copied().collect::<BTreeSet<_>>() == edges, "{asked:?}");
+    // Its connections idle out, and their bytes stay: a connection that was read and has closed
+    // counts once.
+    network.run(Time::from_s(60));
+    assert_eq!(bytes(&network), [counted[0], counted[0] / 3 * 2, counted[0] / 3]);
+}
+
+#[test]
+fn no_polls_for_balancers_without_bytes() {
+    let mut network = up(by("server-rr"));
+    let before = network.sent.len();
+    assert!(request(&mut network, tcp(0, 5000)).is_some());
+    network.run(Time::from_s(11));
+    let is_poll = |message: &Message| matches!(message, Message::MultipartRequest(_));
+    assert!(!network.sent[before..].iter().any(|(_, _, message)| is_poll(message)));
+    // The pool gets another balancer, and then the former one.
+    set(&mut network, by("division-load:load=rate"));
+    assert!(request(&mut network, tcp(0, 5001)).is_some());
+    network.run(Time::from_s(11));
+    assert!(polls(&network, before).len() >= 2);
+    set(&mut network, by("server-rr"));
+    let before = network.sent.len();
+    network.run(Time::from_s(11));
+    assert!(polls(&network, before).is_empty());
+}
+
+/// F4's switch refreshes its statistics every 20 s: until then balancers see the former ones.
+#[test]
+fn stale_counters_count_until_refreshed() {
+    let topology = fat_tree();
+    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
+    let mut network = TestNetwork::new(topology.clone(), config, quiet(), (100_000, 10_000));
+    for (node, switch) in &mut network.switches {
+        let config = switch_config(&topology, *node, (100_000, 10_000), None);
+        *switch = switch::Switch::new(switch::Config { stats_refresh: Time::from_s(20), ..config });
+    }
+    network.answering = SERVERS.into_iter().map(HostIx).collect();
+    set(&mut network, by("division-load"));
+    network.connect_all();
+    network.settle();
+    let mut got = Vec::new();
+    for second in 0..30 {
+        let number = ask(&mut network, tcp(0, 5000 + second));
+        network.run(Time::from_s(1));
+        got.push(served(&network, number, tcp(0, 5000 + second)).expect("served"));
+    }
+    let until = got.iter().position(|member| *member != 12).expect("counters are refreshed at last");
+    assert!((18..26).contains(&until), "{got:?}");
+    assert!(got[until..].iter().all(|member| *member == 13), "all until the next refresh: {got:?}");
+}
+
+/// Widest paths need loads of links, even if the central balancer uses no counters.
+#[test]
+fn loads_of_links_are_measured_for_server_balancers() {
+    let mut services = by("server-rr:path=htp,direction=reply");
+    services.pools[0].members.truncate(1);
+    let mut network = up(services);
+    let way = |network: &mut TestNetwork, port: u16| -> Vec<NodeIx> {
+        let number = ask(network, tcp(0, port));
+        network.run(Time::from_ms(20));
+        assert_eq!(served(network, number, tcp(0, port)), Some(12));
+        network.settle();
+        let number = ask(network, tcp(0, port));
+        network.run(Time::from_ms(20));
+        network.packets[number as usize].visited.clone()
+    };
+    network.run(Time::from_s(11));
+    let idle = way(&mut network, 5000);
+    let mut back = idle.clone();
+    back.reverse();
+    // Load on that reverse path.
+    let flow = (0..64).map(|port| udp(12, 0, port)).find(|flow| {
+        let number = network.send(*flow);
+        network.run(Time::from_ms(20));
+        network.packets[number as usize].visited == back
+    });
+    let flow = flow.expect("a flow that is hashed to that way");
+    for _ in 0..110 {
+        network.send(flow);
+        network.run(Time::from_ms(100));
+    }
+    let loaded = way(&mut network, 5001);
+    assert!(loaded[1] != idle[1] && loaded[2] != idle[2], "{loaded:?} {idle:?}");
+}
+
+/// Latencies are those measured by discovery, not those of a controller without measurements.
+#[test]
+fn latencies_are_measured_for_server_balancers() {
+    let mut builder = TopologyBuilder::new("far and near");
+    let switches: Vec<NodeIx> = (0..3).map(|rack| builder.switch(format!("s{rack}"), 1, None)).collect();
+    for (rack, switch) in switches.iter().enumerate() {
+        let host = builder.host(format!("h{rack}"), rack as u32, None);
+        builder.connect(host, *switch, Bandwidth::from_gbps(1), Time::from_us(1));
+    }
+    for (to, delay) in [(1, Time::from_ms(8)), (2, Time::from_ms(2))] {
+        builder.connect(switches[0], switches[to], Bandwidth::from_gbps(1), delay);
+    }
+    let mut network = TestNetwork::up(builder.build().expect("a tree"), quiet());
+    network.answering = [HostIx(1), HostIx(2)].into();
+    let mut services = by("sl-ps");
+    services.pools[0].members = vec![member(1, 1, None), member(2, 2, None)];
+    set(&mut network, services);
+    network.settle();
+    network.run(Time::from_s(1));
+    let number = ask(&mut network, tcp(0, 5000));
+    network.run(Time::from_ms(100));
+    assert_eq!(served(&network, number, tcp(0, 5000)), Some(2));
+}

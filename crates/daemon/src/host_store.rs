@@ -1,0 +1,148 @@
+//! The file of learned hosts, which survives a restart of the daemon.
+//!
+//! Rules towards an unknown host look like leftovers, and the controller removes them. With the
+//! stored hosts a restarted daemon adopts the rules of its previous instance.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use control::{Event, KnownHost};
+use openflow::{DatapathId, PortNo};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::events::{DaemonEvent, dpid};
+use crate::server::Handle;
+use crate::{config, settings};
+
+/// Time to collect hosts that appear together before one write.
+const BATCH_TIME: Duration = Duration::from_millis(200);
+
+/// The reason why the host file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("cannot read the stored hosts from {file}")]
+    Read { file: String, source: io::Error },
+    #[error("{file} is not a file of stored hosts: {message}")]
+    Content { file: String, message: String },
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredHosts {
+    hosts: Vec<Host>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    mac: String,
+    ipv4: std::net::Ipv4Addr,
+    switch: String,
+    port: u32,
+}
+
+/// Loads the hosts of a file; a missing file holds none.
+///
+/// # Errors
+/// Returns why an existing file cannot be read. It is not overwritten.
+fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
+    let name = || file.display().to_string();
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(StateError::Read { file: name(), source }),
+    };
+    let content = |message: String| StateError::Content { file: name(), message };
+    let remembered: StoredHosts = serde_json::from_str(&text).map_err(|error| content(error.to_string()))?;
+    let host = |host: Host| {
+        let mac = config::mac_address(&host.mac)
+            .ok_or_else(|| content(format!("`{}` is not an Ethernet address", host.mac)))?;
+        let datapath =
+            config::datapath(&host.switch).ok_or_else(|| content(format!("`{}` is not a datapath id", host.switch)))?;
+        Ok(KnownHost { mac, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) })
+    };
+    remembered.hosts.into_iter().map(host).collect()
+}
+
+/// Writes hosts by replacing the file, so that it is complete at every moment.
+fn write(file: &Path, hosts: &[KnownHost]) -> io::Result<()> {
+    let host = |host: &KnownHost| Host {
+        mac: host.mac.to_string(),
+        ipv4: host.ipv4,
+        switch: dpid(host.datapath),
+        port: host.port.0,
+    };
+    let remembered = StoredHosts { hosts: hosts.iter().map(host).collect() };
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    let beside = PathBuf::from(name);
+    let mut new = fs::File::create(&beside)?;
+    serde_json::to_writer_pretty(&mut new, &remembered)?;
+    new.write_all(b"\n")?;
+    new.sync_all()?;
+    fs::rename(&beside, file)
+}
+
+/// Keeps the file up to date until `stop` fires.
+pub(crate) async fn persist_loop(handle: Handle, file: PathBuf, mut stop: oneshot::Receiver<()>) {
+    let mut events = handle.events.subscribe();
+    loop {
+        tokio::select! {
+            _ = &mut stop => return,
+            news = next(&mut events) => if !news { return },
+        }
+        tokio::time::sleep(BATCH_TIME).await;
+        let hosts = handle.ask(|engine| engine.controller.hosts().map(|host| host.known).collect::<Vec<_>>()).await;
+        let Ok(hosts) = hosts else { return };
+        if let Err(error) = write(&file, &hosts) {
+            tracing::error!(file = %file.display(), "cannot store learned hosts: {error}");
+        }
+    }
+}
+
+/// Waits for a learned host. Returns false when the event stream has ended.
+async fn next(events: &mut broadcast::Receiver<DaemonEvent>) -> bool {
+    loop {
+        match events.recv().await {
+            Ok(DaemonEvent::Event(Event::Host(_))) | Err(broadcast::error::RecvError::Lagged(_)) => return true,
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Closed) => return false,
+        }
+    }
+}
+
+/// Returns the settings with the stored hosts.
+pub(crate) fn with_stored_hosts(settings: &settings::Settings) -> Result<settings::Settings, StateError> {
+    let mut settings = settings.clone();
+    if let Some(file) = &settings.state {
+        settings.control.persisted_hosts = load(file)?;
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(last: u8, port: u32) -> KnownHost {
+        let mac = openflow::MacAddr([2, 0, 0, 0, 0, last]);
+        KnownHost { mac, ipv4: [10, 0, 0, last].into(), datapath: DatapathId(0xa1), port: PortNo(port) }
+    }
+
+    #[test]
+    fn hosts_come_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("hosts.json");
+        assert_eq!(load(&file).expect("a file that is not there remembers none"), []);
+        write(&file, &[host(1, 1), host(2, 2)]).expect("a file");
+        assert_eq!(load(&file).expect("hosts"), [host(1, 1), host(2, 2)]);
+        for (text, part) in [("{", "EOF"), ("{\"hosts\": [{}]}", "missing field"), ("[]", "")] {
+            fs::write(&file, text).expect("a file");
+            let error = load(&file).unwrap_err().to_string();
+            assert!(error.contains("is not a file of stored hosts") && error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The dashboard: one HTML page, rendered by the server, without scripts.
+
+mod services;
+
+use std::fmt::{self, Write as _};
+
+use net::{Bandwidth, Time};
+
+use super::model::{Balancer, Host, Link, Statistics, Switch};
+use super::vips::{Overview, Pool, Service};
+use crate::engine::Engine;
+
+/// The state of the engine that the page shows.
+pub(super) struct Snapshot {
+    switches: Vec<Switch>,
+    links: Vec<Link>,
+    hosts: Vec<Host>,
+    balancer: Balancer,
+    statistics: Statistics,
+}
+
+/// Virtual services, which the page shows in addition to the state of the engine.
+pub(super) struct ServicesSection {
+    services: Vec<Service>,
+    pools: Vec<Pool>,
+}
+
+impl From<Overview> for ServicesSection {
+    fn from(overview: Overview) -> ServicesSection {
+        ServicesSection { services: overview.services(), pools: overview.pools() }
+    }
+}
+
+impl Snapshot {
+    pub(super) fn of(engine: &Engine) -> Snapshot {
+        let controller = &engine.controller;
+        Snapshot {
+            switches: controller.switches().map(|facts| Switch::new(engine, facts)).collect(),
+            links: controller.links().map(Link::new).collect(),
+            hosts: controller.hosts().map(Host::new).collect(),
+            balancer: Balancer::new(&engine.balancer),
+            statistics: Statistics::new(engine),
+        }
+    }
+}
+
+/// Escaped text of an element: names that switches report are not trusted.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '&' => f.write_str("&amp;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            c => f.write_char(c),
+        })
+    }
+}
+
+/// Renders the page.
+pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
+    let mut out = String::from(HEAD);
+    let Snapshot { switches, links, hosts, balancer, statistics } = snapshot;
+    let connected = switches.iter().filter(|switch| switch.is_connected).count();
+    let alive = links.iter().filter(|link| link.is_alive).count();
+    let state = if statistics.is_settled { "settled" } else { "working" };
+    let up = Time::from_s_f64(statistics.uptime_s.round());
+    let _ = write!(
+        out,
+        "<header><h1>Anabranch controller</h1><p>up for {up}, <span class=\"{state}\">{state}</span></p></header>\n<main>\n"
+    );
+    let parameters: Vec<String> = balancer.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let _ = writeln!(
+        out,
+        "<section class=\"wide\"><h2>Balancer</h2><p><b>{}</b> <code>{}</code><br>{}</p><p class=\"dim\">{}</p></section>",
+        Escaped(&balancer.title),
+        Escaped(&balancer.spec),
+        Escaped(&balancer.summary),
+        Escaped(&parameters.join(", ")),
+    );
+    let figures = [
+        ("switches", format!("{connected} of {}", switches.len())),
+        ("links", format!("{alive} of {}", links.len())),
+        ("hosts", hosts.len().to_string()),
+        ("switch connections", statistics.connections.to_string()),
+        ("decisions", statistics.decisions.to_string()),
+        ("moves", statistics.moves.to_string()),
+        ("rule changes", statistics.flow_mods.to_string()),
+        ("group changes", statistics.group_mods.to_string()),
+        ("packets in", statistics.packet_ins.to_string()),
+        ("packets out", statistics.packet_outs.to_string()),
+    ];
+    out.push_str("<section class=\"wide\"><h2>Figures</h2><dl>");
+    for (name, value) in figures {
+        let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    }
+    // Counters of exceeded limits are shown only if they are not zero.
+    let over_limit = [
+        ("flows over limit", statistics.flows_untold),
+        ("packets of hosts over limit", statistics.hosts_refused),
+        ("ARP requests suppressed", statistics.questions_dropped),
+    ];
+    for (name, value) in over_limit.into_iter().filter(|(_, value)| *value > 0) {
+        let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
+    }
+    out.push_str("</dl></section>\n");
+    services::write(&mut out, served);
+    table(&mut out, &SWITCHES, switches, switch_row);
+    table(&mut out, &HOSTS, hosts, host_row);
+    table(&mut out, &LINKS, links, link_row);
+    out.push_str(
+        "</main>\n<footer>The same as JSON: <a href=\"/v1/openapi.json\">API</a>, metrics for Prometheus: \
+         <a href=\"/metrics\">metrics</a>.</footer>\n</body>\n</html>\n",
+    );
+    out
+}
+
+/// Maximum number of rows of a table; the API returns all of them.
+const ROWS: usize = 500;
+
+/// A table without its rows.
+struct Table {
+    title: &'static str,
+    /// CSS class; with `cards` the rows become cards on narrow screens.
+    class: &'static str,
+    columns: &'static [Column],
+    /// Text below the table.
+    note: &'static str,
+}
+
+/// A column: heading and CSS class of its cells.
+struct Column(&'static str, &'static str);
+
+const fn text(heading: &'static str) -> Column {
+    Column(heading, "")
+}
+/// A right-aligned column of digits.
+const fn number(heading: &'static str) -> Column {
+    Column(heading, "number")
+}
+/// A column whose text may wrap.
+const fn long(heading: &'static str) -> Column {
+    Column(heading, "long")
+}
+
+static SWITCHES: Table = Table {
+    title: "Switches",
+    class: "",
+    columns: &[
+        text("switch"),
+        text("state"),
+        number("ports up"),
+        number("rules"),
+        number("groups"),
+        number("round trip"),
+    ],
+    note: "",
+};
+static HOSTS: Table = Table {
+    title: "Hosts",
+    class: "",
+    columns: &[text("address"), text("Ethernet"), text("switch"), number("port")],
+    note: "",
+};
+static LINKS: Table = Table {
+    title: "Links",
+    class: "",
+    columns: &[text("from"), text("to"), text("state"), number("latency"), number("load"), number("capacity")],
+    note: "",
+};
+
+fn table<T>(out: &mut String, table: &Table, rows: &[T], row: impl Fn(&T) -> Vec<String>) {
+    let Table { title, class, columns, note } = table;
+    let _ = write!(out, "<section class=\"wide\"><h2>{title}</h2>");
+    if rows.is_empty() {
+        out.push_str("<p class=\"dim\">none yet</p></section>\n");
+        return;
+    }
+    let _ = write!(out, "<div class=\"scroll\"><table class=\"{class}\"><thead><tr>");
+    for Column(heading, class) in *columns {
+        let _ = write!(out, "<th class=\"{class}\">{heading}</th>");
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for cells in rows.iter().take(ROWS).map(row) {
+        out.push_str("<tr>");
+        for (Column(heading, class), cell) in columns.iter().zip(cells) {
+            let _ = write!(out, "<td class=\"{class}\" data-label=\"{heading}\">{cell}</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>");
+    if rows.len() > ROWS {
+        let _ = write!(out, "<p class=\"dim\">and {} more</p>", rows.len() - ROWS);
+    }
+    if !note.is_empty() {
+        let _ = write!(out, "<p class=\"dim\">{note}</p>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn state(is_good: bool, good: &str, bad: &str) -> String {
+    let (class, word) = if is_good { ("good", good) } else { ("bad", bad) };
+    format!("<span class=\"{class}\">{word}</span>")
+}
+
+fn time(us: Option<f64>) -> String {
+    us.map_or("–".to_owned(), |us| format!("{us:.0} µs"))
+}
+
+fn switch_row(switch: &Switch) -> Vec<String> {
+    let up = switch.ports.iter().filter(|port| port.is_up).count();
+    vec![
+        format!("<code>{}</code>", switch.switch),
+        state(switch.is_connected, "connected", "away"),
+        format!("{up} of {}", switch.ports.len()),
+        switch.rules.to_string(),
+        switch.groups.to_string(),
+        time(switch.rtt_us),
+    ]
+}
+
+fn host_row(host: &Host) -> Vec<String> {
+    vec![
+        host.ipv4.clone(),
+        format!("<code>{}</code>", host.mac),
+        format!("<code>{}</code>", host.at.switch),
+        host.at.port.to_string(),
+    ]
+}
+
+fn link_row(link: &Link) -> Vec<String> {
+    let end = |end: &super::model::End| format!("<code>{}</code>&nbsp;:{}", end.switch, end.port);
+    let load = link.load_bps.map_or("–".to_owned(), |load| {
+        let share = load as f64 / link.capacity_bps.max(1) as f64 * 100.0;
+        format!("{share:.0} %")
+    });
+    vec![
+        end(&link.from),
+        end(&link.to),
+        state(link.is_alive, "alive", "dead"),
+        time(link.latency_us),
+        load,
+        Bandwidth::from_bps(link.capacity_bps).to_string(),
+    ]
+}
+
+const HEAD: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+    "<meta http-equiv=\"refresh\" content=\"5\">\n<title>Anabranch controller</title>\n<style>\n",
+    include_str!("page.css"),
+    "</style>\n</head>\n<body>\n"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switch_text_is_escaped() {
+        assert_eq!(Escaped("<b>\"&'").to_string(), "&lt;b&gt;&quot;&amp;&#39;");
+    }
+}

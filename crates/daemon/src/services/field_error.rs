@@ -1,0 +1,81 @@
+//! Errors of definitions: the invalid field and the message.
+
+use std::fmt::{self, Display};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// An invalid field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FieldError {
+    /// Dotted path, such as `members[2].address`; empty for the whole definition.
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => f.write_str(&self.message),
+            field => write!(f, "{field}: {}", self.message),
+        }
+    }
+}
+
+impl FieldError {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> FieldError {
+        FieldError { field: field.into(), message: message.into() }
+    }
+
+    /// Returns the error with its path prefixed by an enclosing part.
+    pub(crate) fn within(self, part: impl Display) -> FieldError {
+        let field = if self.field.is_empty() { part.to_string() } else { format!("{part}.{}", self.field) };
+        FieldError { field, ..self }
+    }
+}
+
+/// Deserialises a value from JSON. An error names the invalid field.
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.inner().to_string();
+        let path = if path == "." { String::new() } else { path };
+        // The path ends at the table of a missing field; the message has the name.
+        let missing = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+        match missing {
+            Some(field) => {
+                let fault = FieldError::new(field, "is missing");
+                if path.is_empty() { fault } else { fault.within(path) }
+            }
+            None => FieldError::new(path, message),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::{PoolSpec, ServiceSpec};
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn error_names_invalid_field() {
+        let service = |value| read::<ServiceSpec>(value).unwrap_err();
+        assert_eq!(service(json!({"port": 80})), FieldError::new("address", "is missing"));
+        let fault = service(json!({"address": "10.0.0.1", "prot": 80}));
+        assert!(fault.field == "prot" && fault.message.contains("unknown field `prot`"), "{fault:?}");
+        let fault = service(json!({"address": "10.0.0.300"}));
+        assert_eq!((fault.field.as_str(), fault.message.as_str()), ("address", "invalid IPv4 address syntax"));
+        let fault = service(json!({"address": "10.0.0.1", "port": 70000}));
+        assert!(fault.field == "port" && fault.message.contains("70000"), "{fault:?}");
+        let pool = |value| read::<PoolSpec>(value).unwrap_err();
+        let fault = pool(json!({"members": [{"name": "a", "address": "10.0.0.1"}, {"name": "b"}]}));
+        assert_eq!(fault, FieldError::new("members[1].address", "is missing"));
+        let fault = pool(json!({"members": [{"name": "a b", "address": "10.0.0.1"}]}));
+        assert!(
+            fault.field == "members[0].name" && fault.message.starts_with("`a b` is not a valid name"),
+            "{fault:?}"
+        );
+        assert_eq!(FieldError::new("", "x").within("a").within("b"), FieldError::new("b.a", "x"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The integration tests of the crate, linked once.
+
+mod api;
+mod auth;
+mod channels;
+#[path = "../common/mod.rs"]
+mod common;
+mod floodlight;
+mod http_limits;
+mod services;
+mod tls;

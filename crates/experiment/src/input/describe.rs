@@ -1,0 +1,226 @@
+//! A description of an experiment for reports: all shared settings that change results.
+
+use sim::{
+    Dcqcn, Failure, FailureKind, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray,
+    TransportConfig, TransportKind, UdpRate,
+};
+
+use super::failures::few;
+use super::{Experiment, Variant};
+
+impl Experiment {
+    /// Returns name and description of topology, traffic, transport, queues and the rest; of the
+    /// first variant if variants differ.
+    pub fn setting(&self) -> Vec<(String, String)> {
+        let variant = &self.variants[0];
+        let mut setting: Vec<(&str, String)> = Vec::new();
+        for (name, text) in [("title", &self.title), ("question", &self.question), ("source", &self.source)] {
+            setting.extend(text.clone().map(|text| (name, text)));
+        }
+        setting.push(("topology", topology(variant)));
+        setting.push(("traffic", variant.traffic.describe()));
+        setting.push(("transport", transport(&variant.config.transport)));
+        setting.push(("switch queues", queues(variant)));
+        setting.push(("hosts", hosts(variant)));
+        if !variant.config.failures.is_empty() {
+            setting.push(("failures", describe_failures(variant)));
+        }
+        if let Some(until) = variant.config.stop.until {
+            setting.push(("stop", format!("at {until}, or when every flow has ended")));
+        } else {
+            setting.push(("stop", "when every flow has ended".to_owned()));
+        }
+        if self.variants.len() > 1 {
+            let labels = self.variants.iter().map(|variant| variant.label.as_str());
+            setting.push(("variants", labels.collect::<Vec<_>>().join("; ")));
+        }
+        setting.push(("seeds", describe_seeds(&self.seeds)));
+        setting.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+fn topology(variant: &Variant) -> String {
+    let topology = &variant.topology;
+    let hosts = topology.hosts().len();
+    format!(
+        "{}: {hosts} hosts, {} switches, {} cables",
+        topology.name(),
+        topology.nodes().len() - hosts,
+        topology.links().len() / 2
+    )
+}
+
+fn transport(config: &TransportConfig) -> String {
+    let kind = match config.kind {
+        TransportKind::NewReno => "TCP NewReno".to_owned(),
+        TransportKind::Dctcp { gain } => format!("DCTCP (gain {gain})"),
+        TransportKind::Cubic => "TCP CUBIC".to_owned(),
+        TransportKind::Spray(spray) => return describe_spray(config, &spray),
+        TransportKind::Rdma(rdma) => return describe_rdma(config, &rdma),
+        TransportKind::Udp(UdpRate::Constant(rate)) => {
+            return format!("UDP at {rate}, {} B packets", config.packet_bytes());
+        }
+        TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s }) => {
+            return format!("UDP at {min_per_s} to {max_per_s} packets/s, {} B packets", config.packet_bytes());
+        }
+    };
+    let kind = if config.sack { format!("{kind} with SACK") } else { kind };
+    let window = window(config);
+    format!(
+        "{kind}, {} B packets ({} B payload), initial window {} packets, receive window {window}, min RTO {}, {} duplicate \
+         ACKs, {}, {}",
+        config.packet_bytes(),
+        config.mss_bytes,
+        config.initial_window_packets,
+        config.min_rto,
+        config.dup_ack_threshold,
+        if config.ack_every == 1 {
+            "every packet acknowledged".to_owned()
+        } else {
+            format!("every {}th packet acknowledged or after {}", config.ack_every, config.ack_timeout)
+        },
+        if config.handshake { "with handshake" } else { "no handshake" },
+    )
+}
+
+fn window(config: &TransportConfig) -> String {
+    config.max_window_packets.map_or("scaled to the network".to_owned(), |window| format!("{window} packets"))
+}
+
+fn scaled(time: Option<net::Time>) -> String {
+    time.map_or("scaled to the network".to_owned(), |time| time.to_string())
+}
+
+fn describe_spray(config: &TransportConfig, spray: &Spray) -> String {
+    format!(
+        "per-packet transport for spraying (window by ECN and delay), {} B packets ({} B payload), target delay {}, packet \
+         time-out {}, lost when overtaken by {}, window at most {}, {}",
+        config.packet_bytes(),
+        config.mss_bytes,
+        scaled(spray.target_delay),
+        scaled(spray.packet_timeout),
+        spray.reorder_packets.map_or("a product and a queue".to_owned(), |count| format!("{count} packets")),
+        window(config),
+        if config.handshake { "with handshake" } else { "no handshake" },
+    )
+}
+
+fn describe_rdma(config: &TransportConfig, rdma: &Rdma) -> String {
+    let Dcqcn { gain, notify_interval, alpha_timer, rate_timer, byte_counter, additive_increase, hyper_increase } =
+        rdma.dcqcn;
+    let step = |rate: Option<net::Bandwidth>, share: &str| rate.map_or(share.to_owned(), |rate| rate.to_string());
+    format!(
+        "RDMA, {}, {} B packets ({} B payload), packet time-out {}, in flight at most {}, DCQCN (gain {gain}, notified \
+         every {notify_interval}, alpha every {alpha_timer}, rate every {rate_timer} or {byte_counter} B by {} or {})",
+        match rdma.recovery {
+            RdmaRecovery::GoBackN => "go-back-n",
+            RdmaRecovery::Selective => "selective retransmission",
+        },
+        config.packet_bytes(),
+        config.mss_bytes,
+        scaled(rdma.packet_timeout),
+        match (rdma.recovery, config.max_window_packets) {
+            (RdmaRecovery::GoBackN, None) => "anything".to_owned(),
+            (RdmaRecovery::Selective, None) => "a bandwidth-delay product".to_owned(),
+            _ => window(config),
+        },
+        step(additive_increase, "1/1000 of the line rate"),
+        step(hyper_increase, "1/100"),
+    )
+}
+
+fn queues(variant: &Variant) -> String {
+    let limit = |limit: QueueLimit| match limit {
+        QueueLimit::Packets(count) => format!("{count} packets"),
+        QueueLimit::Bytes(bytes) => format!("{bytes} B"),
+    };
+    let marking = match variant.config.switch.marking {
+        Marking::Off => "no ECN".to_owned(),
+        Marking::Step(at) => format!("ECN from {}", limit(at)),
+        Marking::Ramp { min_bytes, max_bytes, max_probability } => {
+            format!("ECN from {min_bytes} B to {max_bytes} B with probability up to {max_probability}")
+        }
+    };
+    let full = if variant.config.switch.trimming { "trimmed to headers" } else { "drop-tail" };
+    format!("{full} at {}, {marking}", limit(variant.config.switch.limit))
+}
+
+fn hosts(variant: &Variant) -> String {
+    let host = &variant.config.host;
+    let resequencing = match host.resequencing {
+        Resequencing::Auto => "resequencing for balancers that always reorder".to_owned(),
+        Resequencing::Off => "no resequencing".to_owned(),
+        Resequencing::On(bounds) => {
+            let timeout = bounds.timeout.map_or("scaled to the network".to_owned(), |timeout| timeout.to_string());
+            format!("resequencing for all, released after {timeout}")
+        }
+    };
+    let resequencing = match host.scheduler {
+        HostScheduler::Fair => format!("flows take turns at the interface, {resequencing}"),
+        HostScheduler::Fifo => format!("first come, first served at the interface, {resequencing}"),
+    };
+    if host.jitter == net::Time::ZERO { resequencing } else { format!("{resequencing}, jitter up to {}", host.jitter) }
+}
+
+/// Describes the failures of a variant. Failures that differ only in their target share one phrase.
+fn describe_failures(variant: &Variant) -> String {
+    let mut phrases: Vec<(String, Vec<String>)> = Vec::new();
+    for failure in &variant.config.failures {
+        let (subject, phrase) = describe_failure(failure, variant);
+        match phrases.last_mut() {
+            Some((last, subjects)) if *last == phrase => subjects.push(subject),
+            _ => phrases.push((phrase, vec![subject])),
+        }
+    }
+    let phrase = |(phrase, subjects): &(String, Vec<String>)| {
+        format!("{}: {phrase}", few(&subjects.iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    phrases.iter().map(phrase).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the target of a failure, and a phrase for its kind, times and detection.
+fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
+    let topology = &variant.topology;
+    let (subject, what) = match &failure.kind {
+        FailureKind::LinkDown(link) => (topology.link_name(*link), "down".to_owned()),
+        FailureKind::LinkRate { link, fraction } => (topology.link_name(*link), format!("at {fraction} of its rate")),
+        FailureKind::RandomDrop { link, probability } => {
+            (topology.link_name(*link), format!("loses {probability} of its packets"))
+        }
+        FailureKind::SwitchDrop { node, probability } => {
+            (topology.node(*node).name.clone(), format!("loses {probability} of its packets"))
+        }
+        FailureKind::Blackhole { node, fraction, racks } => {
+            let of = racks.map_or(String::new(), |(from, to)| format!(" from rack {from} to rack {to}"));
+            (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs{of}"))
+        }
+        FailureKind::SwitchDown(node) => (topology.node(*node).name.clone(), "down".to_owned()),
+        FailureKind::OneWayDown(link) => (topology.link_name(*link), "down in this direction".to_owned()),
+        FailureKind::ChannelStall(node) => {
+            (format!("control channel of {}", topology.node(*node).name), "stalled".to_owned())
+        }
+        FailureKind::ChannelDown(node) => {
+            (format!("control connection of {}", topology.node(*node).name), "broken".to_owned())
+        }
+        FailureKind::ControllerDown => ("controller".to_owned(), "down".to_owned()),
+    };
+    let until = failure.until.map_or(String::new(), |until| format!(" until {until}"));
+    let detection = match failure.kind {
+        FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. } => {
+            "unseen by routing".to_owned()
+        }
+        FailureKind::ChannelStall(_) => "unseen".to_owned(),
+        FailureKind::ChannelDown(_) | FailureKind::ControllerDown => "noticed at once".to_owned(),
+        _ => format!("detected after {}", failure.detection),
+    };
+    (subject, format!("{what} from {}{until}, {detection}", failure.at))
+}
+
+fn describe_seeds(seeds: &[u64]) -> String {
+    let range = seeds.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    match (seeds, range) {
+        ([seed], _) => seed.to_string(),
+        ([first, .., last], true) => format!("{first} to {last}"),
+        _ => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}

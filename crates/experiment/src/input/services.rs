@@ -1,0 +1,305 @@
+//! The `[[server]]`, `[[service]]`, `[[requests]]` and `[agents]` sections: virtual services, their
+//! servers, and the requests of clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use config::diagnostic::FileError;
+use config::document::{Data, Value};
+use config::section::Section;
+use core::net::Ipv4Addr;
+use net::did_you_mean::suggestion;
+use net::{Bytes, HostIx, Time, Topology};
+use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, TransportKind, VirtualService};
+use traffic::{Pacing, RequestSpec};
+
+use super::traffic_plan::{ReadTraffic, TrafficPlan};
+
+/// Address to which agents report in band; no host has it.
+pub(crate) const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 254, 254, 254);
+/// Maximum number of requests of a file.
+const REQUESTS_MAX: u32 = 10_000_000;
+
+/// Returns whether flows are requests to services in this file.
+pub(crate) fn has_requests(top: &Section<'_>) -> bool {
+    ["server", "service", "requests", "agents"].into_iter().any(|section| top.has(section))
+}
+
+/// Reads the sections; `base` is the balancer of the controller's default routes.
+pub(crate) fn read(
+    top: &Section<'_>,
+    topology: &Topology,
+    transport: &TransportKind,
+) -> Result<(ServicesConfig, ReadTraffic), FileError> {
+    if !matches!(transport, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
+        let message = format!("requests need TCP connections, not {}", transport.name());
+        return Err(top.section("transport")?.error("kind", message).with_hint("use newreno, dctcp or cubic"));
+    }
+    if top.has("traffic") {
+        let error = top.error("traffic", "cannot be combined with requests to services");
+        return Err(error.with_hint("leave out [traffic], or [[server]], [[service]] and [[requests]]"));
+    }
+    let hosts: BTreeMap<&str, HostIx> = (0u32..)
+        .map(HostIx)
+        .zip(topology.hosts())
+        .map(|(host, node)| (topology.node(*node).name.as_str(), host))
+        .collect();
+    let mut config = ServicesConfig { base: base(&top.section("control")?)?, ..ServicesConfig::default() };
+    for section in required_list(top, "server")? {
+        let server = server(&section, &hosts)?;
+        if config.servers.iter().any(|other| other.host == server.host) {
+            return Err(section.error("host", "is listed twice among the servers"));
+        }
+        config.servers.push(server);
+    }
+    let mut pools = Vec::new();
+    for section in required_list(top, "service")? {
+        let service = service(&section, &hosts, &config, &mut pools)?;
+        config.services.push(service);
+    }
+    config.agents = agents(&top.section("agents")?)?;
+    let mut specs = Vec::new();
+    for section in required_list(top, "requests")? {
+        let (class, spec) = class(&section, &hosts, &config)?;
+        config.classes.push(class);
+        specs.push(spec);
+    }
+    let count: u64 = specs.iter().map(|spec| u64::from(spec.count)).sum();
+    let description = describe(&config, &specs);
+    let plan = TrafficPlan::Requests { classes: Arc::new(specs), description };
+    let read = ReadTraffic { plan, loads: vec![None], flow_counts: vec![count], warnings: Vec::new() };
+    Ok((config, read))
+}
+
+fn required_list<'a>(top: &Section<'a>, name: &'static str) -> Result<Vec<Section<'a>>, FileError> {
+    let list = top.sections(name)?;
+    if list.is_empty() {
+        let error = top.error(name, "is missing: requests need [[server]], [[service]] and [[requests]]");
+        return Err(error.with_hint(format!("write `[[{name}]]`")));
+    }
+    Ok(list)
+}
+
+/// Reads `control.base`.
+fn base(section: &Section<'_>) -> Result<String, FileError> {
+    let text = section.text("base")?.unwrap_or("sdn-ecmp");
+    let spec = balance::Spec::parse(text).map_err(|cause| section.error("base", cause.to_string()))?;
+    if spec.entry.is_central() {
+        return Ok(text.to_owned());
+    }
+    let error = section.error("base", format!("`{}` is not a central balancer", spec.entry.name));
+    Err(error.with_hint("use one such as sdn-ecmp or sdn-spt: `anabranch list balancers`"))
+}
+
+fn host_named(
+    section: &Section<'_>,
+    key: &str,
+    value: &Value,
+    hosts: &BTreeMap<&str, HostIx>,
+) -> Result<HostIx, FileError> {
+    let at = |message: String| section.document.error(&value.at, &section.dotted_key(key), message);
+    let Data::Text(name) = &value.data else {
+        return Err(at(format!("must be the name of a host in quotes, not {}", value.kind())));
+    };
+    hosts
+        .get(name.as_str())
+        .copied()
+        .ok_or_else(|| at(format!("unknown host `{name}`")).with_hint(suggestion(name, hosts.keys().copied())))
+}
+
+fn hosts_named(section: &Section<'_>, key: &str, hosts: &BTreeMap<&str, HostIx>) -> Result<Vec<HostIx>, FileError> {
+    section.list(key).into_iter().map(|value| host_named(section, key, value, hosts)).collect()
+}
+
+fn server(section: &Section<'_>, hosts: &BTreeMap<&str, HostIx>) -> Result<ServerConfig, FileError> {
+    let Some(value) = section.get("host") else { return Err(section.missing("host")) };
+    Ok(ServerConfig {
+        host: host_named(section, "host", value, hosts)?,
+        cores: section.count32("cores", 1..=4_096)?.unwrap_or(1),
+        weight: section.count32("weight", 0..=1_000_000)?.unwrap_or(1),
+    })
+}
+
+/// Reads a service; `pools` holds the names of pools in the order of their numbers.
+fn service(
+    section: &Section<'_>,
+    hosts: &BTreeMap<&str, HostIx>,
+    config: &ServicesConfig,
+    pools: &mut Vec<String>,
+) -> Result<VirtualService, FileError> {
+    let name = section.text("name")?.ok_or_else(|| section.missing("name"))?.to_owned();
+    if config.services.iter().any(|other| other.name == name) {
+        return Err(section.error("name", format!("`{name}` is listed twice")));
+    }
+    let address: Ipv4Addr = section.required("address", "an IPv4 address")?;
+    if net::address::host_of_ipv4(address, hosts.len()).is_some() || address == CHECKER {
+        let error = section.error("address", format!("{address} belongs to a host or to the controller"));
+        return Err(error.with_hint("use one such as 10.100.0.1"));
+    }
+    let port = section.count("port", 1..=65_535)?.ok_or_else(|| section.missing("port"))? as u16;
+    if config.services.iter().any(|other| (other.address, other.port) == (address, port)) {
+        return Err(section.error("port", format!("another service is at {address}, port {port}")));
+    }
+    let members = match section.has("members") {
+        true => hosts_named(section, "members", hosts)?,
+        false => config.servers.iter().map(|server| server.host).collect(),
+    };
+    if let Some(unknown) = members.iter().find(|host| !config.servers.iter().any(|server| server.host == **host)) {
+        let name = hosts.iter().find(|(_, host)| *host == unknown).map_or("", |(name, _)| *name);
+        return Err(section.error("members", format!("`{name}` is not a [[server]]")));
+    }
+    if members.is_empty() {
+        return Err(section.error("members", "is an empty list: a service needs at least one member"));
+    }
+    let pool_name = section.text("pool")?.unwrap_or(&name);
+    let pool = pools.iter().position(|known| known == pool_name).unwrap_or_else(|| {
+        pools.push(pool_name.to_owned());
+        pools.len() - 1
+    }) as u16;
+    let member_port = section.count("member_port", 1..=65_535)?.map(|port| port as u16);
+    if let Some(other) = config.services.iter().find(|other| other.pool == pool)
+        && (&other.members, other.member_port.is_some()) != (&members, member_port.is_some())
+    {
+        let message =
+            format!("the pool `{pool_name}` has other members, or ports of members, at service `{}`", other.name);
+        return Err(section.error("pool", message));
+    }
+    Ok(VirtualService {
+        mac: control::vip::mac_of(address).0,
+        idle_timeout_s: section.count("idle_timeout_s", 1..=65_000)?.unwrap_or(30) as u16,
+        name,
+        address,
+        port,
+        members,
+        buckets: buckets(section)?,
+        member_port,
+        pool,
+    })
+}
+
+/// Reads the number of client slots of a service with proactive rules.
+fn buckets(section: &Section<'_>) -> Result<Option<u16>, FileError> {
+    let (least, most) = (u64::from(*control::vip::BUCKETS.start()), u64::from(*control::vip::BUCKETS.end()));
+    let buckets = section.count("buckets", least..=most)?;
+    if section.choice("rules", &["connection", "wildcard"])? != Some(1) {
+        return match buckets {
+            Some(_) => Err(section.error("buckets", "goes with `rules = \"wildcard\"`")),
+            None => Ok(None),
+        };
+    }
+    let buckets = buckets.unwrap_or(64) as u16;
+    if !buckets.is_power_of_two() {
+        return Err(section.error("buckets", format!("{buckets} is not a power of two")));
+    }
+    Ok(Some(buckets))
+}
+
+fn agents(section: &Section<'_>) -> Result<Option<AgentConfig>, FileError> {
+    if !section.exists() {
+        return Ok(None);
+    }
+    let to = ReportsTo { address: CHECKER, mac: control::vip::mac_of(CHECKER).0, port: control::vip::REPORT_PORT };
+    let agents = AgentConfig {
+        pause: section.quantity("pause")?.unwrap_or(Time::from_s(5)),
+        sampling: section.quantity("sampling")?.unwrap_or(Time::from_s(10)),
+        in_band: (section.choice("report", &["direct", "in-band"])? == Some(1)).then_some(to),
+    };
+    if agents.pause == Time::ZERO && agents.sampling == Time::ZERO {
+        return Err(section.error("sampling", "the interval between two reports must be above zero"));
+    }
+    Ok(Some(agents))
+}
+
+/// Reads a request class and its start times.
+fn class(
+    section: &Section<'_>,
+    hosts: &BTreeMap<&str, HostIx>,
+    config: &ServicesConfig,
+) -> Result<(RequestClass, RequestSpec), FileError> {
+    let service_name = section.text("service")?.ok_or_else(|| section.missing("service"))?;
+    let service = config.services.iter().position(|service| service.name == service_name).ok_or_else(|| {
+        let error = section.error("service", format!("unknown service `{service_name}`"));
+        error.with_hint(suggestion(service_name, config.services.iter().map(|service| service.name.as_str())))
+    })?;
+    let name = section.text("name")?.unwrap_or(service_name).to_owned();
+    if config.classes.iter().any(|other| other.name == name) {
+        return Err(section.error("name", format!("another request class has the name `{name}`")));
+    }
+    let size = |key: &str, default: u64| -> Result<u64, FileError> {
+        Ok(section.above_zero::<Bytes>(key)?.map_or(default, Bytes::as_u64))
+    };
+    let class = RequestClass {
+        name,
+        service: service as u32,
+        request_bytes: size("request", 500)?,
+        page_bytes: size("size", 1)?,
+        pages: section.count32("pages", 1..=100_000)?.unwrap_or(1),
+        cpu: section.quantity("cpu")?.unwrap_or(Time::ZERO),
+    };
+    let servers = config.services[service].members.clone();
+    let clients = match section.has("clients") {
+        true => hosts_named(section, "clients", hosts)?,
+        false => {
+            hosts.values().copied().filter(|host| !config.servers.iter().any(|server| server.host == *host)).collect()
+        }
+    };
+    let mut clients: Vec<HostIx> = clients;
+    if !section.has("clients") {
+        clients.sort_unstable();
+    }
+    if clients.is_empty() {
+        return Err(section
+            .error("clients", "the list of clients is empty")
+            .with_hint("name at least one host that is not a server"));
+    }
+    if let Some(own) = clients.iter().find(|client| servers.iter().all(|server| server == *client)) {
+        return Err(section.error("clients", format!("host {} is itself the only member of the service", own.0)));
+    }
+    let count = section.count32("count", 1..=REQUESTS_MAX)?.ok_or_else(|| section.missing("count"))?;
+    let spec = RequestSpec {
+        clients,
+        servers,
+        count,
+        size_bytes: class.page_bytes.saturating_mul(u64::from(class.pages)),
+        start: section.quantity("start")?.unwrap_or(Time::ZERO),
+        start_within: section.quantity("start_within")?.unwrap_or(Time::ZERO),
+        pacing: pacing(section)?,
+    };
+    Ok((class, spec))
+}
+
+fn pacing(section: &Section<'_>) -> Result<Pacing, FileError> {
+    let arrivals = section.choice("arrivals", &["paced", "poisson", "gap"])?.unwrap_or(0);
+    let (key, other) = if arrivals == 2 { ("gap", "over") } else { ("over", "gap") };
+    if section.has(other) {
+        let error = section.error(other, format!("belongs to other arrivals; these take `{key}`"));
+        return Err(error.with_hint("`over` goes with paced and poisson, `gap` with gap"));
+    }
+    let time: Option<Time> = if arrivals == 2 { section.quantity(key)? } else { section.above_zero(key)? };
+    let time = time.ok_or_else(|| section.missing(key))?;
+    Ok(match arrivals {
+        0 => Pacing::Paced(time),
+        1 => Pacing::Poisson(time),
+        _ => Pacing::Gap(time),
+    })
+}
+
+fn describe(config: &ServicesConfig, specs: &[RequestSpec]) -> String {
+    let descriptions = config.classes.iter().zip(specs).map(|(class, spec)| {
+        let pages = if class.pages == 1 { String::new() } else { format!("{} pages of ", class.pages) };
+        let cpu = if class.cpu == Time::ZERO { String::new() } else { format!(", {} of a core each", class.cpu) };
+        let pace = match spec.pacing {
+            Pacing::Paced(over) => format!("paced over {over}"),
+            Pacing::Poisson(over) => format!("Poisson, {over} on average"),
+            Pacing::Gap(gap) => format!("{gap} apart"),
+        };
+        format!(
+            "{} requests `{}` of {} clients for {pages}{} B{cpu}, {pace}",
+            spec.count,
+            class.name,
+            spec.clients.len(),
+            class.page_bytes
+        )
+    });
+    descriptions.collect::<Vec<_>>().join("; ")
+}

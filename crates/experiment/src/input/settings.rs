@@ -1,0 +1,184 @@
+//! Reads [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
+
+use net::{Bytes, Time, Topology};
+use sim::{
+    Failure, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
+    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind,
+};
+
+use super::control::control;
+use super::failures;
+use super::transport::transport;
+use config::diagnostic::FileError;
+use config::document::Data;
+use config::section::Section;
+
+/// Reads everything of a run except network and traffic.
+pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
+    let transport = transport(&top.section("transport")?)?;
+    Ok(SimConfig {
+        host: host(&top.section("host")?)?,
+        switch: switch(&top.section("switch")?, &transport)?,
+        failures: failures(top, topology)?,
+        control: control(&top.section("control")?)?,
+        services: None,
+        probes: probes(&top.section("probes")?)?,
+        stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
+        transport,
+    })
+}
+
+fn failures(top: &Section<'_>, topology: &Topology) -> Result<Vec<Failure>, FileError> {
+    let sections = top.sections("failure")?;
+    let read = sections.iter().enumerate().map(|(place, section)| failures::read(section, topology, place));
+    Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
+    let default = HostConfig::default();
+    let auto_timeout = section.text("resequencing_timeout").is_ok_and(|text| text == Some("auto"));
+    let bounds = ResequencingBounds {
+        timeout: if auto_timeout { None } else { section.above_zero("resequencing_timeout")? },
+        packets: section.count32("resequencing_packets", 1..=100_000_000)?,
+    };
+    let choice = section.choice("resequencing", &["auto", "on", "off"])?.unwrap_or(0);
+    if choice != 1 {
+        for key in ["resequencing_timeout", "resequencing_packets"] {
+            if section.has(key) && !(key == "resequencing_timeout" && auto_timeout) {
+                return Err(section.error(key, "needs resequencing = \"on\""));
+            }
+        }
+    }
+    Ok(HostConfig {
+        queue_packets: section.count32("queue_packets", 1..=100_000_000)?.unwrap_or(default.queue_packets),
+        resequencing: match choice {
+            0 => Resequencing::Auto,
+            1 => Resequencing::On(bounds),
+            _ => Resequencing::Off,
+        },
+        scheduler: match section.choice("scheduler", &["fair", "fifo"])? {
+            Some(1) => HostScheduler::Fifo,
+            _ => HostScheduler::Fair,
+        },
+        priority_sizes: priority_sizes(section)?,
+        jitter: section.quantity::<Time>("jitter")?.unwrap_or(default.jitter),
+    })
+}
+
+fn switch(section: &Section<'_>, transport: &TransportConfig) -> Result<QueueConfig, FileError> {
+    let packet_bytes = transport.packet_bytes();
+    let default = QueueConfig::default();
+    let limit = queue_limit(section, "queue")?.unwrap_or(default.limit);
+    if let QueueLimit::Bytes(bytes) = limit
+        && bytes < u64::from(packet_bytes)
+    {
+        let message = format!("{bytes} bytes are less than one packet of {packet_bytes} bytes");
+        return Err(section.error("queue", message));
+    }
+    let marking = match section.get("ecn").map(|value| (value, &value.data)) {
+        None => default.marking,
+        Some((_, Data::Text(text))) if text == "off" => Marking::Off,
+        Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn".to_owned(), value)?)?,
+        Some(_) => queue_limit(section, "ecn")?.map_or(Marking::Off, Marking::Step),
+    };
+    let trimming = section.flag("trimming")?.unwrap_or(default.trimming);
+    if trimming && !matches!(transport.kind, TransportKind::Spray(_)) {
+        let error = section.error("trimming", "only the spray transport supports trimmed packets");
+        return Err(error.with_hint("set transport.kind = \"spray\""));
+    }
+    let lossless = flow_control(section)?;
+    if trimming && lossless.is_some() {
+        let error = section.error("trimming", "with pfc = true queues never fill, so packets are never trimmed");
+        return Err(error.with_hint("choose one of them"));
+    }
+    Ok(QueueConfig { limit, marking, lossless, trimming })
+}
+
+/// Reads `pfc = true` with the thresholds of its buffers; off unless the file or the balancer
+/// enables it.
+fn flow_control(section: &Section<'_>) -> Result<Option<balance::Lossless>, FileError> {
+    let is_on = section.flag("pfc")?.unwrap_or(false);
+    if !is_on {
+        if let Some(key) = ["priorities", "pause_above", "resume_below"].into_iter().find(|key| section.has(key)) {
+            return Err(section.error(key, "needs pfc = true"));
+        }
+        return Ok(None);
+    }
+    let size = |key: &str, default: u32| -> Result<u32, FileError> {
+        let Some(bytes) = section.quantity::<Bytes>(key)? else { return Ok(default) };
+        u32::try_from(bytes.as_u64()).map_err(|_| section.error(key, "must be below 4 GiB"))
+    };
+    let pause_above_bytes = size("pause_above", 40_000)?;
+    let rules = balance::Lossless {
+        priorities: section.count("priorities", 1..=8)?.unwrap_or(1) as u8,
+        pause_above_bytes,
+        resume_below_bytes: size("resume_below", pause_above_bytes / 2)?,
+    };
+    if rules.resume_below_bytes > rules.pause_above_bytes {
+        return Err(section.error("resume_below", "must not be above pause_above"));
+    }
+    Ok(Some(rules))
+}
+
+/// Reads `priority_sizes = ["100KB", "10KB"]`.
+fn priority_sizes(section: &Section<'_>) -> Result<Vec<u64>, FileError> {
+    let Some(value) = section.get("priority_sizes") else { return Ok(Vec::new()) };
+    let Data::List(items) = &value.data else {
+        return Err(section.error("priority_sizes", format!("must be a list of sizes, not {}", value.kind())));
+    };
+    if items.len() > 7 {
+        return Err(section.error("priority_sizes", "at most 7 sizes are allowed, for 8 traffic classes"));
+    }
+    let size = |item: &config::document::Value| match &item.data {
+        Data::Text(text) => text.parse::<Bytes>().map(Bytes::as_u64).ok(),
+        _ => None,
+    };
+    items
+        .iter()
+        .map(|item| {
+            size(item).ok_or_else(|| section.error("priority_sizes", "write a list such as [\"10KB\", \"100KB\"]"))
+        })
+        .collect()
+}
+
+fn ramp(section: &Section<'_>) -> Result<Marking, FileError> {
+    section.check_keys(&["min", "max", "probability"])?;
+    let size = |key: &str| Ok(section.quantity::<Bytes>(key)?.ok_or_else(|| section.missing(key))?.as_u64());
+    let (min_bytes, max_bytes) = (size("min")?, size("max")?);
+    if max_bytes <= min_bytes {
+        return Err(section.error("max", "must be above min"));
+    }
+    let max_probability = section.positive("probability", 1.0)?.ok_or_else(|| section.missing("probability"))?;
+    Ok(Marking::Ramp { min_bytes, max_bytes, max_probability })
+}
+
+/// Reads `100pkt` or a size in bytes, above zero.
+fn queue_limit(section: &Section<'_>, key: &str) -> Result<Option<QueueLimit>, FileError> {
+    let packets = section.text(key).ok().flatten().and_then(|text| text.strip_suffix("pkt"));
+    let limit = match packets {
+        Some(count) => {
+            let parsed = count.trim().parse::<u32>();
+            let wrong = || section.error(key, "is not a number of packets").with_hint("write it as \"100pkt\"");
+            QueueLimit::Packets(parsed.map_err(|_| wrong())?)
+        }
+        None => match section.quantity::<Bytes>(key) {
+            Ok(None) => return Ok(None),
+            Ok(Some(bytes)) => QueueLimit::Bytes(bytes.as_u64()),
+            Err(error) => return Err(error.with_hint("write packets as \"100pkt\", bytes as \"150KB\"")),
+        },
+    };
+    if matches!(limit, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
+        return Err(section.error(key, "must be above zero"));
+    }
+    Ok(Some(limit))
+}
+
+fn probes(section: &Section<'_>) -> Result<ProbeConfig, FileError> {
+    let default = ProbeConfig::default();
+    Ok(ProbeConfig {
+        series: section.flag("series")?.unwrap_or(default.series),
+        bin: section.above_zero("bin")?.unwrap_or(default.bin),
+        max_bins: section.count32("max_bins", 2..=1_000_000)?.unwrap_or(default.max_bins),
+        fixed_bins: section.flag("fixed_bins")?.unwrap_or(default.fixed_bins),
+    })
+}

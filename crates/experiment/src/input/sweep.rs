@@ -1,0 +1,68 @@
+//! The `[sweep]` section: further axes, each a key of the rest of the file with a list of values.
+
+use config::diagnostic::FileError;
+use config::document::{Data, Document, Value};
+use config::section::Section;
+
+/// Keys that are axes of every experiment.
+const OWN_AXES: [&str; 11] = [
+    "seeds",
+    "balancers",
+    "measure",
+    "traffic.load",
+    "sweep",
+    "table",
+    "name",
+    "title",
+    "question",
+    "source",
+    "expect",
+];
+
+/// Maximum number of combinations of swept values.
+const VARIANTS_MAX: usize = 100_000;
+
+/// Returns the documents of all combinations, with labels; the document itself without a sweep.
+pub(crate) fn expand(document: &Document) -> Result<Vec<(String, Document)>, FileError> {
+    let top = Section::top(document)?;
+    let sweep = top.section("sweep")?;
+    let mut variants = vec![(String::new(), document.clone())];
+    for (key, value) in sweep.entries() {
+        let values = axis(&sweep, key, value)?;
+        if variants.len().saturating_mul(values.len()) > VARIANTS_MAX {
+            return Err(sweep.error(key, format!("makes more than {VARIANTS_MAX} combinations")));
+        }
+        let mut next = Vec::with_capacity(variants.len() * values.len());
+        for (label, document) in &variants {
+            for value in values {
+                let mut document = document.clone();
+                document.put(key, value.clone())?;
+                let separator = if label.is_empty() { "" } else { ", " };
+                next.push((format!("{label}{separator}{key}={}", value.plain()), document));
+            }
+        }
+        variants = next;
+    }
+    Ok(variants)
+}
+
+fn axis<'a>(sweep: &Section<'a>, key: &str, value: &'a Value) -> Result<&'a [Value], FileError> {
+    if key.starts_with("expect.") {
+        return Err(sweep.error(key, "is not swept over").with_hint("claims do not change results"));
+    }
+    if key.starts_with("table.") {
+        return Err(sweep.error(key, "is not swept over").with_hint("it selects results and does not change them"));
+    }
+    if OWN_AXES.contains(&key) {
+        let error = sweep.error(key, "is not swept over");
+        return Err(error.with_hint(format!("write the list at `{key}`")));
+    }
+    match &value.data {
+        Data::List(items) if !items.is_empty() => Ok(items),
+        Data::List(_) => Err(sweep.error(key, "is an empty list")),
+        _ => {
+            let error = sweep.error(key, format!("must be a list of values, not {}", value.kind()));
+            Err(error.with_hint(format!("write \"{key}\" = [{}, …]", value.inline())))
+        }
+    }
+}

@@ -1,0 +1,596 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "good"
+seeds = 2
+balancers = ["ecmp", "spray"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
+[traffic]
+workload = "fixed:size=10KB"
+load = [0.1, 0.5]
+flows = 20
+"#;
+
+fn parse(text: &str) -> Result<Experiment, FileError> {
+    Experiment::parse("bad.toml", text, "stem", Path::new("."), &[])
+}
+
+fn with(overrides: &[(&str, &str)]) -> Result<Experiment, FileError> {
+    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
+    Experiment::parse("good.toml", GOOD, "stem", Path::new("."), &overrides)
+}
+
+#[test]
+fn valid_file_is_read() {
+    let experiment = parse(GOOD).unwrap();
+    assert_eq!((experiment.name.as_str(), experiment.seeds.as_slice()), ("good", &[1, 2][..]));
+    assert_eq!(experiment.run_count(), 8);
+    assert_eq!(experiment.variants[0].config, sim::SimConfig::default());
+    assert_eq!(experiment.file, GOOD);
+    assert!(experiment.setting().iter().any(|(name, text)| name == "topology" && text.contains("4 hosts")));
+}
+
+#[test]
+fn errors_show_line_key_and_hint() {
+    let cases = [
+        ("seeds = 2", "seeds = 0", "bad.toml:3: seeds: 0 is not from 1", ""),
+        ("seeds = 2", "sedes = 2", "bad.toml:3: sedes: there is no such key", "did you mean `seeds`?"),
+        ("flows = 20", "flow = 20", "bad.toml:10: traffic.flow: there is no such key", "did you mean `flows`?"),
+        ("[traffic]", "[trafic]", "bad.toml:7: trafic: there is no such key", "did you mean `traffic`?"),
+        ("\"ecmp\"", "\"ecpm\"", "bad.toml:4: balancers: unknown balancer `ecpm`; did you mean `ecmp`?", ""),
+        ("\"spray\"", "\"ecmp\"", "bad.toml:4: balancers: `ecmp` is listed twice", ""),
+        (
+            "\"spray\"",
+            "\"maglev\"",
+            "bad.toml:4: balancers: `maglev` is a server balancer, and the file has only flows between hosts",
+            "use a dataplane or central balancer (`anabranch list balancers`), or add [[server]]",
+        ),
+        ("leaves=2", "leaves=0", "bad.toml:6: topology.spec: leaf-spine: leaves = 0", ""),
+        ("load = [0.1, 0.5]", "load = [0.1, 0]", "bad.toml:9: traffic.load: 0 is not a valid load", "0.6 is 60 %"),
+        ("load = [0.1, 0.5]", "", "bad.toml:7: traffic.load: is missing", "poisson"),
+        ("flows = 20", "", "bad.toml:7: traffic.flows: nothing says when to stop", ""),
+        ("flows = 20", "flows = 0", "bad.toml:10: traffic.flows: 0 is not from 1", ""),
+        ("size=10KB", "size=0B", "bad.toml:8: traffic.workload: workload `fixed:size=0B`", ""),
+        ("\"fixed:size=10KB\"", "\"file:path=none.cdf\"", "bad.toml:8: traffic.workload: cannot read", ""),
+        ("flows = 20", "flows = 20\n[transport]\nmss = \"0B\"", "bad.toml:12: transport.mss: 0B is not from 1", ""),
+        ("flows = 20", "flows = 20\n[transport]\nmin_rto = 5", "transport.min_rto: 5 has no unit", "in quotes"),
+        ("flows = 20", "flows = 20\n[switch]\nqueue = \"0pkt\"", "bad.toml:12: switch.queue: must be above zero", ""),
+        ("flows = 20", "flows = 20\n[switch]\nqueue = \"1KB\"", "are less than one packet", ""),
+        (
+            "flows = 20",
+            "flows = 20\n[[failure]]\nkind = \"link-down\"\nlink = \"leaf0 -> spine7\"",
+            "bad.toml:13: failure.0.link: topology",
+            "spine",
+        ),
+        (
+            "flows = 20",
+            "flows = 20\n[sweep]\nseeds = [1]",
+            "bad.toml:12: sweep.seeds: is not swept",
+            "write the list at `seeds`",
+        ),
+        ("name = \"good\"", "name = \"a/b\"", "bad.toml:2: name: `a/b` is not a valid folder name", ""),
+        ("seeds = 2", "seeds = = 2", "bad.toml:3: ", ""),
+    ];
+    for (good, bad, message, hint) in cases {
+        let error = parse(&GOOD.replace(good, bad)).expect_err(bad);
+        assert!(error.to_string().contains(message), "{bad}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {error:?}");
+    }
+}
+
+#[test]
+fn syntax_errors_show_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("bad.cdf", "0 0\n10 0.5\n");
+    write("bad.csv", "nonsense\n");
+    write("bad.cm", "Nodes 4\nConnections 1\n0->9 start 0 size 10\n");
+    write("bad.graphml", "<graphml><graph>");
+    write("bad.topo", "Nodes\n");
+    let error = |from: &str, to: &str| {
+        Experiment::parse("f.toml", &GOOD.replace(from, to), "f", folder.path(), &[]).expect_err(to).to_string()
+    };
+    let traffic = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
+    let spec = "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"";
+    assert!(error("fixed:size=10KB", "file:path=bad.cdf").contains("f.toml:8: traffic.workload: bad.cdf:2:"));
+    assert!(
+        error(traffic, "flow_list = \"bad.csv\"\n").contains("f.toml:8: traffic.flow_list: is not usable: bad.csv:1:")
+    );
+    assert!(error(traffic, "flow_list = \"bad.cm\"\n").contains("bad.cm:3:"));
+    assert!(error(traffic, "flow_list = \"gone.csv\"\n").contains("cannot read gone.csv"));
+    assert!(error(traffic, "flow_list = \"a.xls\"\n").contains("cannot read"));
+    assert!(
+        error(spec, "file = \"bad.graphml\"")
+            .contains("f.toml:6: topology.file: is not a usable topology: bad.graphml:1:")
+    );
+    assert!(error(spec, "file = \"bad.topo\"").contains("bad.topo:1:"));
+    assert!(error(spec, "file = \"bad.graphml\"\nspec = \"diamond\"").contains("cannot go with"));
+}
+
+#[test]
+fn transport_keys_of_other_kinds_are_rejected() {
+    let read = |sets: &[(&str, &str)]| with(sets).unwrap().variants[0].config.transport.clone();
+    assert_eq!(read(&[("transport.kind", "cubic")]), sim::TransportConfig::cubic());
+    assert!(!read(&[("transport.kind", "cubic"), ("transport.sack", "false")]).sack);
+    assert!(!read(&[]).sack, "DCTCP as before");
+    assert_eq!(read(&[("transport.kind", "spray")]), sim::TransportConfig::spray());
+    assert_eq!(
+        read(&[("transport.kind", "rdma"), ("transport.recovery", "selective")]),
+        sim::TransportConfig::rdma(sim::RdmaRecovery::Selective)
+    );
+    let refused = |sets: &[(&str, &str)]| with(sets).unwrap_err().to_string();
+    for (kind, key, value, message) in [
+        ("dctcp", "recovery", "selective", "transport.recovery: belongs to kind = \"rdma\" only"),
+        ("spray", "gain", "0.5", "transport.gain: belongs to kind = \"dctcp\" or \"rdma\" only"),
+        ("rdma", "min_rto", "1ms", "transport.min_rto: has no effect with kind = \"rdma\""),
+        ("udp", "sack", "true", "transport.sack: belongs to"),
+    ] {
+        let got = refused(&[("transport.kind", kind), (&format!("transport.{key}"), value)]);
+        assert!(got.contains(message), "{got}");
+    }
+    assert!(with(&[("switch.trimming", "true"), ("transport.kind", "spray")]).is_ok());
+    let got = refused(&[("switch.trimming", "true")]);
+    assert!(got.contains("only the spray transport supports trimmed packets"), "{got}");
+}
+
+#[test]
+fn overrides_appear_in_errors_and_in_the_written_file() {
+    let experiment = with(&[("seeds", "[7]"), ("traffic.load", "0.9"), ("transport.kind", "newreno")]).unwrap();
+    assert_eq!(experiment.seeds, [7]);
+    assert_eq!(experiment.variants[0].loads, [Some(0.9)]);
+    let again = parse(&experiment.file).unwrap();
+    assert_eq!(again.variants[0].config, experiment.variants[0].config);
+    assert_eq!(again.variants[0].canonical, experiment.variants[0].canonical);
+    for (key, value, message) in [
+        ("trafic.load", "0.3", "--set trafic.load=0.3: trafic: there is no such key"),
+        ("traffic.load", "-1", "--set traffic.load=-1: traffic.load: -1 is not a valid load"),
+        ("topology.spec", "fat-tree:k=5", "--set topology.spec=fat-tree:k=5: topology.spec: fat-tree: k = 5"),
+        ("transport.min_rto", "0s", "transport.min_rto: must be above zero"),
+        ("", "1", "is not a key"),
+    ] {
+        let error = with(&[(key, value)]).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn load_of_one_or_more_gives_a_warning() {
+    let experiment = with(&[("traffic.load", "[0.5, 1.2]")]).unwrap();
+    assert_eq!(experiment.warnings.len(), 1, "{:?}", experiment.warnings);
+}
+
+#[test]
+fn sweep_variants_share_unchanged_topologies() {
+    let sweep = [("sweep.transport.min_rto", "[\"5ms\", \"200ms\"]"), ("sweep.host.resequencing", "[\"on\", \"off\"]")];
+    let experiment = with(&sweep).unwrap();
+    let labels: Vec<&str> = experiment.variants.iter().map(|variant| variant.label.as_str()).collect();
+    assert_eq!(labels[1], "host.resequencing=on, transport.min_rto=200ms");
+    assert_eq!((labels.len(), experiment.run_count()), (4, 32));
+    assert!(Arc::ptr_eq(&experiment.variants[0].topology, &experiment.variants[3].topology));
+    assert_ne!(experiment.variants[0].canonical, experiment.variants[1].canonical);
+    let error = with(&[("sweep.transport.min_rto", "[\"5ms\", \"x\"]")]).unwrap_err();
+    assert!(error.to_string().contains("transport.min_rto"), "{error}");
+    let failures = with(&[("sweep.failure", "[[], [{kind = \"switch-down\", switch = \"spine0\"}]]")]).unwrap();
+    assert_eq!(failures.variants[0].label, "failure=none");
+    assert_eq!(failures.variants[1].config.failures.len(), 1);
+}
+
+#[test]
+fn referenced_files_are_kept_as_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    std::fs::write(folder.path().join("sub/t.cdf"), "0 0\n10000 1\n").unwrap();
+    let text = GOOD.replace("fixed:size=10KB", "file:path=sub/t.cdf");
+    let first = Experiment::parse("f.toml", &text, "f", folder.path(), &[]).unwrap();
+    assert!(first.file.contains("file:path=inputs/t.cdf"), "{}", first.file);
+    std::fs::create_dir(folder.path().join("inputs")).unwrap();
+    std::fs::write(folder.path().join("inputs/t.cdf"), &first.inputs[0].text).unwrap();
+    let second = Experiment::parse("g.toml", &first.file, "f", folder.path(), &[]).unwrap();
+    assert_eq!(first.variants[0].canonical, second.variants[0].canonical);
+    assert_eq!(first.file, second.file);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[\\[\\]a-z=\"0-9.{},\n ]{0,80}") {
+        let _ = parse(&text);
+        let _ = parse(&format!("{GOOD}\n{text}"));
+    }
+}
+
+const CLAIM: &str = "[[expect]]\nid = \"X1\"\nclaim = \"spray is no worse\"\nmetric = \"fct_mean_us\"\n\
+                     balancer = \"spray\"\nat_most = \"ecmp\"\n";
+
+fn claims(change: (&str, &str)) -> Result<Experiment, FileError> {
+    assert!(CLAIM.contains(change.0), "{change:?}");
+    parse(&format!("{GOOD}{}", CLAIM.replace(change.0, change.1)))
+}
+
+#[test]
+fn claims_select_loads_in_order() {
+    let at = |keys: &str| {
+        let experiment = claims(("at_most = \"ecmp\"\n", &format!("at_most = \"ecmp\"\n{keys}\n"))).unwrap();
+        experiment.claims[0].at[0].loads.iter().flatten().copied().collect::<Vec<f64>>()
+    };
+    assert_eq!(at(""), [0.1, 0.5]);
+    assert_eq!(at("loads_up_to = 0.3"), [0.1]);
+    assert_eq!(at("loads_from = 0.5"), [0.5]);
+    assert_eq!(at("lightest_load = true"), [0.1]);
+    let text = format!("{GOOD}{CLAIM}").replace("[0.1, 0.5]", "[0.5, 0.1]").replace("\"ecmp\", ", "");
+    let text = text.replace("balancer = \"spray\"\nat_most = \"ecmp\"", "rises_with_load = true");
+    let claim = parse(&text).unwrap().claims.remove(0);
+    assert_eq!((claim.balancer.as_str(), claim.at[0].loads.as_slice()), ("spray", &[Some(0.1), Some(0.5)][..]));
+}
+
+#[test]
+fn claim_errors_show_line_key_and_hint() {
+    let most = "at_most = \"ecmp\"";
+    let cases = [
+        ("fct_mean_us", "fct_men_us", "bad.toml:14: expect.0.metric: unknown metric", "did you mean `fct_mean_us`?"),
+        (most, "at_most = \"ecpm\"", "bad.toml:16: expect.0.at_most: `ecpm` is not among", "did you mean `ecmp`?"),
+        ("\"spray\"", "\"sprya\"", "bad.toml:15: expect.0.balancer: `sprya` is not among", "did you mean `spray`?"),
+        ("balancer = \"spray\"\n", "", "bad.toml:11: expect.0.balancer: is missing", "ecmp, spray"),
+        ("\"spray\"", "\"ecmp\"", "expect.0.balancer: `ecmp` is compared with itself", ""),
+        (most, "", "bad.toml:11: expect.0: the claim has no comparison", "at_most, at_least, within, rises_with_load"),
+        (
+            most,
+            "at_most = \"ecmp\"\nwithin = [1, 2]",
+            "bad.toml:17: expect.0.within: cannot go with `at_most`",
+            "two claims",
+        ),
+        (most, "within = [2, 1]", "bad.toml:16: expect.0.within: the low end 2 is above", "within = [1, 2]"),
+        (most, "within = 2", "expect.0.within: must be two numbers", "[low, high]"),
+        (most, "within = [1, \"x\"]", "expect.0.within: must be two numbers", "[low, high]"),
+        (most, "rises_with_load = false", "expect.0.rises_with_load: can only be true", "leave it out"),
+        (
+            most,
+            "rises_with_load = true\nloads_from = 0.5",
+            "rises_with_load: needs at least two loads, and selects 1",
+            "0.1",
+        ),
+        (most, "at_most = \"ecmp\"\nloads_from = 0.6", "bad.toml:17: expect.0.loads_from: selects no load", "0.1, 0.5"),
+        (most, "at_most = \"ecmp\"\nloads_up_to = 0.6\nlightest_load = true", "lightest_load: cannot go with", ""),
+        (
+            most,
+            "at_most = \"ecmp\"\nvariant = \"a=b\"",
+            "bad.toml:17: expect.0.variant: unknown variant",
+            "has no [sweep]",
+        ),
+        ("id = \"X1\"", "", "expect.0.id: is missing", ""),
+        ("claim = ", "clam = ", "bad.toml:13: expect.0.clam: there is no such key", "did you mean `claim`?"),
+        ("[[expect]]", "[expect]", "expect: must be a list of tables", "write `[[expect]]`"),
+    ];
+    for (good, bad, message, hint) in cases {
+        let error = claims((good, bad)).expect_err(bad);
+        assert!(error.to_string().contains(message), "{bad}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {:?}", error.hint);
+    }
+    let error = with(&[("sweep.expect.0.reason", "[\"a\"]")]).unwrap_err();
+    assert!(error.to_string().contains("is not swept over"), "{error}");
+}
+
+#[test]
+fn claims_are_left_out_if_arguments_replace_their_loads_or_balancers() {
+    let text = format!("{GOOD}{CLAIM}loads_up_to = 0.3\n{}", CLAIM.replace("X1", "X2"));
+    let given = |key: &str, value: &str| {
+        Experiment::parse("good.toml", &text, "stem", Path::new("."), &[Override::set(key, value)]).unwrap()
+    };
+    let other_loads = given("traffic.load", "0.9");
+    assert_eq!((other_loads.claims.len(), other_loads.claims[0].id.as_str()), (1, "X2"));
+    assert_eq!(other_loads.left_out, ["X1 is not judged: expect.0.loads_up_to: selects no load of the experiment"]);
+    // The file kept with the results runs again with the same judgements.
+    let again = parse(&other_loads.file).unwrap();
+    assert_eq!((again.claims, again.left_out), (other_loads.claims, Vec::new()));
+    let other_balancers = given("balancers", "[\"spray\"]");
+    assert_eq!((other_balancers.claims.len(), other_balancers.left_out.len()), (0, 2));
+    assert!(!other_balancers.file.contains("expect"), "{}", other_balancers.file);
+    assert_eq!(given("seeds", "1").claims.len(), 2);
+}
+
+const WITH_TABLE: &str = r#"
+seeds = 10
+balancers = ["ecmp", "spray"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
+[traffic]
+workload = "fixed:size=10KB"
+load = [0.1, 0.5, 0.9]
+flows = 200
+[sweep]
+"transport.kind" = ["dctcp", "newreno"]
+"switch.queue" = ["50pkt", "100pkt"]
+[table]
+title = "short flows"
+loads = 0.5
+flows = 20
+seeds = [4, 5]
+variants = { transport.kind = ["newreno"] }
+"#;
+
+/// Reads a file for a matrix.
+fn for_matrix(text: &str, overrides: &[Override]) -> Result<Experiment, FileError> {
+    Experiment::parse_as("table.toml", text, ("table", Path::new(".")), overrides, Extent::Representative)
+}
+
+#[test]
+fn table_section_reduces_the_experiment_only_for_a_matrix() {
+    let whole = Experiment::parse("table.toml", WITH_TABLE, "table", Path::new("."), &[]).unwrap();
+    assert_eq!((whole.run_count(), whole.file.as_str()), (4 * 3 * 2 * 10, WITH_TABLE));
+    let reduced = for_matrix(WITH_TABLE, &[]).unwrap();
+    assert_eq!((reduced.run_count(), reduced.column.as_deref()), (2 * 2 * 2, Some("short flows")));
+    let labels: Vec<&str> = reduced.variants.iter().map(|variant| variant.label.as_str()).collect();
+    assert_eq!(labels, ["switch.queue=50pkt, transport.kind=newreno", "switch.queue=100pkt, transport.kind=newreno"]);
+    assert_eq!((&reduced.variants[0].loads[..], reduced.variants[0].flow_counts[0]), (&[Some(0.5)][..], 20));
+    // The reduced file is an experiment that gives the same runs.
+    let again = Experiment::parse("again.toml", &reduced.file, "table", Path::new("."), &[]).unwrap();
+    let prints = |experiment: &Experiment| -> Vec<String> {
+        crate::run::plan::plan(experiment).into_iter().map(|run| run.fingerprint).collect()
+    };
+    assert_eq!((prints(&again), again.column), (prints(&reduced), reduced.column));
+    let more = for_matrix(WITH_TABLE, &[Override::set("seeds", "1"), Override::set("traffic.load", "0.9")]).unwrap();
+    assert_eq!((more.seeds, more.variants[0].loads.as_slice()), (vec![1], &[Some(0.9)][..]));
+}
+
+#[test]
+fn claims_about_loads_missing_in_a_matrix_are_left_out() {
+    let claim = |from: f64| {
+        format!(
+            "[[expect]]\nid = \"X\"\nclaim = \"c\"\nmetric = \"fct_mean_us\"\nbalancer = \"ecmp\"\nwithin = [0, 1e9]\n\
+             loads_from = {from}\n"
+        )
+    };
+    let text = format!("{GOOD}[table]\nloads = [0.1]\n{}{}", claim(0.5), claim(0.1));
+    assert_eq!(parse(&text).unwrap().claims.len(), 2);
+    let reduced = for_matrix(&text, &[]).unwrap();
+    assert_eq!((reduced.claims.len(), reduced.left_out.len()), (1, 1));
+    assert!(parse(&reduced.file).is_ok(), "what is kept with the results can be run again: {}", reduced.file);
+}
+
+#[test]
+fn table_section_errors_are_found_with_and_without_a_matrix() {
+    for (good, bad, message) in [
+        ("loads = 0.5", "load = 0.5", "table.load: there is no such key"),
+        (
+            "[\"newreno\"]",
+            "[\"reno\"]",
+            "table.variants: \"reno\" is not among the values of the axis `transport.kind`",
+        ),
+        ("transport.kind = [\"new", "transport.mss = [\"new", "table.variants: `transport.mss` is not swept over"),
+        ("variants = {", "variants = 1 # {", "table.variants: must be a table, not a number"),
+        ("[\"newreno\"]", "[]", "table.variants: chooses no value of `transport.kind`"),
+    ] {
+        let text = WITH_TABLE.replace(good, bad);
+        let whole = Experiment::parse("table.toml", &text, "table", Path::new("."), &[]).unwrap_err();
+        assert_eq!(whole.headline(), message);
+        assert_eq!(for_matrix(&text, &[]).unwrap_err(), whole);
+    }
+    for (good, bad, message) in [
+        ("loads = 0.5", "loads = 0", "traffic.load: 0 is not a valid load"),
+        ("seeds = [4, 5]", "seeds = 0", "seeds: 0 is not from 1 to 100000"),
+    ] {
+        let error = for_matrix(&WITH_TABLE.replace(good, bad), &[]).unwrap_err();
+        assert_eq!((error.headline().as_str(), error.place.to_string().starts_with("table.toml:1")), (message, true));
+    }
+    let swept = WITH_TABLE.replace("[table]", "\"table.flows\" = [1]\n[table]");
+    let error = Experiment::parse("table.toml", &swept, "table", Path::new("."), &[]).unwrap_err();
+    assert!(error.to_string().contains("is not swept over"), "{error}");
+}
+
+#[test]
+fn measure_defaults_by_transport() {
+    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).measure;
+    assert_eq!(measure(&[]), Measure::Slowdown);
+    assert_eq!(measure(&[("transport.kind", "udp"), ("transport.rate", "1Gbps")]), Measure::Throughput);
+    assert_eq!(measure(&[("measure", "throughput")]), Measure::Throughput);
+    let explicit = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("measure", "slowdown")];
+    assert_eq!(measure(&explicit), Measure::Slowdown);
+}
+
+const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n\
+    all_reduce,tp_group,2,1000\nall_gather,dp_group,2,4000\nall_reduce,tp_group,2,1000\n";
+
+/// Reads the good experiment with another traffic section, in a folder with a trace and a matrix.
+fn with_traffic(traffic: &str) -> Result<Experiment, FileError> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.csv"), TRACE).unwrap();
+    std::fs::write(folder.path().join("m.csv"), "time_s,leaf0>leaf1,leaf1>up\n0,80,8\n1,8,80\n").unwrap();
+    let from = "workload = \"fixed:size=10KB\"\nload = [0.1, 0.5]\nflows = 20\n";
+    Experiment::parse("bad.toml", &GOOD.replace(from, traffic), "stem", folder.path(), &[])
+}
+
+#[test]
+fn collectives_traces_and_matrices_give_flows() {
+    let flows = |experiment: &Experiment, seed| {
+        let variant = &experiment.variants[0];
+        variant.traffic.flows(&variant.topology, None, seed).unwrap()
+    };
+    let ring = with_traffic("collective = [\"ring-all-reduce:size=4KB\"]\nplacement = \"shuffled\"\n").unwrap();
+    assert_eq!((ring.run_count(), flows(&ring, 1).total_bytes()), (4, 2 * 3 * 4000));
+    assert_ne!(flows(&ring, 1).flows, flows(&ring, 2).flows);
+    let trace = with_traffic("trace = \"t.csv\"\ncollectives = 2\n").unwrap();
+    assert_eq!(flows(&trace, 1).total_bytes(), 2 * 2 * 1000 + 2 * 4000);
+    assert_eq!(trace.inputs.len(), 1);
+    assert!(trace.file.contains("trace = \"inputs/t.csv\""), "{}", trace.file);
+    assert!(trace.warnings[0].contains("the last 1 collectives of the trace (4000 B"), "{:?}", trace.warnings);
+    let matrix = "matrix = \"m.csv\"\nworkload = \"fixed:size=10KB\"\nrate_scale = 0.1\nnames = [\"up=leaf0\"]\n";
+    let matrix = with_traffic(matrix).unwrap();
+    assert_ne!(flows(&matrix, 1), flows(&matrix, 2));
+    assert!(flows(&matrix, 1).flows.iter().all(|flow| flow.src.0 / 2 != flow.dst.0 / 2));
+    for experiment in [ring, trace, matrix] {
+        let setting = experiment.setting();
+        assert!(setting.iter().any(|(name, text)| name == "traffic" && !text.is_empty()));
+    }
+}
+
+#[test]
+fn traffic_source_errors_name_the_key() {
+    for (traffic, message) in [
+        (
+            "collective = \"ring\"\n",
+            "traffic.collective: there is no collective called `ring`; did you mean `ring-all-",
+        ),
+        ("collective = []\n", "traffic.collective: is an empty list"),
+        ("collective = [3]\n", "traffic.collective: must be text in quotes, not a number"),
+        ("collective = \"all-to-all:size=1KB\"\nranks = 9\n", "traffic.ranks: 9 ranks on 4 hosts"),
+        ("collective = \"all-to-all:size=1KB,group_size=3\"\n", "traffic.collective: 4 ranks cannot be divided"),
+        ("collective = \"all-to-all:size=1KB\"\nload = 0.5\n", "traffic.load: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\ntrace = \"t.csv\"\n", "traffic.trace: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\norder = \"group\"\n", "traffic.order: cannot go with `collective`"),
+        ("workload = \"web-search\"\nranks = 4\n", "traffic.ranks: belongs to `collective`, `trace` only"),
+        ("trace = \"gone.csv\"\n", "traffic.trace: cannot read gone.csv"),
+        ("trace = \"m.csv\"\n", "traffic.trace: is not usable: m.csv:1: `time_s,leaf0>leaf1,leaf1>up` is unknown"),
+        ("trace = \"t.csv\"\nmax_bytes = \"3KB\"\n", "traffic.max_bytes: the first collective alone sends 4000 B"),
+        ("trace = \"t.csv\"\norder = \"programm\"\n", "traffic.order: `programm` is not possible"),
+        ("matrix = \"m.csv\"\n", "traffic.workload: is missing"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: topology `leaf-spine"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up\"]\n", "traffic.names: `up` is not of the form"),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
+        ("matrix = \"t.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: is not usable: t.csv:1: `time_s` as the"),
+    ] {
+        let error = with_traffic(traffic).expect_err(traffic).to_string();
+        assert!(error.contains(message), "{traffic}: {error}");
+    }
+}
+
+/// Reads the good experiment on a larger leaf-spine with these texts as `--failure`.
+fn failing(texts: &[&str]) -> Result<Experiment, FileError> {
+    let overrides: Vec<Override> =
+        texts.iter().map(|text| Override::text("failure", text, format!("--failure {text}"))).collect();
+    let text = GOOD.replace("leaves=2,spines=2", "leaves=8,spines=8");
+    Experiment::parse("good.toml", &text, "stem", Path::new("."), &overrides)
+}
+
+fn failures(experiment: &Experiment) -> &[sim::Failure] {
+    &experiment.variants[0].config.failures
+}
+
+fn failures_text(experiment: &Experiment) -> String {
+    let setting = experiment.setting();
+    setting.into_iter().find(|(name, _)| name == "failures").map(|(_, text)| text).unwrap_or_default()
+}
+
+#[test]
+fn failure_texts_equal_failure_tables() {
+    let experiment = failing(&[
+        "link-down:leaf0->spine1,at=1ms,until=2ms,detection=5us",
+        "link-rate: leaf0 -> spine1 , fraction=0.2",
+        "random-drop:switch=spine0,probability=0.02",
+        "random-drop:spine1,probability=0.02",
+        "random-drop:leaf2->spine0,probability=1e-3",
+        "blackhole:spine0,fraction=0.5",
+        "blackhole:spine1,fraction=0.5,from_rack=0,to_rack=7",
+        "switch-down:spine0",
+    ])
+    .unwrap();
+    assert_eq!(
+        failures_text(&experiment),
+        "leaf0 -> spine1: down from 1ms until 2ms, detected after 5us; \
+         leaf0 -> spine1: at 0.2 of its rate from 0ps, detected after 10ms; \
+         spine0, spine1: loses 0.02 of its packets from 0ps, unseen by routing; \
+         leaf2 -> spine0: loses 0.001 of its packets from 0ps, unseen by routing; \
+         spine0: loses 0.5 of the pairs from 0ps, unseen by routing; \
+         spine1: loses 0.5 of the pairs from rack 0 to rack 7 from 0ps, unseen by routing; spine0: down from 0ps, detected after 10ms"
+    );
+    // The file kept with the results has the same failures, and so has one with tables.
+    let again = parse(&experiment.file).unwrap();
+    assert_eq!(failures(&again), failures(&experiment));
+    assert_eq!(again.variants[0].canonical, experiment.variants[0].canonical);
+    let table = format!(
+        "{}[[failure]]\nkind = \"link-rate\"\nlink = \"leaf0 -> spine1\"\nfraction = 0.2\n",
+        GOOD.replace("leaves=2,spines=2", "leaves=8,spines=8")
+    );
+    assert_eq!(failures(&parse(&table).unwrap()), &failures(&experiment)[1..2]);
+    let swept = with(&[("sweep.failure", "[[], [\"switch-down:spine0\"], \"link-down:any\"]")]).unwrap();
+    assert_eq!(swept.variants[1].label, "failure=[\"switch-down:spine0\"]");
+    assert_eq!(swept.variants.iter().map(|variant| variant.config.failures.len()).collect::<Vec<_>>(), [0, 1, 1]);
+}
+
+#[test]
+fn drawn_targets_depend_only_on_pick() {
+    let of = |texts: &[&str]| failures(&failing(texts).unwrap()).to_vec();
+    let fifth = of(&["link-rate:20%,fraction=0.2"]);
+    // 64 cables between leaves and spines; 12.8 of them is 13.
+    assert_eq!(fifth.len(), 13);
+    assert_eq!(of(&["link-rate:20%,fraction=0.2"]), fifth);
+    assert_eq!(of(&["link-rate:20%,fraction=0.2,pick=1"]), fifth);
+    assert_ne!(of(&["link-rate:20%,fraction=0.2,pick=2"]), fifth);
+    let half = of(&["link-rate:50%,fraction=0.2"]);
+    assert!(fifth.iter().all(|failure| half.contains(failure)), "a greater share of a draw holds the lesser");
+    assert!(failures_text(&failing(&["link-rate:20%,fraction=0.2"]).unwrap()).contains("… (13 in all): at 0.2"));
+    let topology = failing(&["link-down:any"]).unwrap().variants[0].topology.clone();
+    for pick in 0..50 {
+        let [sim::Failure { kind: sim::FailureKind::LinkDown(link), .. }] =
+            of(&[&format!("link-down:any,pick={pick}")])[..]
+        else {
+            panic!("one link")
+        };
+        assert!(!topology.is_host_link(link) && topology.is_upward(link));
+        let [sim::Failure { kind: sim::FailureKind::SwitchDown(node), .. }] =
+            of(&[&format!("switch-down:any,pick={pick}")])[..]
+        else {
+            panic!("one switch")
+        };
+        assert!(topology.node(node).name.starts_with("spine"));
+    }
+    // Several failures draw independently by default.
+    let two = of(&["switch-down:any", "switch-down:any"]);
+    assert_eq!(two[1], of(&["switch-down:any,pick=2"])[0]);
+    assert_eq!(of(&["switch-down:25%"]).len(), 2);
+    // In a fat tree a share is of the cables between edge and aggregation.
+    let tree = with(&[("topology.spec", "fat-tree:k=4"), ("failure", "[\"link-rate:100%,fraction=0.5\"]")]).unwrap();
+    assert_eq!(failures(&tree).len(), 16);
+}
+
+#[test]
+fn failure_errors_name_the_option_and_suggest_names() {
+    for (text, message, hint) in [
+        ("link-don:any", "--failure link-don:any: failure.0.kind: `link-don` is not possible", "`link-down`?"),
+        ("link-down", "failure.0.link: is missing", "`link-down` needs link"),
+        ("random-drop:probability=0.1", "failure.0.link: is missing", "needs link or switch"),
+        ("link-down:leaf0->spine9", "failure.0.link: topology", "did you mean `spine0`?"),
+        ("link-down:leaf0->leaf1", "failure.0.link: unknown link `leaf0->leaf1`", "`leaf0` has links to"),
+        ("link-down:leaf0", "failure.0.link: `leaf0` is not a valid link", "a share of all such as 20%"),
+        ("link-down:0%", "failure.0.link: `0%` is not a share", ""),
+        ("link-down:x%", "failure.0.link: `x%` is not a share", ""),
+        ("link-down:101%", "failure.0.link: `101%` is not a share", ""),
+        ("link-down:any,pick=-1", "failure.0.pick: -1 is not 0 or more", ""),
+        ("link-down:leaf0->spine1,pick=1", "failure.0.pick: belongs to link = \"any\"", "leave it out"),
+        ("link-rate:any", "failure.0.fraction: is missing", "`link-rate` needs it"),
+        ("link-rate:any,fraction=2", "failure.0.fraction: 2 is not above 0 and at most 1", ""),
+        ("link-down:any,fraction=0.2", "failure.0.fraction: does not belong to `link-down`", ""),
+        ("link-down:switch=spine0", "failure.0.switch: does not belong to `link-down`", ""),
+        ("random-drop:any,switch=spine0,probability=0.1", "failure.0.switch: cannot go with `link`", ""),
+        ("blackhole:spin0,fraction=0.5", "failure.0.switch: topology", "did you mean `spine0`?"),
+        ("blackhole:spine0,fraction=0.5,from_rack=0", "failure.0.to_rack: is missing", ""),
+        (
+            "blackhole:spine0,fraction=0.5,from_rack=0,to_rack=8",
+            "failure.0.to_rack: unknown rack 8; the topology has racks 0 to 7",
+            "",
+        ),
+        ("switch-down:spine0,from_rack=0", "failure.0.from_rack: does not belong", ""),
+        ("switch-down:h0", "failure.0.switch: ", ""),
+        ("link-down:any,until=1ms,at=2ms", "failure.0.until: must be later", ""),
+        ("link-down:any,at=5", "failure.0.at: 5 has no unit", ""),
+        ("link-down:any,atd=5ms", "failure.0.atd: there is no such key", "did you mean `at`?"),
+        ("link-down:any,at=1ms,at=2ms", "`at` is given twice", ""),
+        ("link-down:any,later", "`later` is not of the form key=value", "write a failure as"),
+        ("link-down:any,", "`` is not of the form key=value", ""),
+    ] {
+        let error = failing(&[text]).expect_err(text);
+        assert!(error.to_string().starts_with(&format!("--failure {text}: ")), "{error}");
+        assert!(error.to_string().contains(message), "{text}: {error}");
+        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text}: {error:?}");
+    }
+    let error = with(&[("failure", "3")]).unwrap_err();
+    assert!(error.to_string().contains("failure: must be a list of tables"), "{error}");
+    let star = with(&[("topology.spec", "single-switch"), ("failure", "[\"switch-down:any\"]")]).unwrap_err();
+    assert!(star.to_string().contains("every switch of topology"), "{star}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_failure_text_panics(text in "(link-down|link-rate|random-drop|blackhole|switch-down)?[:,=%>a-z0-9. -]{0,40}") {
+        let _ = failing(&[&text]);
+    }
+}

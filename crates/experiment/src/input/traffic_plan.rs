@@ -1,0 +1,303 @@
+//! The `[traffic]` section: flows to generate for each load and seed, or a list to replay.
+
+use std::sync::Arc;
+
+use net::{Bandwidth, Bytes, HostIx, Topology};
+use traffic::{
+    Arrivals, CoflowOptions, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern, RankOptions,
+    StartUnit, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace, Warning,
+};
+
+use super::inputs::Inputs;
+use super::traffic_sources;
+use config::diagnostic::FileError;
+use config::section::{Section, number};
+
+/// Traffic of one variant of an experiment.
+#[derive(Clone, Debug)]
+pub enum TrafficPlan {
+    /// Flows drawn for each seed and load.
+    Generate {
+        /// Everything but the load.
+        spec: Box<TrafficSpec>,
+        /// The links that a load of 1 fills, with their capacity; `None` for arrivals that set their own rate.
+        reference: Option<(LoadReference, Bandwidth)>,
+    },
+    /// The same flows in every run.
+    Replay(Arc<FlowList>),
+    /// Collectives between ranks. The seed decides only a shuffled placement.
+    Collectives {
+        /// Collectives that run in parallel.
+        specs: Vec<CollectiveSpec>,
+        /// Hosts of the ranks.
+        ranks: RankOptions,
+    },
+    /// Requests to services, drawn for each seed.
+    Requests {
+        /// Classes in the order of their numbers.
+        classes: Arc<Vec<traffic::RequestSpec>>,
+        /// Human-readable description.
+        description: String,
+    },
+    /// The collectives of a training trace.
+    Training {
+        trace: Arc<TrainingTrace>,
+        /// How the trace is fitted to the run.
+        options: TrainingOptions,
+    },
+    /// Flows drawn for each seed at the rates of a traffic matrix.
+    Demands {
+        matrix: Arc<TrafficMatrix>,
+        /// Sizes, scales and limits.
+        options: Box<DemandOptions>,
+    },
+}
+
+/// Result of reading one traffic section.
+pub(crate) struct ReadTraffic {
+    pub plan: TrafficPlan,
+    pub loads: Vec<Option<f64>>,
+    pub flow_counts: Vec<u64>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the section and generates flows with the first seed, so that impossible settings are
+/// reported immediately.
+pub(crate) fn read(
+    section: &Section<'_>,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    first_seed: u64,
+) -> Result<ReadTraffic, FileError> {
+    match traffic_sources::source(section)? {
+        None => {}
+        Some("flow_list") => return replay(section, topology, inputs),
+        Some(source) => return traffic_sources::read(section, source, topology, inputs, first_seed),
+    }
+    let spec = generated(section, inputs)?;
+    let mut warnings = Vec::new();
+    let given = loads(section)?;
+    let (loads, reference) = if spec.arrivals.follow_load() {
+        if given.is_empty() {
+            let hint = format!("arrivals `{}` require it, such as load = [0.3, 0.6]", spec.arrivals);
+            return Err(section.missing("load").with_hint(hint));
+        }
+        (given.into_iter().map(Some).collect(), Some(load_reference(section, topology)?))
+    } else {
+        if !given.is_empty() {
+            warnings.push(format!("traffic.load is not used: arrivals `{}` set their own rate", spec.arrivals));
+        }
+        (vec![None], None)
+    };
+    let plan = TrafficPlan::Generate { spec: Box::new(spec), reference };
+    let mut flow_counts = Vec::new();
+    for load in &loads {
+        let (list, list_warnings) =
+            plan.try_flows(topology, *load, first_seed).map_err(|cause| refused(section, &cause))?;
+        warnings.extend(list_warnings.iter().map(Warning::to_string));
+        flow_counts.push(list.flows.len() as u64);
+    }
+    Ok(ReadTraffic { plan, loads, flow_counts, warnings })
+}
+
+fn generated(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, FileError> {
+    let workload = section.text("workload")?.ok_or_else(|| {
+        section.missing("workload").with_hint(
+            "name flow sizes, such as workload = \"web-search\", or a flow_list, collective, trace or matrix",
+        )
+    })?;
+    let sizes = traffic::parse_workload(workload, &mut |path| inputs.read(path));
+    let pattern = Pattern::parse(section.text("pattern")?.unwrap_or("random-pairs"));
+    let arrivals = Arrivals::parse(section.text("arrivals")?.unwrap_or("poisson"));
+    Ok(TrafficSpec {
+        sizes: sizes.map_err(|cause| section.error("workload", cause.to_string()))?,
+        pattern: pattern.map_err(|cause| section.error("pattern", cause.to_string()))?,
+        arrivals: arrivals.map_err(|cause| section.error("arrivals", cause.to_string()))?,
+        load: None,
+        flows: section.count32("flows", 1..=100_000_000)?,
+        until: section.above_zero("until")?,
+    })
+}
+
+fn loads(section: &Section<'_>) -> Result<Vec<f64>, FileError> {
+    let mut loads: Vec<f64> = Vec::new();
+    for value in section.list("load") {
+        let at = |message: String| section.document.error(&value.at, "traffic.load", message);
+        let hint = "0.6 is 60 % of what load_reference can carry";
+        let no_number = || at(format!("must be a number, not {}", value.kind())).with_hint(hint);
+        let load = number(value).ok_or_else(no_number)?;
+        if !(load > 0.0 && load <= 1000.0) {
+            return Err(at(format!("{load} is not a valid load")).with_hint(hint));
+        }
+        if loads.contains(&load) {
+            return Err(at(format!("{load} is listed twice")));
+        }
+        loads.push(load);
+    }
+    if section.has("load") && loads.is_empty() {
+        return Err(section.error("load", "is an empty list"));
+    }
+    Ok(loads)
+}
+
+fn load_reference(section: &Section<'_>, topology: &Topology) -> Result<(LoadReference, Bandwidth), FileError> {
+    let choice = section.choice("load_reference", &["hosts", "uplinks", "bisection"])?.unwrap_or(0);
+    let load = match choice {
+        0 => Load::of_host_links(1.0, topology),
+        1 => Load::of_fabric_uplinks(1.0, topology),
+        _ => Load::of_bisection(1.0, bisection(topology)),
+    };
+    Ok((load.reference, load.capacity))
+}
+
+/// Returns the smallest capacity over all halves of the hosts if these can be enumerated. Otherwise
+/// it returns the capacity between the first and the last half, which is the smallest in every
+/// tiered topology numbered rack by rack.
+pub fn bisection(topology: &Topology) -> Bandwidth {
+    let half = topology.hosts().len() as u32 / 2;
+    net::bisection::exact(topology).unwrap_or_else(|_| net::bisection::between(topology, |host: HostIx| host.0 < half))
+}
+
+fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {
+    let (file, text) = inputs.of(section, "flow_list")?;
+    let broken = |cause: traffic::ImportError| section.error("flow_list", "is not usable").with_cause(cause);
+    let mut warnings = Vec::new();
+    let list = if file.ends_with(".csv") {
+        traffic::read_csv(file, &text, topology).map_err(broken)?
+    } else if file.ends_with(".cm") {
+        connection_matrix(section, file, &text, topology)?
+    } else if file.ends_with(".txt") {
+        let (list, list_warnings) =
+            traffic::read_coflows(file, &text, topology, &coflow_options(section)?).map_err(broken)?;
+        warnings.extend(list_warnings.iter().map(Warning::to_string));
+        list
+    } else {
+        let error = section.error("flow_list", format!("the format of `{file}` is unknown"));
+        return Err(error.with_hint("name a .csv (anabranch), .cm (htsim) or .txt (coflow trace) file"));
+    };
+    if list.flows.is_empty() {
+        return Err(section.error("flow_list", format!("{file} contains no flows")));
+    }
+    let flow_counts = vec![list.flows.len() as u64];
+    Ok(ReadTraffic { plan: TrafficPlan::Replay(Arc::new(list)), loads: vec![None], flow_counts, warnings })
+}
+
+fn connection_matrix(
+    section: &Section<'_>,
+    file: &str,
+    text: &str,
+    topology: &Topology,
+) -> Result<FlowList, FileError> {
+    let unit = match section.choice("start_unit", &["ps", "us"])? {
+        Some(1) => StartUnit::Microseconds,
+        _ => StartUnit::Picoseconds,
+    };
+    let matrix = traffic::read_cm(file, text, unit)
+        .map_err(|cause| section.error("flow_list", "is not usable").with_cause(cause))?;
+    let hosts = topology.hosts().len();
+    if matrix.host_count as usize > hosts {
+        let message = format!("{file} is for {} hosts; `{}` has {hosts}", matrix.host_count, topology.name());
+        return Err(section.error("flow_list", message).with_hint("use a topology with at least this many hosts"));
+    }
+    Ok(matrix.list)
+}
+
+fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
+    let default = CoflowOptions::default();
+    Ok(CoflowOptions {
+        first: section.count32("coflows", 1..=u32::MAX)?,
+        time_scale: section.positive("time_scale", f64::INFINITY)?.unwrap_or(default.time_scale),
+        size_scale: section.positive("size_scale", f64::INFINITY)?.unwrap_or(default.size_scale),
+        bytes_per_megabyte: match section.above_zero::<Bytes>("megabyte")? {
+            Some(bytes) => u32::try_from(bytes.as_u64()).unwrap_or(default.bytes_per_megabyte),
+            None => default.bytes_per_megabyte,
+        },
+    })
+}
+
+/// Locates the key that an error of the generator is about.
+fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
+    let key = match cause {
+        TrafficError::Pattern(_) | TrafficError::Triggered(_) => "pattern",
+        // Other traffic sources do not reach this function.
+        TrafficError::Collective(_) | TrafficError::Demand(_) => "workload",
+        TrafficError::NoCapacity(_) => "load_reference",
+        TrafficError::LoadMissing(_) | TrafficError::BadLoad(_) | TrafficError::TooLate(_) => "load",
+        TrafficError::NoEnd | TrafficError::TooMany => "flows",
+    };
+    section.error(key, cause.to_string())
+}
+
+impl TrafficPlan {
+    /// Returns the flows of one seed and load, which do not depend on the balancer.
+    ///
+    /// # Errors
+    /// Errors of the generator. Reading an experiment already checks its first seed.
+    pub fn flows(&self, topology: &Topology, load: Option<f64>, seed: u64) -> Result<Arc<FlowList>, TrafficError> {
+        match self {
+            TrafficPlan::Replay(list) => Ok(list.clone()),
+            _ => Ok(Arc::new(self.try_flows(topology, load, seed)?.0)),
+        }
+    }
+
+    /// Returns the flows with warnings about them.
+    pub(crate) fn try_flows(
+        &self,
+        topology: &Topology,
+        load: Option<f64>,
+        seed: u64,
+    ) -> Result<(FlowList, Vec<Warning>), TrafficError> {
+        match self {
+            TrafficPlan::Generate { spec, reference } => {
+                let load = load.zip(*reference);
+                let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
+                traffic::generate(topology, &TrafficSpec { load, ..(**spec).clone() }, seed)
+            }
+            TrafficPlan::Replay(list) => Ok(((**list).clone(), Vec::new())),
+            TrafficPlan::Collectives { specs, ranks } => {
+                Ok((traffic::collectives(topology, specs, ranks, seed)?, Vec::new()))
+            }
+            TrafficPlan::Requests { classes, description } => {
+                Ok((traffic::requests(classes, seed, description.clone()), Vec::new()))
+            }
+            TrafficPlan::Training { trace, options } => trace.flows(topology, options, seed),
+            TrafficPlan::Demands { matrix, options } => matrix.flows(topology, options, seed),
+        }
+    }
+
+    /// Returns a description for reports.
+    pub fn describe(&self) -> String {
+        match self {
+            TrafficPlan::Generate { spec, reference } => describe_generated(spec, reference.as_ref()),
+            TrafficPlan::Replay(list) => list.description.clone(),
+            TrafficPlan::Collectives { specs, ranks } => {
+                let specs: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
+                let count = ranks.count.map_or("one rank per host".to_owned(), |count| format!("{count} ranks"));
+                format!("{}; {count}, {}", specs.join(" beside "), ranks.placement)
+            }
+            TrafficPlan::Requests { description, .. } => description.clone(),
+            TrafficPlan::Training { trace, options } => trace.describe(options),
+            TrafficPlan::Demands { matrix, options } => matrix.describe(options),
+        }
+    }
+}
+
+fn describe_generated(spec: &TrafficSpec, reference: Option<&(LoadReference, Bandwidth)>) -> String {
+    let mut text = format!(
+        "{} (mean {:.0} B), pattern {}, arrivals {}",
+        spec.sizes.name(),
+        spec.sizes.mean_bytes(),
+        spec.pattern,
+        spec.arrivals
+    );
+    if let Some((reference, capacity)) = reference {
+        text += &format!(", load of {} ({capacity})", reference.name());
+    }
+    if let Some(flows) = spec.flows {
+        text += &format!(", {flows} flows");
+    }
+    if let Some(until) = spec.until {
+        text += &format!(", starts before {until}");
+    }
+    text
+}

@@ -1,0 +1,170 @@
+//! Structured traffic: collectives, training traces, traffic matrices.
+
+use std::sync::Arc;
+
+use net::{Bytes, Time, Topology};
+use traffic::{
+    CollectiveError, CollectiveSpec, DemandError, DemandOptions, Placement, RankOptions, TraceOrder, TrafficError,
+    TrainingOptions,
+};
+
+use super::inputs::Inputs;
+use super::traffic_plan::{ReadTraffic, TrafficPlan};
+use config::diagnostic::FileError;
+use config::document::Data;
+use config::section::Section;
+
+/// A source of traffic: the key that selects it, and the other keys it accepts.
+pub(crate) struct Source {
+    pub key: &'static str,
+    pub takes: &'static [&'static str],
+}
+
+/// All sources except flows drawn from a workload, which is the default.
+pub(crate) const SOURCES: [Source; 4] = [
+    Source { key: "flow_list", takes: &["start_unit", "coflows", "time_scale", "size_scale", "megabyte"] },
+    Source { key: "collective", takes: &["ranks", "placement"] },
+    Source {
+        key: "trace",
+        takes: &["ranks", "placement", "order", "collectives", "max_bytes", "time_scale", "size_scale"],
+    },
+    Source { key: "matrix", takes: &["workload", "flows", "until", "time_scale", "rate_scale", "names"] },
+];
+
+/// Keys of flows drawn from a workload.
+const GENERATE_KEYS: [&str; 7] = ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
+
+/// Returns the source a section selects, if any. Keys that do not belong to it are rejected.
+pub(crate) fn source(section: &Section<'_>) -> Result<Option<&'static str>, FileError> {
+    let mut chosen = SOURCES.iter().filter(|source| section.has(source.key));
+    let (source, takes): (_, &[&str]) = match (chosen.next(), chosen.next()) {
+        (Some(first), Some(second)) => {
+            let error = section.error(second.key, format!("cannot go with `{}`", first.key));
+            return Err(error.with_hint("keep one of them"));
+        }
+        (Some(source), None) => (Some(source.key), source.takes),
+        (None, _) => (None, &GENERATE_KEYS),
+    };
+    let others = SOURCES.iter().flat_map(|source| source.takes).chain(&GENERATE_KEYS);
+    let Some(key) = others.filter(|key| !takes.contains(key)).find(|key| section.has(key)) else { return Ok(source) };
+    Err(match source {
+        Some(source) if GENERATE_KEYS.contains(key) => {
+            let why = if source == "flow_list" { ", which defines all flows" } else { "" };
+            section.error(key, format!("cannot go with `{source}`{why}"))
+        }
+        Some(source) => section.error(key, format!("cannot go with `{source}`")),
+        None => {
+            let of: Vec<&str> =
+                SOURCES.iter().filter(|source| source.takes.contains(key)).map(|source| source.key).collect();
+            section.error(key, format!("belongs to `{}` only", of.join("`, `")))
+        }
+    })
+}
+
+/// Reads `collective`, `trace` or `matrix`, and generates flows with the first seed.
+pub(crate) fn read(
+    section: &Section<'_>,
+    source: &str,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    first_seed: u64,
+) -> Result<ReadTraffic, FileError> {
+    let plan = match source {
+        "collective" => collective(section)?,
+        "trace" => trace(section, inputs)?,
+        _ => matrix(section, inputs)?,
+    };
+    let (list, warnings) =
+        plan.try_flows(topology, None, first_seed).map_err(|cause| refused(section, source, &cause))?;
+    let warnings = warnings.iter().map(traffic::Warning::to_string).collect();
+    Ok(ReadTraffic { plan, loads: vec![None], flow_counts: vec![list.flows.len() as u64], warnings })
+}
+
+fn texts<'a>(section: &Section<'a>, key: &str) -> Result<Vec<&'a str>, FileError> {
+    let text = |value: &'a config::document::Value| match &value.data {
+        Data::Text(text) => Ok(text.as_str()),
+        _ => {
+            let message = format!("must be text in quotes, not {}", value.kind());
+            Err(section.document.error(&value.at, &section.dotted_key(key), message))
+        }
+    };
+    section.list(key).into_iter().map(text).collect()
+}
+
+fn collective(section: &Section<'_>) -> Result<TrafficPlan, FileError> {
+    let specs = texts(section, "collective")?
+        .into_iter()
+        .map(|text| CollectiveSpec::parse(text).map_err(|cause| section.error("collective", cause.to_string())))
+        .collect::<Result<Vec<CollectiveSpec>, FileError>>()?;
+    if specs.is_empty() {
+        return Err(section.error("collective", "is an empty list"));
+    }
+    Ok(TrafficPlan::Collectives { specs, ranks: ranks(section)? })
+}
+
+fn ranks(section: &Section<'_>) -> Result<RankOptions, FileError> {
+    let placement =
+        section.choice("placement", &Placement::NAMES)?.map_or(Placement::default(), |ix| Placement::ALL[ix]);
+    Ok(RankOptions { count: section.count32("ranks", 2..=u32::MAX)?, placement })
+}
+
+fn scale(section: &Section<'_>, key: &str) -> Result<f64, FileError> {
+    Ok(section.positive(key, f64::INFINITY)?.unwrap_or(1.0))
+}
+
+fn trace(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
+    let (file, text) = inputs.of(section, "trace")?;
+    let trace = traffic::read_training(file, &text)
+        .map_err(|cause| section.error("trace", "is not usable").with_cause(cause))?;
+    let options = TrainingOptions {
+        ranks: ranks(section)?,
+        order: match section.choice("order", &TraceOrder::NAMES)? {
+            Some(1) => TraceOrder::Group,
+            _ => TraceOrder::Program,
+        },
+        first: section.count32("collectives", 1..=u32::MAX)?,
+        max_bytes: section.above_zero::<Bytes>("max_bytes")?.map(Bytes::as_u64),
+        size_scale: scale(section, "size_scale")?,
+        time_scale: scale(section, "time_scale")?,
+    };
+    Ok(TrafficPlan::Training { trace: Arc::new(trace), options })
+}
+
+fn matrix(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
+    let workload = section.text("workload")?.ok_or_else(|| {
+        section.missing("workload").with_hint("name sizes of the flows of a matrix, such as workload = \"web-search\"")
+    })?;
+    let sizes = traffic::parse_workload(workload, &mut |path| inputs.read(path))
+        .map_err(|cause| section.error("workload", cause.to_string()))?;
+    let (file, text) = inputs.of(section, "matrix")?;
+    let matrix = traffic::read_matrix(file, &text)
+        .map_err(|cause| section.error("matrix", "is not usable").with_cause(cause))?;
+    let pair = |text: &str| match text.split_once('=') {
+        Some((name, node)) => Ok((name.trim().to_owned(), node.trim().to_owned())),
+        None => Err(section.error("names", format!("`{text}` is not of the form name=node"))),
+    };
+    let options = DemandOptions {
+        sizes,
+        time_scale: scale(section, "time_scale")?,
+        rate_scale: scale(section, "rate_scale")?,
+        flows: section.count32("flows", 1..=100_000_000)?,
+        until: section.above_zero::<Time>("until")?,
+        names: texts(section, "names")?.into_iter().map(pair).collect::<Result<_, _>>()?,
+    };
+    Ok(TrafficPlan::Demands { matrix: Arc::new(matrix), options: Box::new(options) })
+}
+
+/// Locates the key that a rejection is about.
+fn refused(section: &Section<'_>, source: &str, cause: &TrafficError) -> FileError {
+    let key = match cause {
+        TrafficError::Collective(CollectiveError::Ranks { .. } | CollectiveError::Groups { .. })
+            if section.has("ranks") =>
+        {
+            "ranks"
+        }
+        TrafficError::Collective(CollectiveError::Nothing(_)) if section.has("max_bytes") => "max_bytes",
+        TrafficError::Demand(DemandError::UnknownNode { .. }) if section.has("names") => "names",
+        _ => source,
+    };
+    section.error(key, cause.to_string())
+}

@@ -1,0 +1,5 @@
+//! Verdicts on results: published claims, documents, and the simulator against the testbed.
+
+pub mod claims;
+pub mod reproduction;
+pub mod validation;

@@ -1,0 +1,216 @@
+//! Numbers and curves of an index.
+
+use config::diagnostic::FileError;
+use config::document::{Data, Value};
+use config::section::{Section, number};
+use net::did_you_mean::suggestion;
+
+use super::{check_id, ids, run_at, text_at, texts};
+use crate::claims::{Claim, Comparison, Metric};
+use crate::input::{Experiment, expect};
+use crate::reproduction::{BoundOf, Check, ComparedFigure, CurvePlan, Index, Number, PrintedSeries};
+
+fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
+    match section.get(key) {
+        None => Ok(None),
+        Some(value) => match number(value).filter(|number| number.is_finite()) {
+            None => Err(section.error(key, "must be a number")),
+            number => Ok(number),
+        },
+    }
+}
+
+/// Reads `above` or `below`: a band with one end, which excludes other comparisons.
+fn half_band(section: &Section<'_>) -> Result<Option<Check>, FileError> {
+    let given: Vec<&str> = ["above", "below", "within", "at_most", "at_least", "rises_with_load", "ties_with"]
+        .into_iter()
+        .filter(|key| section.has(key))
+        .collect();
+    if let [first, second, ..] = given[..] {
+        return Err(section.error(second, format!("cannot go with `{first}`")).with_hint("split it into two numbers"));
+    }
+    Ok(match (real(section, "above")?, real(section, "below")?) {
+        (Some(low), _) => Some(Check::Band(low, f64::INFINITY)),
+        (None, Some(high)) => Some(Check::Band(f64::NEG_INFINITY, high)),
+        (None, None) => None,
+    })
+}
+
+pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, FileError> {
+    let run = run_at(section, "run", index)?;
+    let other_run = if section.has("other_run") { run_at(section, "other_run", index)? } else { run };
+    let (own, other_experiment) = (&index.runs[run].experiment, &index.runs[other_run].experiment);
+    let claim = expect::number_of_index(section, own, other_experiment)?;
+    check_id(section, "id", &claim.id, index)?;
+    let other = other(section, &claim, (other_run, other_experiment))?;
+    let half = half_band(section)?;
+    let check = match claim.comparison {
+        Comparison::Within(..) if let Some(half) = half => half,
+        Comparison::Within(..) if section.has("ties_with") => Check::Ties,
+        Comparison::AtMost(_) => Check::AtMost,
+        Comparison::AtLeast(_) => Check::AtLeast,
+        Comparison::RisesWithLoad => Check::Rises,
+        Comparison::Within(low, high) if low.is_finite() || high.is_finite() => Check::Band(low, high),
+        Comparison::Within(..) => Check::Unjudged,
+    };
+    if let Some(other) = other.as_ref().filter(|other| other.is_difference) {
+        let is_ordered = matches!(check, Check::AtMost | Check::AtLeast);
+        if is_ordered {
+            return Err(
+                section.error("difference_to", format!("cannot go with an order relative to `{}`", other.balancer))
+            );
+        }
+    }
+    let every_seed = section.flag("every_seed")?.unwrap_or(false);
+    if every_seed && !matches!(check, Check::Band(..)) {
+        return Err(section.error("every_seed", "needs a band: `within`, `above` or `below`"));
+    }
+    let per = per(section, &claim, check)?;
+    let (value, baseline) = (real(section, "value")?, real(section, "baseline")?);
+    if baseline.is_some() && (value.is_none() || value == baseline) {
+        let error = section.error("baseline", "needs a different `value`");
+        return Err(error.with_hint("the direction is from the baseline to the printed value"));
+    }
+    let found = expect::range_of_index(section, "found")?;
+    if claim.reason.is_some() != found.is_some() {
+        let key = if found.is_some() { "reason" } else { "found" };
+        let hint = "a reason applies to a range of measured values: write both keys, or neither";
+        return Err(section.missing(key).with_hint(hint));
+    }
+    let figure = match (section.text("figure")?, section.text("label")?) {
+        (Some(figure), Some(label)) => Some((figure.to_owned(), label.to_owned())),
+        (None, None) => None,
+        (Some(_), None) => return Err(section.missing("label").with_hint("name its label in the figure")),
+        (None, Some(_)) => return Err(section.missing("figure").with_hint("name the figure that shows it")),
+    };
+    Ok(Number {
+        printed: text_at(section, "printed")?,
+        value,
+        run,
+        check,
+        other,
+        equals: real(section, "equals")?,
+        tolerance: section.positive("tolerance", 0.5)?.unwrap_or(1e-9),
+        every_seed,
+        baseline,
+        per,
+        bound: bound(section, own)?,
+        inconsistent: section.text("inconsistent")?.map(str::to_owned),
+        found,
+        figure,
+        claim,
+    })
+}
+
+/// Reads `per`: another metric of the same runs, which must have a value whenever this one has.
+fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metric>, FileError> {
+    let Some(name) = section.text("per")? else { return Ok(None) };
+    let metric = expect::metric_named(section, "per", name)?;
+    if matches!(check, Check::AtMost | Check::AtLeast | Check::Rises) {
+        return Err(section.error("per", "needs a band").with_hint("write `ratio_to` and `above = 1` or `below = 1`"));
+    }
+    if metric.is_of_core() != claim.metric.is_of_core() || metric.is_of_requests() != claim.metric.is_of_requests() {
+        return Err(section.error("per", format!("`{name}` is not of the same kind as `{}`", claim.metric.name())));
+    }
+    Ok(Some(metric))
+}
+
+/// Reads `at_most`, `at_least`, `ratio_to`, `difference_to` or `ties_with`, of which at most one is
+/// allowed.
+fn other(
+    section: &Section<'_>,
+    claim: &Claim,
+    (run, experiment): (usize, &Experiment),
+) -> Result<Option<ComparedFigure>, FileError> {
+    let ordered = match &claim.comparison {
+        Comparison::AtMost(label) | Comparison::AtLeast(label) => Some(label.clone()),
+        _ => None,
+    };
+    let ratio = expect::label_of_index(section, experiment, "ratio_to")?;
+    let difference = expect::label_of_index(section, experiment, "difference_to")?;
+    let tie = expect::label_of_index(section, experiment, "ties_with")?;
+    let (is_difference, is_ordered) = (difference.is_some(), ordered.is_some());
+    let given: Vec<String> = [ordered, ratio, difference, tie].into_iter().flatten().collect();
+    let balancer = match given.as_slice() {
+        [] => {
+            let keys = ["other_run", "other_variant", "other_from", "other_until"];
+            return match keys.into_iter().find(|key| section.has(key)) {
+                None => Ok(None),
+                Some(key) => Err(section.error(key, "needs `at_most`, `at_least`, `ratio_to` or `difference_to`")),
+            };
+        }
+        [only] => only.clone(),
+        _ => return Err(section.error("", "has two comparisons").with_hint("split it into two numbers")),
+    };
+    let variant = expect::variant_of_index(section, experiment, "other_variant")?;
+    let window = expect::window_of_index(section, experiment, claim.metric, ("other_from", "other_until"))?;
+    if window.is_some() && is_ordered {
+        let error = section.error("other_from", "cannot go with `at_most` and `at_least`");
+        return Err(error.with_hint("write `ratio_to` and `below = 1` or `above = 1`"));
+    }
+    Ok(Some(ComparedFigure { run, balancer, variant: variant.map(str::to_owned), window, is_difference }))
+}
+
+fn bound(section: &Section<'_>, experiment: &Experiment) -> Result<Option<BoundOf>, FileError> {
+    match (real(section, "bound")?, expect::label_of_index(section, experiment, "bound_by")?) {
+        (Some(_), Some(_)) => Err(section.error("bound", "cannot go with `bound_by`")),
+        (Some(value), None) => Ok(Some(BoundOf::Value(value))),
+        (None, Some(label)) => Ok(Some(BoundOf::Balancer(label))),
+        (None, None) => Ok(None),
+    }
+}
+
+pub(super) fn curve(section: &Section<'_>, index: &Index) -> Result<CurvePlan, FileError> {
+    let run = run_at(section, "run", index)?;
+    let experiment = &index.runs[run].experiment;
+    let name = text_at(section, "metric")?;
+    let metric = expect::metric_named(section, "metric", &name)?;
+    let labels: Vec<String> = experiment.balancers.iter().map(balance::Spec::label).collect();
+    let balancers = texts(section, "balancers")?;
+    if let Some(unknown) = balancers.iter().find(|label| !labels.contains(label)) {
+        let error = section.error("balancers", format!("`{unknown}` is not among the balancers of the run"));
+        return Err(error.with_hint(suggestion(unknown, labels.iter().map(String::as_str))));
+    }
+    let first = experiment.variants[0].label.as_str();
+    let variant = expect::variant_of_index(section, experiment, "variant")?.unwrap_or(first);
+    let over_time = section.choice("over", &["load", "time"])? == Some(1);
+    if over_time && !metric.is_of_core() {
+        return Err(section.error("over", "only metrics of the core have time bins"));
+    }
+    Ok(CurvePlan {
+        figure: text_at(section, "figure")?,
+        ids: ids(section, index)?,
+        run,
+        metric,
+        balancers,
+        variant: variant.to_owned(),
+        over_time,
+        shift_s: real(section, "shift_s")?.unwrap_or(0.0),
+        printed: printed(section)?,
+    })
+}
+
+/// Reads `printed = [[[x, y], …], …]`, one list of points for each of `printed_name`.
+fn printed(section: &Section<'_>) -> Result<Vec<PrintedSeries>, FileError> {
+    let names = texts(section, "printed_name")?;
+    let series = section.list("printed");
+    let wrong = || {
+        let error = section.error("printed", "must be one list of points for each of `printed_name`");
+        error.with_hint("write printed_name = [\"ECMP\"] and printed = [[[10, 1.6], [20, 1.5]]]")
+    };
+    if names.len() != series.len() {
+        return Err(wrong());
+    }
+    let point = |value: &Value| match &value.data {
+        Data::List(pair) => match pair.iter().map(number).collect::<Vec<_>>()[..] {
+            [Some(x), Some(y)] => Ok((x, y)),
+            _ => Err(wrong()),
+        },
+        _ => Err(wrong()),
+    };
+    let points = |value: &Value| match &value.data {
+        Data::List(points) => points.iter().map(point).collect::<Result<Vec<_>, _>>(),
+        _ => Err(wrong()),
+    };
+    names.into_iter().zip(series).map(|(name, value)| Ok(PrintedSeries { name, points: points(value)? })).collect()
+}

@@ -1,0 +1,418 @@
+//! Verdict rules one by one, and indexes with errors.
+
+use std::path::{Path, PathBuf};
+
+use super::verdict::{reason, verdict, verdict_of};
+use super::*;
+use crate::claims::{Claim, Comparison, Metric, Selection};
+use crate::summary::{CoreBin, Measure, PointOutcome, RunSummary, Summary};
+
+fn number(check: Check) -> Number {
+    Number {
+        claim: Claim {
+            id: "E1".to_owned(),
+            claim: "what".to_owned(),
+            metric: Metric::CoreCllblRx,
+            balancer: "ecmp".to_owned(),
+            comparison: Comparison::Within(f64::NEG_INFINITY, f64::INFINITY),
+            times: 1.0,
+            window: None,
+            class: None,
+            server: None,
+            at: vec![Selection { variant: String::new(), loads: vec![None] }],
+            reason: None,
+        },
+        printed: "4".to_owned(),
+        value: Some(4.0),
+        run: 0,
+        check,
+        other: None,
+        equals: None,
+        tolerance: 1e-9,
+        every_seed: false,
+        baseline: None,
+        per: None,
+        bound: None,
+        inconsistent: None,
+        found: None,
+        figure: None,
+    }
+}
+
+fn ratio(check: Check, times: f64) -> Number {
+    let other =
+        ComparedFigure { run: 0, balancer: "spt".to_owned(), variant: None, window: None, is_difference: false };
+    let mut number = Number { other: Some(other), ..number(check) };
+    number.claim.times = times;
+    number
+}
+
+/// One point, with its outcome computed for bands.
+fn at(number: &Number, mean: f64, ci95: f64) -> PointResult {
+    let outcome = match number.check {
+        Check::Band(low, high) if (low..=high).contains(&mean) => Some(PointOutcome::Holds),
+        Check::Unjudged => None,
+        _ => Some(PointOutcome::Fails),
+    };
+    let measured = Some(Measured { mean, ci95, min: mean - ci95, max: mean + ci95 });
+    PointResult { variant: String::new(), load: None, measured, outcome }
+}
+
+fn of(number: &Number, mean: f64, ci95: f64) -> Option<Verdict> {
+    verdict(number, &[at(number, mean, ci95)])
+}
+
+#[test]
+fn exact_is_equal_to_the_closed_form_in_every_seed() {
+    let closed = Number { equals: Some(4.0), tolerance: 1e-3, ..number(Check::Band(3.9, 4.1)) };
+    assert_eq!(of(&closed, 4.001, 0.001), Some(Verdict::Exact));
+    assert_eq!(of(&closed, 4.001, 0.02), Some(Verdict::Reproduced), "one seed is off");
+    assert_eq!(of(&closed, 4.05, 0.0), Some(Verdict::Reproduced));
+    assert_eq!(of(&closed, 4.2, 0.0), Some(Verdict::NotReproduced));
+    // With only a closed form, a number is exact or not judged.
+    let only = Number { equals: Some(0.0), ..number(Check::Unjudged) };
+    assert_eq!((of(&only, 0.0, 0.0), of(&only, 1e-12, 0.0)), (Some(Verdict::Exact), Some(Verdict::NotReproduced)));
+}
+
+#[test]
+fn a_band_has_its_ends() {
+    let band = number(Check::Band(1.8, 2.8));
+    for (ours, expected) in [(1.8, Verdict::Reproduced), (2.8, Verdict::Reproduced), (2.81, Verdict::NotReproduced)] {
+        assert_eq!(of(&band, ours, 0.0), Some(expected), "{ours}");
+    }
+    assert_eq!(of(&number(Check::Unjudged), 1.0, 0.0), None, "without a band nothing is judged");
+}
+
+#[test]
+fn a_value_outside_its_band_never_looks_as_if_inside() {
+    let band = number(Check::Band(0.45, 0.5));
+    let text = |mean: f64| super::table::measured_text(&band, &[at(&band, mean, 0.0)]);
+    assert_eq!((text(0.44996).as_str(), text(0.46).as_str()), ("0.44996", "0.46"));
+    assert_eq!(super::table::band_text(&band), "0.45 to 0.5");
+}
+
+#[test]
+fn direction_is_half_of_the_printed_effect() {
+    // Printed: from 4 to 2, required at most 2.5.
+    let banded = Number { value: Some(2.0), baseline: Some(4.0), ..number(Check::Band(1.5, 2.5)) };
+    for (ours, ci95, expected) in [
+        (2.9, 0.1, Verdict::DirectionOnly),
+        (3.0, 0.9, Verdict::DirectionOnly),
+        (3.01, 0.1, Verdict::NotReproduced),
+        (2.9, 1.2, Verdict::NotReproduced),
+        (4.5, 0.1, Verdict::NotReproduced),
+        (1.2, 0.1, Verdict::DirectionOnly),
+    ] {
+        assert_eq!(of(&banded, ours, ci95), Some(expected), "{ours} ± {ci95}");
+    }
+    let no_baseline = Number { baseline: None, ..banded.clone() };
+    assert_eq!(of(&no_baseline, 2.9, 0.1), Some(Verdict::NotReproduced), "an effect on what?");
+    let inside = Number { baseline: Some(2.5), ..banded };
+    assert_eq!(of(&inside, 2.6, 0.0), Some(Verdict::NotReproduced), "no effect at all would be in the band");
+}
+
+#[test]
+fn ratios_are_effects_on_one() {
+    let above = Number { value: Some(1.4), ..ratio(Check::Band(1.3, f64::INFINITY), 1.0) };
+    assert_eq!(of(&above, 1.2, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&above, 1.19, 0.1), Some(Verdict::NotReproduced), "less than half");
+    assert_eq!(of(&above, 1.2, 0.3), Some(Verdict::NotReproduced), "1 is inside the interval");
+    let below = Number { value: Some(0.5), ..ratio(Check::AtMost, 0.6) };
+    assert_eq!(of(&below, 0.7, 0.1), Some(Verdict::DirectionOnly));
+    assert_eq!(of(&below, 0.8, 0.1), Some(Verdict::NotReproduced));
+    let nothing = Number { value: None, ..ratio(Check::AtMost, 0.6) };
+    assert_eq!(of(&nothing, 0.7, 0.1), Some(Verdict::NotReproduced), "the document printed no size");
+    let order = Number { value: Some(0.5), ..ratio(Check::AtMost, 1.0) };
+    assert_eq!(of(&order, 0.7, 0.1), Some(Verdict::NotReproduced), "an order is its own direction");
+    // Printed above 1, required at least 0.9: below 0.9 is the opposite direction.
+    let tie = Number { value: Some(1.06), ..ratio(Check::Band(0.9, f64::INFINITY), 1.0) };
+    assert_eq!(of(&tie, 0.8, 0.0), Some(Verdict::NotReproduced));
+}
+
+/// Runs of the core over two bins, one per seed: CLLBL of RX in both, and of TX.
+fn core_runs(balancer: &str, runs: &[(f64, f64, f64)]) -> Vec<RunSummary> {
+    let one = |(seed, (first, last, tx)): (usize, &(f64, f64, f64))| {
+        let bin = |until_s, cllbl_rx| CoreBin { until_s, cllbl_rx, cllbl_tx: *tx, ..CoreBin::default() };
+        let mut run = crate::results::statistics::tests::run(balancer, seed as u64, 1.0, 0);
+        run.core.bins = vec![bin(10.0, *first), bin(20.0, *last)];
+        run
+    };
+    runs.iter().enumerate().map(one).collect()
+}
+
+/// Judges a number of an index with these keys, given these runs of ECMP and spraying.
+fn judged(keys: &str, ecmp: &[(f64, f64, f64)], spray: &[(f64, f64, f64)]) -> NumberResult {
+    let probes = "\nset = [\"probes.bin=10s\", \"probes.fixed_bins=true\"]\nreason = \"bins\"";
+    let text = GOOD.replace("file = \"small.toml\"", &format!("file = \"small.toml\"{probes}"));
+    let text = text.replace("metric = \"slowdown_mean\"", "metric = \"core_cllbl_rx\"");
+    let text =
+        text.replace("ratio_to = \"ecmp\"\nbelow = 1\n", &format!("from = \"10s\"\nlightest_load = true\n{keys}"));
+    let index = load(&text).unwrap_or_else(|error| panic!("{error}"));
+    let mut runs = core_runs("ecmp", ecmp);
+    runs.extend(core_runs("spray", spray));
+    let at = &index.numbers[0].claim.at[0];
+    runs.iter_mut().for_each(|run| (run.variant, run.load) = (at.variant.clone(), at.loads[0]));
+    let summary = Summary {
+        schema: 1,
+        anabranch: String::new(),
+        experiment: String::new(),
+        file: String::new(),
+        measure: Measure::default(),
+        setting: Vec::new(),
+        warnings: Vec::new(),
+        runs,
+        points: Vec::new(),
+        verdicts: Vec::new(),
+        claims: Vec::new(),
+    };
+    let result = judge(&index, &["E9".to_owned()], &[(0, summary)].into_iter().collect());
+    result.entries[0].numbers[0].clone()
+}
+
+#[test]
+fn every_seed_must_be_in_the_band_if_required() {
+    let seeds = [(2.0, 2.0, 2.0), (2.6, 2.6, 2.0)];
+    let of = |keys: &str| judged(keys, &[], &seeds).verdict;
+    assert_eq!(of("within = [1, 2.5]\n"), Some(Verdict::Reproduced), "the mean is 2.3");
+    assert_eq!(of("within = [1, 2.5]\nevery_seed = true\n"), Some(Verdict::NotReproduced));
+    let result = judged("within = [1, 2.7]\nevery_seed = true\n", &[], &seeds);
+    assert_eq!(
+        (result.verdict, result.ours.as_str(), result.band.as_str()),
+        (Some(Verdict::Reproduced), "2.3, seeds 2 to 2.6", "1 to 2.7, every seed")
+    );
+}
+
+#[test]
+fn metric_is_divided_by_per_and_compared_across_windows() {
+    let seeds = [(4.0, 2.0, 4.0), (4.0, 2.0, 4.0)];
+    let ours = |keys: &str| judged(keys, &[(8.0, 8.0, 4.0); 2], &seeds).places[0].measured.expect("measured").mean;
+    assert_eq!(ours("per = \"core_cllbl_tx\"\nwithin = [0, 1]\n"), 0.5);
+    assert_eq!(ours("per = \"core_cllbl_tx\"\nratio_to = \"ecmp\"\nbelow = 1\n"), 0.25);
+    let times = "ratio_to = \"spray\"\nother_from = \"0s\"\nother_until = \"10s\"\nbelow = 1\n";
+    assert_eq!(ours(times), 0.5);
+}
+
+#[test]
+fn order_shows_the_ratio_of_means() {
+    let (ecmp, spray) = ([(0.0, 2.0, 0.0), (0.0, 20.0, 0.0)], [(0.0, 4.0, 0.0), (0.0, 10.0, 0.0)]);
+    let of = |keys: &str| {
+        let result = judged(keys, &ecmp, &spray);
+        (result.verdict, result.places[0].measured.expect("measured"))
+    };
+    let (verdict, order) = of("at_most = \"ecmp\"\n");
+    assert_eq!((verdict, order.mean), (Some(Verdict::Reproduced), 14.0 / 22.0), "7 is less than 11");
+    // Residuals of 2.727 and -2.727 around the ratio, of 11; Student's t for two seeds is 12.706.
+    assert!((order.ci95 - 3.150).abs() < 0.001, "{order:?}");
+    assert_eq!((order.min, order.max), (0.5, 2.0));
+    let (verdict, ratios) = of("ratio_to = \"ecmp\"\nbelow = 1\n");
+    assert_eq!((verdict, ratios.mean), (Some(Verdict::NotReproduced), 1.25), "seed by seed");
+}
+
+#[test]
+fn a_tie_is_an_interval_with_one_in_it() {
+    let of = |spray: &[(f64, f64, f64)]| {
+        judged("ties_with = \"ecmp\"\n", &[(0.0, 2.0, 0.0), (0.0, 2.0, 0.0), (0.0, 2.0, 0.0)], spray).verdict
+    };
+    assert_eq!(of(&[(0.0, 2.1, 0.0), (0.0, 1.9, 0.0), (0.0, 2.02, 0.0)]), Some(Verdict::Reproduced));
+    assert_eq!(of(&[(0.0, 2.1, 0.0), (0.0, 2.11, 0.0), (0.0, 2.12, 0.0)]), Some(Verdict::NotReproduced));
+    assert_eq!(of(&[(0.0, 2.0, 0.0); 3]), Some(Verdict::Reproduced));
+}
+
+#[test]
+fn contradiction_gives_document_inconsistent() {
+    let wrong = Number { inconsistent: Some("1 + 1 is 2".to_owned()), ..number(Check::Unjudged) };
+    let places = [at(&wrong, 5.0, 0.0)];
+    let verdict = verdict(&wrong, &places);
+    assert_eq!(verdict, Some(Verdict::DocumentInconsistent));
+    assert_eq!(reason(&wrong, verdict, &places), Some("1 + 1 is 2".to_owned()));
+}
+
+#[test]
+fn several_points_hold_if_none_fails_and_most_hold() {
+    let order = ratio(Check::AtMost, 1.0);
+    let place = |outcome| PointResult { outcome: Some(outcome), ..at(&order, 1.0, 0.0) };
+    use PointOutcome::{Fails, Holds, WithinNoise};
+    for (outcomes, expected) in [
+        (vec![Holds, Holds, WithinNoise], Verdict::Reproduced),
+        (vec![Holds, WithinNoise], Verdict::NotReproduced),
+        (vec![Holds, Holds, Holds, Fails], Verdict::NotReproduced),
+        (vec![], Verdict::NotReproduced),
+    ] {
+        let places: Vec<PointResult> = outcomes.iter().map(|outcome| place(*outcome)).collect();
+        assert_eq!(verdict(&order, &places), Some(expected), "{outcomes:?}");
+    }
+    let missing = PointResult { measured: None, ..place(Holds) };
+    assert_eq!(verdict(&order, &[missing]), Some(Verdict::NotReproduced), "nothing was measured");
+}
+
+#[test]
+fn reason_applies_only_in_its_range() {
+    let mut number = Number { found: Some((2.1, 2.4)), ..number(Check::Band(1.0, 2.0)) };
+    number.claim.reason = Some("one round".to_owned());
+    let reason_at = |ours: f64| {
+        let places = [at(&number, ours, 0.0)];
+        reason(&number, verdict(&number, &places), &places)
+    };
+    assert_eq!(reason_at(2.2).as_deref(), Some("one round"));
+    assert_eq!(reason_at(1.5), None, "what is reproduced needs no reason");
+    assert!(reason_at(3.0).expect("a text without a reason").starts_with("not explained"));
+}
+
+#[test]
+fn experiment_has_the_verdict_of_its_worst_number() {
+    let result = |verdict| NumberResult {
+        what: "a number".to_owned(),
+        printed: String::new(),
+        value: None,
+        metric: String::new(),
+        kind: "value".to_owned(),
+        places: Vec::new(),
+        ours: "2".to_owned(),
+        band: "1".to_owned(),
+        bound: String::new(),
+        verdict,
+        reason: None,
+        figure: None,
+        run: String::new(),
+    };
+    // Every verdict is worse than all before it.
+    for (at, worst) in Verdict::ALL.into_iter().enumerate() {
+        let numbers: Vec<NumberResult> = Verdict::ALL[..=at].iter().map(|verdict| result(Some(*verdict))).collect();
+        assert_eq!(verdict_of(&numbers).0, worst);
+    }
+    let (verdict, why) =
+        verdict_of(&[result(Some(Verdict::Reproduced)), result(None), result(Some(Verdict::NotReproduced))]);
+    assert_eq!(verdict, Verdict::NotReproduced);
+    assert_eq!(why, "1 of 2 hold; a number: ours 2, asked 1; not explained");
+    assert_eq!(verdict_of(&[result(None)]).0, Verdict::NotReproduced, "nothing judged is nothing reproduced");
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+#[test]
+fn every_experiment_of_the_documents_has_an_entry() {
+    let ids = [
+        "E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E1.4", "E2.0", "E2.1", "E2.2", "E2.3", "E2.4", "E2.5",
+        "E2.6", "E3.1", "E3.2", "E3.3", "E4.1", "E4.2", "E4.3",
+    ];
+    let mut found = Vec::new();
+    for name in ["f0-macedonia", "f1-lisbon", "f2-ofpt", "f3-ucsc", "f4-ufmg"] {
+        let index = Index::load(&folder().join(name).join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
+        for entry in &index.entries {
+            let own = index.numbers.iter().filter(|number| number.claim.id == entry.id);
+            let is_judged = |number: &Number| number.check != Check::Unjudged || number.equals.is_some();
+            assert!(own.clone().any(is_judged), "{} has no number that could fail", entry.id);
+            assert!(!index.runs_of(std::slice::from_ref(&entry.id)).is_empty(), "{} runs nothing", entry.id);
+            found.push(entry.id.clone());
+        }
+        let is_testbed = |id: &str| index.testbed.iter().any(|run| run.ids.iter().any(|other| other == id));
+        for id in ["E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E2.6", "E4.3"] {
+            assert!(index.entries.iter().all(|entry| entry.id != id) || is_testbed(id), "{id} is not on the testbed");
+        }
+    }
+    assert_eq!(found, ids);
+}
+
+/// Loads an index next to a small experiment file.
+fn load(index: &str) -> Result<Index, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("small.toml"), crate::testing::SMALL).expect("it can be written");
+    let path = folder.path().join("reproduce.toml");
+    std::fs::write(&path, index).expect("it can be written");
+    Index::load(&path).map_err(|error| format!("{}\n{:?}", error.headline(), error.hint))
+}
+
+const GOOD: &str = r#"document = "D"
+title = "t"
+source = "s"
+[[experiment]]
+id = "E9"
+question = "q"
+section = "1"
+[[run]]
+file = "small.toml"
+[[number]]
+id = "E9"
+claim = "c"
+printed = "2"
+metric = "slowdown_mean"
+balancer = "spray"
+ratio_to = "ecmp"
+below = 1
+"#;
+
+#[test]
+fn errors_show_line_and_key() {
+    let index = load(GOOD).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((index.numbers.len(), index.runs[0].name.as_str()), (1, "small"));
+    for (from, to, expected) in [
+        ("metric = \"slowdown_mean\"", "metric = \"slowness\"", "unknown metric `slowness`"),
+        ("balancer = \"spray\"", "balancer = \"sprai\"", "`sprai` is not among the balancers"),
+        ("ratio_to = \"ecmp\"", "ratio_to = \"hedera\"", "number.0.ratio_to"),
+        ("below = 1", "below = 1\nwithin = [0, 1]", "cannot go with `below`"),
+        ("below = 1", "below = 1\nreason = \"r\"", "number.0.found: is missing"),
+        ("below = 1", "below = 1\nlabel = \"l\"", "number.0.figure: is missing"),
+        ("below = 1", "belov = 1", "there is no such key"),
+        ("below = 1", "below = 1\nbaseline = 1", "number.0.baseline: needs a different `value`"),
+        ("below = 1", "below = 1\nper = \"slowness\"", "unknown metric `slowness`"),
+        ("below = 1", "below = 1\nper = \"core_bb_rx\"", "is not of the same kind"),
+        ("below = 1", "every_seed = true", "number.0.every_seed: needs a band"),
+        ("below = 1", "below = 1\nties_with = \"ecmp\"", "has two comparisons"),
+        ("below = 1", "below = 1\nother_from = \"1s\"", "this metric is about the whole run"),
+        ("id = \"E9\"\nclaim", "id = \"E8\"\nclaim", "unknown experiment `E8`"),
+        ("file = \"small.toml\"", "file = \"small.toml\"\nseeds = 1", "run.0.reason: is missing"),
+        ("file = \"small.toml\"", "file = \"none.toml\"", "cannot read the experiment file"),
+        ("below = 1", "below = 1\nother_variant = \"v\"", "unknown variant `v`"),
+        (
+            "section = \"1\"",
+            "section = \"1\"\n[[experiment]]\nid = \"E7\"\nquestion = \"q\"\nsection = \"2\"",
+            "experiment E7 has no number",
+        ),
+        ("printed = \"2\"\n", "", "number.0.printed: is missing"),
+    ] {
+        let text = GOOD.replace(from, to);
+        assert_ne!(text, GOOD, "{from}");
+        let error = load(&text).expect_err(to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+/// [`GOOD`] with a testbed run that differs.
+const TESTBED: &str = r#"
+[[testbed]]
+file = "small.toml"
+ids = ["E9"]
+seeds = 1
+[[testbed.differs]]
+balancer = "ecmp"
+metric = "core_bb_rx"
+found = [0.1, 0.2]
+reason = "r"
+"#;
+
+#[test]
+fn explanation_requires_a_compared_figure() {
+    let good = format!("{GOOD}{TESTBED}");
+    let index = load(&good).unwrap_or_else(|error| panic!("{error}"));
+    let run = &index.testbed[0];
+    assert_eq!((run.emulated.seeds.len(), run.simulated.seeds.len()), (1, 2));
+    assert_eq!((run.explanations.len(), run.explanations[0].found), (1, (0.1, 0.2)));
+    for (from, to, expected) in [
+        ("balancer = \"ecmp\"\nmetric = \"core", "metric = \"core", "differs.0.balancer: is missing"),
+        ("balancer = \"ecmp\"", "balancer = \"ecmq\"", "`ecmq` is not among the balancers"),
+        ("core_bb_rx", "fct_mean_us", "`fct_mean_us` is not compared"),
+        ("found = [0.1, 0.2]\n", "", "differs.0.found: is missing"),
+        ("[0.1, 0.2]", "[0.2, 0.1]", "the low end 0.2 is above the high end 0.1"),
+        ("reason = \"r\"", "", "differs.0.reason: is missing"),
+        ("reason = \"r\"", "reason = \"r\"\nvariant = \"v\"", "unknown variant `v`"),
+        ("reason = \"r\"", "raison = \"r\"", "there is no such key"),
+        ("seeds = 1", "seeds = 3", "the testbed runs seed 3, but the simulator does not"),
+    ] {
+        let text = TESTBED.replace(from, to);
+        assert_ne!(text, TESTBED, "{from}");
+        let error = load(&format!("{GOOD}{text}")).expect_err(to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}

@@ -1,0 +1,314 @@
+//! Validation: the same experiment in the simulator and on real switches, with a verdict on each
+//! figure.
+//!
+//! Runs of the same variant, load, balancer and seed are compared, because they have the same
+//! flows. If a balancer draws at random (a hash, a tie), the platforms draw differently although
+//! both are correct. The spread over the seeds of both gives an estimate of the resulting
+//! difference, and a difference within it counts as noise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::claims::{self, Claim, Metric, Window};
+use crate::results::statistics::stat;
+use crate::results::student_t::t975;
+use crate::summary::{ClaimOutcome, RunSummary, Stat, Summary};
+
+/// The figures to compare, and the tolerance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidationCriteria {
+    /// Figures of a run.
+    pub metrics: Vec<Metric>,
+    /// Time window of metrics of the core; `None` for all bins.
+    pub window: Option<Window>,
+    /// Largest difference that agrees, as a share of the first platform's value.
+    pub tolerance: f64,
+}
+
+impl Default for ValidationCriteria {
+    fn default() -> ValidationCriteria {
+        let metrics = vec![Metric::CoreCllblRx, Metric::CoreCllblTx, Metric::CoreBbRx, Metric::CoreBbTx];
+        ValidationCriteria { metrics, window: None, tolerance: 0.1 }
+    }
+}
+
+/// Whether one figure is the same on both platforms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureVerdict {
+    /// Within the tolerance.
+    Agrees,
+    /// Beyond the tolerance, but explained by random draws with this few runs; more seeds would
+    /// decide.
+    WithinNoise,
+    /// Beyond both.
+    Differs,
+}
+
+impl FigureVerdict {
+    /// Returns human-readable text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FigureVerdict::Agrees => "agrees",
+            FigureVerdict::WithinNoise => "within noise",
+            FigureVerdict::Differs => "DIFFERS",
+        }
+    }
+}
+
+/// One figure of one balancer on both platforms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Label of the variant.
+    pub variant: String,
+    /// Offered load.
+    pub load: Option<f64>,
+    /// Label of the balancer.
+    pub balancer: String,
+    /// Name of the metric, as in experiment files.
+    pub metric: String,
+    /// The first platform's value over the common seeds.
+    pub first: Stat,
+    /// The second platform's value over the common seeds.
+    pub second: Stat,
+    /// Number of common seeds.
+    pub seeds: usize,
+    /// The first platform's value over all its seeds.
+    #[serde(default)]
+    pub first_all: Stat,
+    /// Number of seeds of the first platform.
+    #[serde(default)]
+    pub first_seeds: usize,
+    /// Mean of (second − first) / mean of first.
+    pub difference: f64,
+    /// Difference that random draws alone stay below in 95 of 100 such comparisons, estimated from
+    /// the spread over all seeds of both platforms.
+    pub noise: f64,
+    pub closeness: FigureVerdict,
+}
+
+/// The verdicts on a claim of the experiment on both platforms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimRow {
+    /// Short name.
+    pub id: String,
+    /// The claim in a sentence.
+    pub claim: String,
+    /// On the first platform; `None` if the claim is not judged there.
+    pub first: Option<ClaimOutcome>,
+    /// On the second platform.
+    pub second: Option<ClaimOutcome>,
+    /// On the first platform over the common runs only; `None` if it has no other runs.
+    #[serde(default)]
+    pub first_shared: Option<ClaimOutcome>,
+    /// The sentence of the second platform, else of the first.
+    pub sentence: String,
+}
+
+/// One experiment on both platforms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Names of the platforms.
+    pub worlds: [String; 2],
+    /// Beginning of the time window, seconds.
+    pub from_s: f64,
+    /// End of the time window; `None` for the end of the run.
+    pub until_s: Option<f64>,
+    /// Largest difference that agrees.
+    pub tolerance: f64,
+    /// Ordered by variant, load, balancer as on the first platform, metric.
+    pub rows: Vec<Row>,
+    /// Claims of the experiment file.
+    pub claims: Vec<ClaimRow>,
+    /// Human-readable list of points and figures that could not be compared.
+    pub left_out: Vec<String>,
+}
+
+impl ClaimRow {
+    /// Returns the first platform's verdict over the common runs, if it differs from that over all
+    /// its runs.
+    pub fn otherwise(&self) -> Option<ClaimOutcome> {
+        self.first_shared.filter(|shared| Some(*shared) != self.first)
+    }
+}
+
+impl Validation {
+    /// Compares two results of one experiment with these claims.
+    pub fn of(first: &Summary, second: &Summary, criteria: &ValidationCriteria, claims: &[Claim]) -> Validation {
+        let mut rows = Vec::new();
+        let mut left_out = BTreeSet::new();
+        let mut shared: Vec<RunSummary> = Vec::new();
+        for point in points(&first.runs) {
+            let (first_runs, second_runs) = (of_point(&first.runs, &point), of_point(&second.runs, &point));
+            let before = shared.len();
+            shared.extend(
+                first_runs.iter().filter(|(seed, _)| second_runs.contains_key(*seed)).map(|(_, run)| (*run).clone()),
+            );
+            if shared.len() == before {
+                left_out.insert(format!("{}: no run of it in {}", point.name(), platform(second)));
+                continue;
+            }
+            for metric in &criteria.metrics {
+                match row(&point, *metric, (&first_runs, &second_runs), criteria) {
+                    Some(row) => rows.push(row),
+                    None => drop(left_out.insert(format!("{}: {} has no value", point.name(), metric.name()))),
+                }
+            }
+        }
+        let known: BTreeSet<String> = points(&first.runs).iter().map(Point::name).collect();
+        let only_second = points(&second.runs).into_iter().filter(|point| !known.contains(&point.name()));
+        left_out.extend(only_second.map(|point| format!("{}: no run of it in {}", point.name(), platform(first))));
+        let window = criteria.window.unwrap_or(Window { from_s: 0.0, until_s: f64::INFINITY });
+        Validation {
+            experiment: first.experiment.clone(),
+            worlds: [platform(first), platform(second)],
+            from_s: window.from_s,
+            until_s: Some(window.until_s).filter(|until| until.is_finite()),
+            tolerance: criteria.tolerance,
+            rows,
+            claims: claim_rows(first, second, claims, &shared),
+            left_out: left_out.into_iter().collect(),
+        }
+    }
+
+    /// Returns the number of figures with this verdict.
+    pub fn count(&self, closeness: FigureVerdict) -> usize {
+        self.rows.iter().filter(|row| row.closeness == closeness).count()
+    }
+
+    /// Returns the claims that fail on one of the platforms.
+    pub fn broken_claims(&self) -> impl Iterator<Item = &ClaimRow> {
+        let is_broken = |outcome: Option<ClaimOutcome>| outcome == Some(ClaimOutcome::NotReproduced);
+        self.claims.iter().filter(move |claim| is_broken(claim.first) || is_broken(claim.second))
+    }
+}
+
+/// The runs that are compared with each other.
+#[derive(Clone, Debug, PartialEq)]
+struct Point {
+    variant: String,
+    load: Option<f64>,
+    balancer: String,
+}
+
+impl Point {
+    fn name(&self) -> String {
+        let load = self.load.map(|load| format!("load {load}"));
+        let variant = Some(self.variant.clone()).filter(|variant| !variant.is_empty());
+        [Some(self.balancer.clone()), load, variant].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn points(runs: &[RunSummary]) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for run in runs {
+        let point = Point { variant: run.variant.clone(), load: run.load, balancer: run.balancer.clone() };
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    points
+}
+
+/// Returns the runs of a point by seed.
+fn of_point<'a>(runs: &'a [RunSummary], point: &Point) -> BTreeMap<u64, &'a RunSummary> {
+    let is_of =
+        |run: &&RunSummary| (&run.variant, run.load, &run.balancer) == (&point.variant, point.load, &point.balancer);
+    runs.iter().filter(is_of).map(|run| (run.seed, run)).collect()
+}
+
+fn platform(summary: &Summary) -> String {
+    summary.runs.first().map_or_else(|| "nothing".to_owned(), |run| run.world.clone())
+}
+
+type Runs<'a> = BTreeMap<u64, &'a RunSummary>;
+
+fn row(
+    point: &Point,
+    metric: Metric,
+    (first_runs, second_runs): (&Runs<'_>, &Runs<'_>),
+    criteria: &ValidationCriteria,
+) -> Option<Row> {
+    let value = |run: &RunSummary| match criteria.window.filter(|_| metric.is_of_core()) {
+        Some(window) => metric.of_window(run, window),
+        None => metric.of(run),
+    };
+    let pair = |(seed, run): (&u64, &&RunSummary)| Some((value(run)?, value(second_runs.get(seed)?)?));
+    let pairs: Vec<(f64, f64)> = first_runs.iter().filter_map(pair).collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let first = stat(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let second = stat(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let all = |runs: &Runs<'_>| -> Vec<f64> { runs.values().filter_map(|run| value(run)).collect() };
+    let [all_first, all_second] = [all(first_runs), all(second_runs)];
+    let base = first.mean.abs().max(f64::MIN_POSITIVE);
+    let difference = (second.mean - first.mean) / base;
+    let noise = noise(&[&all_first, &all_second], pairs.len()) / base;
+    let closeness = match difference.abs() {
+        off if off <= criteria.tolerance => FigureVerdict::Agrees,
+        off if off <= noise => FigureVerdict::WithinNoise,
+        // NaN does not agree.
+        _ => FigureVerdict::Differs,
+    };
+    Some(Row {
+        variant: point.variant.clone(),
+        load: point.load,
+        balancer: point.balancer.clone(),
+        metric: metric.name().to_owned(),
+        seeds: pairs.len(),
+        first_all: stat(&all_first),
+        first_seeds: all_first.len(),
+        first,
+        second,
+        difference,
+        noise,
+        closeness,
+    })
+}
+
+/// Returns the half width of the 95 % interval of a difference of two means over `seeds` each that
+/// is due to random draws alone. The spread is that within each platform, over all its seeds;
+/// differences between the platforms are not noise.
+fn noise(platforms: &[&[f64]; 2], seeds: usize) -> f64 {
+    let freedom: usize = platforms.iter().map(|values| values.len().saturating_sub(1)).sum();
+    if freedom == 0 {
+        return 0.0;
+    }
+    let squares: f64 =
+        platforms.iter().map(|values| stat(values).sd.powi(2) * values.len().saturating_sub(1) as f64).sum();
+    t975(freedom) * (squares / freedom as f64 * 2.0 / seeds as f64).sqrt()
+}
+
+/// Returns the claims of either platform, with the first platform's verdict over the common runs.
+fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim], shared: &[RunSummary]) -> Vec<ClaimRow> {
+    let mut rows: Vec<ClaimRow> = Vec::new();
+    for (at, summary) in [first, second].into_iter().enumerate() {
+        for verdict in &summary.claims {
+            let row = row_of(&mut rows, &verdict.id, &verdict.claim);
+            *(if at == 0 { &mut row.first } else { &mut row.second }) = Some(verdict.verdict);
+            row.sentence = verdict.sentence.clone();
+        }
+    }
+    if shared.len() < first.runs.len() {
+        for verdict in claims::judge(claims, shared) {
+            row_of(&mut rows, &verdict.id, &verdict.claim).first_shared = Some(verdict.verdict);
+        }
+    }
+    rows
+}
+
+fn row_of<'a>(rows: &'a mut Vec<ClaimRow>, id: &str, claim: &str) -> &'a mut ClaimRow {
+    let at = rows.iter().position(|row| (row.id.as_str(), row.claim.as_str()) == (id, claim)).unwrap_or_else(|| {
+        let (id, claim) = (id.to_owned(), claim.to_owned());
+        rows.push(ClaimRow { id, claim, first: None, second: None, first_shared: None, sentence: String::new() });
+        rows.len() - 1
+    });
+    &mut rows[at]
+}
+
+#[cfg(test)]
+mod tests;

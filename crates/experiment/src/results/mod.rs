@@ -1,0 +1,15 @@
+//! Results of runs: their schema, how they are computed, and how they are written.
+
+pub mod balancer_info;
+pub mod bounds;
+pub mod cost;
+pub mod flow_row;
+pub mod flow_writer;
+pub mod metrics;
+pub(crate) mod points_csv;
+pub mod quantiles;
+pub mod responses;
+pub mod statistics;
+pub mod student_t;
+pub mod summary;
+pub mod tiers;

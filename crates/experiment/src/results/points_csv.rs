@@ -1,0 +1,78 @@
+//! `points.csv`: statistics over seeds, one line per variant, load and balancer.
+
+use crate::summary::{Point, Stat};
+
+/// Column name and value.
+type Column = (&'static str, fn(&Point) -> &Stat);
+
+const COLUMNS: [Column; 14] = [
+    ("fct_mean_us", |point| &point.fct_mean_us),
+    ("fct_p50_us", |point| &point.fct_p50_us),
+    ("fct_p99_us", |point| &point.fct_p99_us),
+    ("slowdown_mean", |point| &point.slowdown_mean),
+    ("slowdown_p99", |point| &point.slowdown_p99),
+    ("small_fct_mean_us", |point| &point.small_fct_mean_us),
+    ("large_fct_mean_us", |point| &point.large_fct_mean_us),
+    ("group_mean_us", |point| &point.group_mean_us),
+    ("group_p99_us", |point| &point.group_p99_us),
+    ("group_max_us", |point| &point.group_max_us),
+    ("drop_share", |point| &point.drop_share),
+    ("throughput_share", |point| &point.throughput_share),
+    ("slowdown_bound", |point| &point.slowdown_bound),
+    ("slowdown_vs_best", |point| &point.slowdown_vs_best),
+];
+
+/// Returns the table as text: mean, standard deviation, half width of the 95 % interval, minimum
+/// and maximum of each quantity.
+pub(crate) fn csv(points: &[Point]) -> String {
+    let mut text = String::from("variant,load,balancer,seeds,flows_started,flows_completed");
+    for (name, _) in COLUMNS {
+        for part in ["", "_sd", "_ci95", "_min", "_max"] {
+            text += &format!(",{name}{part}");
+        }
+    }
+    text += ",rank,is_bound,share_of_optimum,share_of_optimum_ci95\n";
+    for point in points {
+        let load = point.load.map_or(String::new(), |load| load.to_string());
+        text += &format!(
+            "{},{load},{},{},{},{}",
+            quoted(&point.variant),
+            quoted(&point.balancer),
+            point.seeds,
+            point.flows_started,
+            point.flows_completed
+        );
+        for (_, stat) in COLUMNS {
+            let stat = stat(point);
+            text += &format!(",{},{},{},{},{}", stat.mean, stat.sd, stat.ci95, stat.min, stat.max);
+        }
+        let share = point.share_of_optimum.as_ref();
+        let share = share.map_or_else(|| ",".to_owned(), |stat| format!("{},{}", stat.mean, stat.ci95));
+        text += &format!(",{},{},{share}\n", point.rank, point.is_bound);
+    }
+    text
+}
+
+pub(crate) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_as_many_fields_as_the_header() {
+        let point = Point {
+            variant: "a=1, b=2".to_owned(),
+            load: Some(0.5),
+            balancer: "ecmp".to_owned(),
+            seeds: 2,
+            ..Point::default()
+        };
+        let text = csv(&[point]);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let record = reader.records().next().unwrap().unwrap();
+        assert_eq!((record.len(), &record[0]), (80, "a=1, b=2"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Response times over seeds, and `responses.csv`: one line per variant, balancer and class.
+
+use crate::results::points_csv::quoted;
+use crate::results::statistics::stat;
+use crate::summary::{ClassSummary, RunSummary, Stat};
+
+/// One request class with one balancer, over seeds. Quantiles are means of the seeds' quantiles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassPoint {
+    /// Values of further sweep axes.
+    pub variant: String,
+    pub balancer: String,
+    /// The class, or `all`.
+    pub class: String,
+    /// Number of runs.
+    pub seeds: u32,
+    /// Started, completed, failed and running requests, over all seeds.
+    pub counts: [u64; 4],
+    /// Mean, 10th percentile, median, 90th and 99th percentile of response times, us.
+    pub mean_us: Stat,
+    pub p10_us: Stat,
+    pub p50_us: Stat,
+    pub p90_us: Stat,
+    pub p99_us: Stat,
+    /// Mean download rate, bytes per second.
+    pub download_rate: Stat,
+    /// Share of pages of each server, in the order of the file.
+    pub shares: Vec<(String, f64)>,
+}
+
+/// Computes the points of runs ordered by variant, balancer and seed, as in plans. Classes are in
+/// the order of the file; with several, `all` comes first.
+pub fn points(runs: &[RunSummary]) -> Vec<ClassPoint> {
+    let mut points = Vec::new();
+    for group in runs.chunk_by(|a, b| (&a.variant, &a.balancer) == (&b.variant, &b.balancer)) {
+        let Some(requests) = &group[0].requests else { continue };
+        let several = (requests.classes.len() > 1).then_some(None);
+        let names = requests.classes.iter().map(|class| Some(class.class.as_str()));
+        points.extend(several.into_iter().chain(names).map(|name| point(group, name)));
+    }
+    points
+}
+
+fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
+    let classes: Vec<&ClassSummary> =
+        runs.iter().filter_map(|run| run.requests.as_ref()).filter_map(|requests| requests.class(name)).collect();
+    let over = |value: fn(&ClassSummary) -> f64| {
+        let answered = classes.iter().filter(|class| class.response_us.count > 0);
+        stat(&answered.map(|class| value(class)).collect::<Vec<_>>())
+    };
+    let sum = |value: fn(&ClassSummary) -> u64| classes.iter().map(|class| value(class)).sum();
+    let servers = runs[0].requests.iter().flat_map(|requests| &requests.servers);
+    let pages = |place: usize| classes.iter().map(|class| class.pages[place]).sum::<u64>() as f64;
+    let total: f64 = classes.iter().flat_map(|class| &class.pages).sum::<u64>() as f64;
+    ClassPoint {
+        variant: runs[0].variant.clone(),
+        balancer: runs[0].balancer.clone(),
+        class: name.unwrap_or("all").to_owned(),
+        seeds: runs.len() as u32,
+        counts: [
+            sum(|class| class.started),
+            sum(|class| class.completed),
+            sum(|class| class.failed),
+            sum(|class| class.running),
+        ],
+        mean_us: over(|class| class.response_us.mean),
+        p10_us: over(|class| class.response_us.p10),
+        p50_us: over(|class| class.response_us.p50),
+        p90_us: over(|class| class.response_us.p90),
+        p99_us: over(|class| class.response_us.p99),
+        download_rate: over(|class| class.download_rate),
+        shares: servers
+            .enumerate()
+            .map(|(place, server)| (server.host.clone(), pages(place) / total.max(1.0)))
+            .collect(),
+    }
+}
+
+/// Returns the table as text, times in seconds.
+pub(crate) fn csv(points: &[ClassPoint]) -> String {
+    let mut text = String::from("variant,balancer,class,seeds,started,completed,failed,running");
+    let columns = ["mean", "p10", "p50", "p90", "p99"];
+    columns.iter().for_each(|name| text += &format!(",response_{name}_s,response_{name}_s_ci95"));
+    text += ",download_rate,download_rate_ci95,server_shares\n";
+    for point in points {
+        let counts = point.counts.map(|count| count.to_string()).join(",");
+        let (variant, balancer, class) = (quoted(&point.variant), quoted(&point.balancer), quoted(&point.class));
+        text += &format!("{variant},{balancer},{class},{},{counts}", point.seeds);
+        for stat in [&point.mean_us, &point.p10_us, &point.p50_us, &point.p90_us, &point.p99_us] {
+            text += &format!(",{},{}", stat.mean / 1e6, stat.ci95 / 1e6);
+        }
+        let shares: Vec<String> = point.shares.iter().map(|(host, share)| format!("{host}={share:.4}")).collect();
+        let (rate, shares) = (&point.download_rate, shares.join(" "));
+        text += &format!(",{},{},{}\n", rate.mean, rate.ci95, quoted(&shares));
+    }
+    text
+}

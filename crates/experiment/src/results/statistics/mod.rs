@@ -1,0 +1,252 @@
+//! Statistics over seeds, and the ranking: paired differences on common random numbers.
+
+mod verdict;
+
+use crate::results::bounds::is_optimum;
+use crate::results::student_t::t975;
+use crate::summary::{Measure, Point, RunSummary, SizeBucket, Stat, Verdict};
+
+/// A single seed allows no statistical distinction; results within this share count as equal.
+const TIE_SHARE: f64 = 0.02;
+
+/// A balancer cannot win if its share of unfinished flows exceeds that of the most complete one by
+/// more than this.
+const UNFINISHED_SHARE: f64 = 0.001;
+
+/// Maximum size of small flows, bytes.
+const SMALL_BYTES: u64 = 100_000;
+/// Buckets that end above this contain large flows, bytes.
+const LARGE_ABOVE_BYTES: u64 = 1_000_000;
+
+/// Returns mean, sample standard deviation, 95 % interval and range; all 0 for no values.
+pub fn stat(values: &[f64]) -> Stat {
+    if values.is_empty() {
+        return Stat::default();
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    let sd = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+    Stat {
+        mean,
+        sd,
+        ci95: t975(values.len() - 1) * sd / n.sqrt(),
+        min: values.iter().copied().fold(f64::INFINITY, f64::min),
+        max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+/// Computes one point per (variant, load, balancer) and one verdict per (variant, load). Runs must
+/// be ordered by variant, load, balancer and seed, as in plans. Bounds get points and no rank.
+pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdict>) {
+    let mut points = Vec::new();
+    let mut verdicts = Vec::new();
+    for group in runs.chunk_by(|a, b| (&a.variant, a.load) == (&b.variant, b.load)) {
+        let all: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
+        let rivals: Vec<&[RunSummary]> = all.iter().copied().filter(|runs| !runs[0].is_bound).collect();
+        let optimum = all.iter().copied().find(|runs| is_optimum(runs));
+        let ranking = Ranking::of(&rivals, measure);
+        for runs in &all {
+            let position = rivals.iter().position(|rival| rival[0].balancer == runs[0].balancer);
+            points.push(Point {
+                rank: position.map_or(0, |position| ranking.rank(position)),
+                slowdown_vs_best: ranking.best().map_or_else(Stat::default, |best| {
+                    stat(&differences(runs, rivals[best], |r| r.slowdown_bound_mean))
+                }),
+                share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
+                ..point(runs)
+            });
+        }
+        verdicts.push(verdict::verdict(group, &rivals, &ranking, measure));
+    }
+    (points, verdicts)
+}
+
+/// Returns the share of the optimum reached, on common seeds; `None` if no seed gives a finite
+/// share.
+fn share_of_optimum(runs: &[RunSummary], optimum: &[RunSummary], measure: Measure) -> Option<Stat> {
+    let shares: Vec<f64> = pairs(runs, optimum)
+        .map(|(run, optimum)| match measure {
+            Measure::Slowdown => optimum.slowdown_bound_mean / run.slowdown_bound_mean,
+            Measure::Throughput => run.throughput_share / optimum.throughput_share,
+        })
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .collect();
+    (!shares.is_empty()).then(|| stat(&shares))
+}
+
+fn point(runs: &[RunSummary]) -> Point {
+    let over = |value: &dyn Fn(&RunSummary) -> Option<f64>| stat(&runs.iter().filter_map(value).collect::<Vec<_>>());
+    // A run in which no flow completed has no mean. Counting it as 0 would rank it first.
+    let completed =
+        |value: fn(&RunSummary) -> f64| over(&move |run: &RunSummary| (run.fct_us.count > 0).then(|| value(run)));
+    let grouped = |value: fn(&RunSummary) -> f64| {
+        over(&move |run: &RunSummary| (run.groups.time_us.count > 0).then(|| value(run)))
+    };
+    Point {
+        variant: runs[0].variant.clone(),
+        load: runs[0].load,
+        balancer: runs[0].balancer.clone(),
+        is_bound: runs[0].is_bound,
+        seeds: runs.len() as u32,
+        flows_started: started(runs),
+        flows_completed: runs.iter().map(|run| run.flows.completed).sum(),
+        fct_mean_us: completed(|run| run.fct_us.mean),
+        fct_p50_us: completed(|run| run.fct_us.p50),
+        fct_p99_us: completed(|run| run.fct_us.p99),
+        slowdown_mean: completed(|run| run.slowdown.mean),
+        slowdown_p99: completed(|run| run.slowdown.p99),
+        small_fct_mean_us: over(&small_fct_mean_us),
+        large_fct_mean_us: over(&|run| mean_fct_us(run, |bucket| bucket.max_bytes > LARGE_ABOVE_BYTES)),
+        group_mean_us: grouped(|run| run.groups.time_us.mean),
+        group_p99_us: grouped(|run| run.groups.time_us.p99),
+        group_max_us: grouped(|run| run.groups.time_us.max),
+        drop_share: over(&|run| Some(drop_share(run))),
+        throughput_share: over(&|run| Some(run.throughput_share)),
+        slowdown_bound: over(&|run| Some(run.slowdown_bound_mean)),
+        ..Point::default()
+    }
+}
+
+/// Returns the mean completion time of small flows; `None` if none completed.
+pub(crate) fn small_fct_mean_us(run: &RunSummary) -> Option<f64> {
+    fct_mean_up_to_us(run, SMALL_BYTES)
+}
+
+/// Returns the mean completion time of flows up to a size at which a bucket ends; `None` if none
+/// completed.
+pub(crate) fn fct_mean_up_to_us(run: &RunSummary, bytes: u64) -> Option<f64> {
+    mean_fct_us(run, |bucket| bucket.max_bytes <= bytes)
+}
+
+/// Returns the mean completion time over some size buckets; `None` if no flow of them completed.
+fn mean_fct_us(run: &RunSummary, is_included: impl Fn(&SizeBucket) -> bool) -> Option<f64> {
+    let buckets = run.fct_us_by_size.iter().filter(|bucket| is_included(bucket));
+    let (sum, count) = buckets.fold((0.0, 0u64), |(sum, count), bucket| {
+        (sum + bucket.fct_us.mean * bucket.fct_us.count as f64, count + bucket.fct_us.count)
+    });
+    (count > 0).then(|| sum / count as f64)
+}
+
+fn drop_share(run: &RunSummary) -> f64 {
+    let dropped: u64 = run.packets.dropped.values().sum();
+    if run.packets.sent == 0 { 0.0 } else { dropped as f64 / run.packets.sent as f64 }
+}
+
+fn unfinished(runs: &[RunSummary]) -> u64 {
+    runs.iter().map(|run| run.flows.failed + run.flows.running).sum()
+}
+
+fn started(runs: &[RunSummary]) -> u64 {
+    runs.iter().map(|run| run.flows.started).sum()
+}
+
+/// Returns whether this number of unfinished flows is about as low as that of the most complete
+/// balancer.
+pub(crate) fn is_complete(unfinished: u64, least_unfinished: u64, started: u64) -> bool {
+    unfinished.saturating_sub(least_unfinished) as f64 <= UNFINISHED_SHARE * started as f64
+}
+
+impl Measure {
+    /// Returns the quantity that ranks balancers as a cost: lower is better.
+    fn cost(self, run: &RunSummary) -> f64 {
+        match self {
+            Measure::Slowdown => run.slowdown_bound_mean,
+            Measure::Throughput => -run.throughput_share,
+        }
+    }
+
+    /// Returns the mean cost over seeds.
+    fn mean_cost(self, runs: &[RunSummary]) -> f64 {
+        stat(&runs.iter().map(|run| self.cost(run)).collect::<Vec<_>>()).mean
+    }
+}
+
+/// Balancers in groups that are indistinguishable from the best of the group. Best group first; in
+/// a group, lowest cost first.
+struct Ranking {
+    groups: Vec<Vec<usize>>,
+}
+
+impl Ranking {
+    fn of(rivals: &[&[RunSummary]], measure: Measure) -> Ranking {
+        let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
+        let is_able = |runs: &[RunSummary]| match measure {
+            Measure::Slowdown => started(runs) > 0 && is_complete(unfinished(runs), least_unfinished, started(runs)),
+            // Experiments on throughput have flows that never end.
+            Measure::Throughput => started(runs) > 0,
+        };
+        let costs: Vec<f64> = rivals.iter().map(|runs| measure.mean_cost(runs)).collect();
+        let mut left: Vec<usize> = (0..rivals.len()).filter(|ix| is_able(rivals[*ix])).collect();
+        left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));
+        let mut groups = Vec::new();
+        while let Some(&head) = left.first() {
+            let of_group = |ix: &usize| *ix == head || is_tied(rivals[*ix], rivals[head], measure);
+            let (group, rest): (Vec<usize>, Vec<usize>) = left.into_iter().partition(of_group);
+            groups.push(group);
+            left = rest;
+        }
+        Ranking { groups }
+    }
+
+    /// Returns the best; `None` if no flow started.
+    fn best(&self) -> Option<usize> {
+        self.groups.first().map(|group| group[0])
+    }
+
+    /// Returns the balancers tied with the best, in the order of the experiment.
+    fn tied(&self) -> Vec<usize> {
+        let mut tied: Vec<usize> = self.groups.first().map_or_else(Vec::new, |group| group[1..].to_vec());
+        tied.sort_unstable();
+        tied
+    }
+
+    /// Returns the balancers of all groups, best first.
+    fn all(&self) -> impl Iterator<Item = usize> {
+        self.groups.iter().flatten().copied()
+    }
+
+    /// Returns the [`Point::rank`].
+    fn rank(&self, rival: usize) -> u32 {
+        let mut before = 0;
+        for group in &self.groups {
+            if group.contains(&rival) {
+                return before + 1;
+            }
+            before += group.len() as u32;
+        }
+        0
+    }
+}
+
+/// Returns pairs of runs with the same seed.
+fn pairs<'a>(
+    runs: &'a [RunSummary],
+    others: &'a [RunSummary],
+) -> impl Iterator<Item = (&'a RunSummary, &'a RunSummary)> {
+    runs.iter().filter_map(|run| others.iter().find(|other| other.seed == run.seed).map(|other| (run, other)))
+}
+
+/// Returns the differences of a quantity on common seeds.
+fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
+    pairs(runs, others).map(|(run, other)| quantity(run) - quantity(other)).collect()
+}
+
+/// Returns whether a balancer is indistinguishable from a better one.
+fn is_tied(runs: &[RunSummary], better: &[RunSummary], measure: Measure) -> bool {
+    let differences = differences(runs, better, |run| measure.cost(run));
+    is_not_clearly_above(&differences, measure.mean_cost(better).abs())
+}
+
+/// Returns whether paired differences are compatible with 0 or less. Their 95 % interval decides;
+/// one seed has no interval, so a small share of `from` counts as a tie.
+pub(crate) fn is_not_clearly_above(differences: &[f64], from: f64) -> bool {
+    let difference = stat(differences);
+    if differences.len() > 1 {
+        return difference.mean - difference.ci95 <= 0.0;
+    }
+    difference.mean <= TIE_SHARE * from
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

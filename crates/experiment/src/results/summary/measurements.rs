@@ -1,0 +1,169 @@
+//! Measurements of flows, links, receivers and queues, and the engine figures.
+
+use serde::{Deserialize, Serialize};
+
+/// Mean and quantiles of one quantity; all 0 when `count` is 0.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Quantiles {
+    /// Number of observations.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// Completion times of groups of flows, from the first start to the last delivery.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct GroupTimes {
+    /// Groups with at least one flow that did not complete; averages exclude them.
+    pub unfinished: u64,
+    /// Times of complete groups, microseconds.
+    pub time_us: Quantiles,
+}
+
+/// Flows of one size range (mechanisms.md §7).
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct SizeBucket {
+    /// Name such as `(10KB, 100KB]`.
+    pub bucket: String,
+    /// Maximum size in the bucket, bytes; `u64::MAX` for the last.
+    pub max_bytes: u64,
+    /// Completion times, microseconds.
+    pub fct_us: Quantiles,
+    /// FCT / ideal FCT of its completed flows.
+    pub slowdown: Quantiles,
+    /// Flows of this size that did not complete.
+    pub unfinished: u64,
+}
+
+/// Delivered rates of flows as shares of their ideal rates: delivered / active time / rate in an
+/// empty network.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Fairness {
+    /// Jain's index of the shares.
+    pub jain: f64,
+    /// Smallest share.
+    pub min: f64,
+    /// Mean share (F2's throughput, if the flows could fill the bisection).
+    #[serde(default)]
+    pub mean: f64,
+    /// Part of the flows with a share of at least 0.5, 0.7, 0.8 and 0.9.
+    #[serde(default)]
+    pub at_least: [f64; 4],
+}
+
+/// F0's metrics (mechanisms.md §7): means over the bins in which core links carried traffic.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct CoreBalance {
+    /// Maximum / mean load of links into the top tier.
+    pub cllbl_rx: f64,
+    /// Maximum / mean load of links out of the top tier.
+    pub cllbl_tx: f64,
+    /// Mean utilisation of links into the top tier.
+    pub bb_rx: f64,
+    /// Mean utilisation of links out of the top tier.
+    pub bb_tx: f64,
+    /// The four metrics of each time bin, with `probes.fixed_bins`; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<CoreBin>,
+}
+
+/// F0's metrics of one time bin. A bin without traffic has ratio 1 and value 0.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct CoreBin {
+    /// End of the bin, seconds.
+    pub until_s: f64,
+    /// As [`CoreBalance::cllbl_rx`].
+    pub cllbl_rx: f64,
+    /// As [`CoreBalance::cllbl_tx`].
+    pub cllbl_tx: f64,
+    /// As [`CoreBalance::bb_rx`].
+    pub bb_rx: f64,
+    /// As [`CoreBalance::bb_tx`].
+    pub bb_tx: f64,
+}
+
+/// Reordering (RFC 4737) and resequencing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Reordering {
+    /// Share of first-sent data packets that arrived below the highest sequence number received.
+    pub fraction: f64,
+    /// Largest distance, in segments, from the highest sequence number received to a packet that
+    /// arrived below it; at least RFC 4737's extent.
+    pub max_extent: u32,
+    /// Whether hosts resequenced.
+    pub resequencing: bool,
+    /// Maximum number of packets of one flow in a resequencing buffer.
+    pub max_held: u32,
+    /// Mean time of packets in a resequencing buffer, microseconds.
+    pub mean_hold_us: f64,
+    /// Path changes per completed flow (edge balancers).
+    pub path_changes_per_flow: f64,
+}
+
+/// Losses and retransmissions.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Loss {
+    /// Retransmitted data packets / data packets sent.
+    pub retransmitted_share: f64,
+    /// Retransmissions of data the receiver already had.
+    pub spurious: u64,
+    /// Payload bytes that arrived more than once, over different connections of the same flow
+    /// (MPTCP, RepFlow).
+    #[serde(default)]
+    pub duplicate_bytes: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
+}
+
+/// Queue lengths at the arrival of packets.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Queue {
+    /// Kind of port, such as `edge→agg`, `host↓` (made from tier and direction).
+    pub port: String,
+    /// Tier of the cable (1 = host links).
+    pub tier: u8,
+    /// Whether the port leads away from the hosts.
+    pub up: bool,
+    /// Median, bytes.
+    pub p50_bytes: u64,
+    /// 99th percentile, bytes.
+    pub p99_bytes: u64,
+    /// Maximum, bytes.
+    pub max_bytes: u64,
+    /// Share of packets that arrived at or above the marking threshold.
+    pub above_mark_share: f64,
+}
+
+/// Engine figures.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Engine {
+    /// Events processed.
+    pub events: u64,
+    /// Packets × links they crossed.
+    pub packet_hops: u64,
+    /// Wall-clock seconds of this run; 0 in `summary.json`, see `timings.json`.
+    pub wall_s: f64,
+    /// Peak resident set size of the process at the end of this run, bytes; 0 in `summary.json`,
+    /// and on systems without `/proc`.
+    pub peak_rss_bytes: u64,
+    /// Mean wall-clock microseconds of a decision of a central balancer, with the rules compiled
+    /// from it; left out for others and in `summary.json`, see `timings.json`.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub decision_us: f64,
+}
+
+fn is_none(time: &f64) -> bool {
+    *time == 0.0
+}

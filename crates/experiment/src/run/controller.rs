@@ -1,0 +1,239 @@
+//! Drives the controller of `control` in runs of the simulator.
+
+use std::time::{Duration, Instant};
+
+use balance::central::{AgentReport, CentralBalancer, CentralEnv};
+use balance::server::ServerStats;
+use balance::{Build, Spec};
+use control::vip::{self, MemberId, PoolId, ServiceId};
+use control::{Config, Controller, KnownHost};
+use core::net::Ipv4Addr;
+use net::{NodeKind, Time, Topology, address};
+use openflow::{DatapathId, MacAddr, PortNo, ToController};
+use sim::{
+    ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, ServerConfig, ServicesConfig,
+    SimError, VirtualService,
+};
+
+/// Runs a scenario, with a controller if its balancer is central. Also returns the mean wall time
+/// of a decision, microseconds, 0 without a controller.
+///
+/// # Errors
+/// As [`sim::run`] and [`sim::run_controlled`].
+pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
+    match Stopwatch::of(scenario)? {
+        None => Ok((sim::run(scenario, progress)?, 0.0)),
+        Some(mut controller) => {
+            let outcome = sim::run_controlled(scenario, &mut controller, progress)?;
+            Ok((outcome, controller.decision_us()))
+        }
+    }
+}
+
+/// A controller whose wall time is measured. It differs between repeats and is therefore kept apart
+/// from all other results.
+struct Stopwatch {
+    controller: Controller,
+    /// Total time of calls that ran the balancer.
+    deciding: Duration,
+    decisions: u64,
+}
+
+impl Stopwatch {
+    /// Creates the controller of a central balancer or of a server balancer, with the hosts and
+    /// capacities of the network; `None` for other balancers.
+    ///
+    /// # Errors
+    /// The controller rejects the services.
+    fn of(scenario: &Scenario<'_>) -> Result<Option<Stopwatch>, SimError> {
+        let (spec, topology, seed) = (scenario.balancer, scenario.topology, scenario.seed);
+        let config = settings(topology, &scenario.config.control, seed);
+        match (spec.entry.build, &scenario.config.services) {
+            (Build::Central(build), _) => Ok(Some(Stopwatch::new(build(&CentralEnv { seed }, &spec.params), config))),
+            (Build::Server(_), Some(services)) => Stopwatch::serving(services, spec, config).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Creates the controller of virtual services.
+    fn serving(services: &ServicesConfig, spec: &Spec, config: Config) -> Result<Stopwatch, SimError> {
+        let refused = |reason: String| SimError::Config { key: "service", value: spec.label(), reason };
+        let checker = services.agents.and_then(|agents| agents.in_band);
+        let checker = checker.map(|to| vip::Checker { ipv4: to.address, mac: MacAddr(to.mac) });
+        let env = CentralEnv { seed: config.seed };
+        let config = Config { health_check_address: checker, ..config };
+        let base = Spec::parse(&services.base).map_err(|cause| refused(cause.to_string()))?;
+        let Build::Central(build) = base.entry.build else {
+            return Err(refused(format!(
+                "`{}` is not a central balancer; server balancers need one for the other traffic",
+                base.label()
+            )));
+        };
+        let mut stopwatch = Stopwatch::new(build(&env, &base.params), config);
+        let services = virtual_services(services, spec);
+        stopwatch.controller.set_services(Time::ZERO, services).map_err(|cause| refused(cause.to_string()))?;
+        Ok(stopwatch)
+    }
+
+    fn new(balancer: Box<dyn CentralBalancer>, config: Config) -> Stopwatch {
+        Stopwatch { controller: Controller::new(config, balancer), deciding: Duration::ZERO, decisions: 0 }
+    }
+
+    /// Returns the mean wall time of calls that ran the balancer, microseconds per decision; 0
+    /// without decisions.
+    fn decision_us(&self) -> f64 {
+        if self.decisions == 0 { 0.0 } else { self.deciding.as_secs_f64() * 1e6 / self.decisions as f64 }
+    }
+
+    fn timed(&mut self, call: impl FnOnce(&mut Controller)) {
+        let began = Instant::now();
+        call(&mut self.controller);
+        let decisions = self.controller.tally().decisions;
+        if decisions > self.decisions {
+            self.deciding += began.elapsed();
+            self.decisions = decisions;
+        }
+    }
+}
+
+impl ControlPlane for Stopwatch {
+    fn handle(&mut self, now: Time, input: ToController) {
+        self.timed(|controller| controller.handle(now, input));
+    }
+
+    fn report(&mut self, now: Time, report: AgentReport) {
+        self.timed(|controller| controller.handle_agent_report(now, report));
+    }
+
+    fn member_reported(&mut self, now: Time, address: Ipv4Addr, facts: ServerStats) {
+        self.timed(|controller| {
+            // Reports of hosts that are not a member of any pool are ignored.
+            controller.handle_member_report(now, address, facts);
+        });
+    }
+
+    fn poll_output(&mut self) -> Option<PlaneOutput> {
+        loop {
+            match self.controller.poll_output()? {
+                control::Output::Channel(output) => return Some(PlaneOutput::Channel(output)),
+                control::Output::Agents(command) => return Some(PlaneOutput::Agents(command)),
+                control::Output::Event(_) => {}
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.controller.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.timed(|controller| controller.handle_timeout(now));
+    }
+
+    fn is_settled(&self) -> bool {
+        self.controller.is_settled()
+    }
+
+    fn tally(&self) -> PlaneTally {
+        let tally = self.controller.tally();
+        PlaneTally { decisions: tally.decisions, moves: tally.moves, stale_samples: tally.stale_samples }
+    }
+}
+
+/// Returns the configuration of the controller: hosts, as with static ARP, and capacities of links.
+fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
+    let default = Config::default();
+    let discovery = config.discovery.unwrap_or(default.discovery_interval);
+    let switches = topology.links().iter().zip(0u32..).filter(|(link, _)| is_switch(topology, link.from));
+    let capacity = |(link, ix): (&net::Link, u32)| ((datapath(link.from), port(topology, net::LinkIx(ix))), link.rate);
+    Config {
+        seed,
+        capacities: switches.map(capacity).collect(),
+        hosts: KnownHost::all_of(topology),
+        poll_interval: config.poll.unwrap_or(default.poll_interval),
+        discovery_interval: discovery,
+        // Two rounds and a margin: a link must not time out because of probes that were not sent.
+        link_timeout: default.link_timeout.max(discovery.saturating_add(discovery).saturating_add(Time::from_s(5))),
+        ..default
+    }
+}
+
+/// Returns services and pools in the controller's form; all pools have the same balancer.
+fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
+    let service = |(id, service): (u16, &VirtualService)| vip::Service {
+        id: ServiceId(id),
+        address: service.address,
+        mac: Some(MacAddr(service.mac)),
+        protocol: vip::Protocol::Tcp,
+        port: service.port,
+        pool: PoolId(service.pool),
+        idle_timeout_s: service.idle_timeout_s,
+        rules: service.buckets.map_or(vip::Rules::Connection, |buckets| vip::Rules::Wildcard { buckets }),
+    };
+    let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
+        id: MemberId(id),
+        address: address::host_ipv4(server.host),
+        port: service.member_port,
+        weight: server.weight,
+        is_enabled: true,
+    };
+    let mut pools: Vec<vip::Pool> = Vec::new();
+    for service in &config.services {
+        if pools.iter().any(|pool| pool.id.0 == service.pool) {
+            continue;
+        }
+        let servers = (1u32..).zip(&config.servers).filter(|(_, server)| service.members.contains(&server.host));
+        pools.push(vip::Pool {
+            id: PoolId(service.pool),
+            balancer: balancer.label(),
+            monitor: None,
+            members: servers.map(|(id, server)| member(service, server, id)).collect(),
+            established: vip::Established::Keep,
+            refusal: vip::Refusal::Reset,
+        });
+    }
+    vip::Services { services: (1u16..).zip(&config.services).map(service).collect(), pools }
+}
+
+fn is_switch(topology: &Topology, node: net::NodeIx) -> bool {
+    topology.node(node).kind == NodeKind::Switch
+}
+
+fn datapath(node: net::NodeIx) -> DatapathId {
+    DatapathId(address::datapath_of(node))
+}
+
+fn port(topology: &Topology, link: net::LinkIx) -> PortNo {
+    PortNo(address::port_of(topology, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controller_config_has_hosts_and_capacities() {
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").unwrap();
+        let config =
+            settings(&topology, &ControlConfig { poll: Some(Time::from_ms(7)), ..ControlConfig::default() }, 5);
+        assert_eq!((config.seed, config.poll_interval, config.hosts.len()), (5, Time::from_ms(7), 6));
+        // Six links to hosts, four cables between switches with two ends each.
+        assert_eq!(config.capacities.len(), 6 + 8);
+        for (number, host) in (0u32..).zip(&config.hosts) {
+            assert_eq!(address::host_of_ipv4(host.ipv4, 6), Some(net::HostIx(number)));
+            let node = topology.nodes().iter().zip(0u32..).map(|(_, ix)| net::NodeIx(ix));
+            let switch = node.into_iter().find(|node| datapath(*node) == host.datapath).unwrap();
+            let out = topology.out_links(switch)[host.port.0 as usize - 1];
+            assert_eq!(topology.link(out).to, topology.hosts()[number as usize]);
+        }
+    }
+
+    #[test]
+    fn link_timeout_exceeds_two_discovery_intervals() {
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").unwrap();
+        let config = |discovery| settings(&topology, &ControlConfig { discovery, ..ControlConfig::default() }, 5);
+        assert_eq!(config(None).link_timeout, Config::default().link_timeout);
+        assert_eq!(config(Some(Time::from_ms(10))).link_timeout, Config::default().link_timeout);
+        assert_eq!(config(Some(Time::from_s(1000))).link_timeout, Time::from_s(2005));
+    }
+}

@@ -1,0 +1,383 @@
+//! Runs a plan on several threads; each record is stored as soon as its run has ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sim::{FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
+use traffic::FlowList;
+
+use crate::Error;
+use crate::input::Experiment;
+use crate::results::flow_row::FlowRow;
+use crate::results::metrics::{RunContext, measure};
+use crate::run::plan::PlannedRun;
+use crate::runner::{RunError, RunJob, RunOutput, Runner};
+use crate::store::{Appender, Store};
+use crate::summary::RunRecord;
+
+/// Options of an execution.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder for the results.
+    pub out: PathBuf,
+    /// Number of threads; 0 for one per core.
+    pub jobs: usize,
+    /// Whether to keep a row per flow (`flows.parquet`, `flows.csv`).
+    pub flows: bool,
+    /// Whether to write every flow list (`flow-lists/`), for `traffic.flow_list` or for other
+    /// programs.
+    pub flow_lists: bool,
+}
+
+/// Receiver of progress reports from several threads.
+pub trait Observer: Sync {
+    /// Receives progress periodically, and at the end of each run.
+    fn progress(&self, progress: &Progress);
+}
+
+/// Ignores progress.
+impl Observer for () {
+    fn progress(&self, _: &Progress) {}
+}
+
+/// Progress of an execution.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Runs of the plan.
+    pub runs_total: u64,
+    /// Completed runs, those of earlier attempts included.
+    pub runs_done: u64,
+    /// Runs reused from an earlier attempt.
+    pub runs_resumed: u64,
+    /// Runs of the plan that the folder has only from another build of this program; they are
+    /// repeated.
+    pub runs_outdated: u64,
+    /// Flows of the pending runs at the beginning; an estimate if their number is drawn.
+    pub flows_total: u64,
+    /// Flows ended since the beginning.
+    pub flows_done: u64,
+    /// Packet-hops since the beginning: exact for completed runs, estimated from events for running
+    /// ones.
+    pub packet_hops: u64,
+    /// Time since the beginning.
+    pub elapsed: Duration,
+}
+
+/// Executes the runs that are missing in `known`. Returns one record per run, in the order of
+/// `runs`.
+pub(crate) fn execute(
+    experiment: &Experiment,
+    runs: &[PlannedRun],
+    mut known: BTreeMap<String, RunRecord>,
+    store: &Store,
+    options: &Options,
+    control: Control<'_>,
+) -> Result<Vec<RunRecord>, Error> {
+    let pending: Vec<&PlannedRun> = runs.iter().filter(|run| !known.contains_key(&run.fingerprint)).collect();
+    let shared = Shared {
+        experiment,
+        pending: &pending,
+        store,
+        keep_flows: options.flows,
+        control,
+        next: AtomicUsize::new(0),
+        abandon: AtomicBool::new(false),
+        results: Mutex::new(Results { appender: store.appender()?, records: Vec::new(), error: None }),
+        tally: Tally::new(runs, &pending, control.runs_outdated),
+    };
+    shared.control.observer.progress(&shared.tally.progress());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if options.jobs == 0 { cores } else { options.jobs };
+    let jobs = jobs.min(shared.control.world.jobs_max()).clamp(1, pending.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| shared.work());
+        }
+    });
+    let results = shared.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = results.error {
+        return Err(error);
+    }
+    known.extend(results.records.into_iter().map(|record| (record.fingerprint.clone(), record)));
+    let done = runs.iter().filter_map(|run| known.get(&run.fingerprint)).count();
+    if done < runs.len() {
+        return Err(Error::Interrupted { done, total: runs.len(), out: options.out.clone() });
+    }
+    Ok(runs.iter().filter_map(|run| known.remove(&run.fingerprint)).collect())
+}
+
+/// The environment of an execution: platform, observer and stop flag.
+#[derive(Clone, Copy)]
+pub(crate) struct Control<'a> {
+    pub world: &'a dyn Runner,
+    /// Runs of the plan that the folder has only from another build.
+    pub runs_outdated: u64,
+    pub observer: &'a dyn Observer,
+    pub stop: &'a AtomicBool,
+}
+
+struct Shared<'a> {
+    experiment: &'a Experiment,
+    pending: &'a [&'a PlannedRun],
+    store: &'a Store,
+    keep_flows: bool,
+    control: Control<'a>,
+    next: AtomicUsize,
+    /// Set when a run failed, to stop the others.
+    abandon: AtomicBool,
+    results: Mutex<Results>,
+    tally: Tally,
+}
+
+struct Results {
+    appender: Appender,
+    records: Vec<RunRecord>,
+    error: Option<Error>,
+}
+
+impl Shared<'_> {
+    /// Loop of one thread: takes the next run of the plan until none is left.
+    fn work(&self) {
+        while !self.must_stop() {
+            let Some(run) = self.pending.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            match self.run(run) {
+                Ok(Some(record)) => self.keep(record),
+                Ok(None) => return,
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    fn must_stop(&self) -> bool {
+        self.control.stop.load(Ordering::Relaxed) || self.abandon.load(Ordering::Relaxed)
+    }
+
+    /// Executes one run; `None` if it was interrupted.
+    fn run(&self, run: &PlannedRun) -> Result<Option<RunRecord>, Error> {
+        let began = Instant::now();
+        let variant = &self.experiment.variants[run.variant];
+        let balancer = &self.experiment.balancers[run.balancer];
+        let failed = |cause: SimError| Error::Run { run: self.name(run), cause: Box::new(cause) };
+        let flows = variant
+            .traffic
+            .flows(&variant.topology, run.load, run.seed)
+            .map_err(|cause| Error::Traffic { run: self.name(run), cause: Box::new(cause) })?;
+        let scenario =
+            Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
+        let mut seen = (0, 0);
+        let name = self.name(run);
+        let ended = self.control.world.run(&RunJob { scenario, variant, name: &name }, &mut |at| {
+            self.tally.advance(&mut seen, at.flows_done, at.events);
+            self.control.observer.progress(&self.tally.progress());
+            !self.must_stop()
+        });
+        let RunOutput { outcome, decision_us, testbed } = match ended {
+            Ok(ended) => ended,
+            Err(RunError::Interrupted) => return Ok(None),
+            Err(RunError::Sim(cause)) => return Err(failed(cause)),
+            Err(RunError::Platform(cause)) => return Err(Error::Platform { run: name, cause }),
+        };
+        outcome.accounting.check().map_err(|message| failed(SimError::Accounting(message)))?;
+        let ended = outcome.accounting.flows_completed + outcome.accounting.flows_failed;
+        self.tally.advance(&mut seen, ended, outcome.engine.events);
+        self.tally.run_ended(outcome.engine.events, outcome.engine.packet_hops);
+        let context = RunContext {
+            topology: &variant.topology,
+            flows: &flows,
+            balancer,
+            variant: &variant.label,
+            load: run.load,
+            seed: run.seed,
+            services: variant.config.services.as_ref(),
+            keep_heat: run.seed == self.experiment.seeds[0],
+            keep_core_bins: variant.config.probes.fixed_bins,
+        };
+        let (mut summary, detail) = measure(&context, &outcome);
+        summary.engine.wall_s = began.elapsed().as_secs_f64();
+        summary.engine.peak_rss_bytes = peak_rss_bytes();
+        summary.engine.decision_us = decision_us;
+        summary.world = self.control.world.name().to_owned();
+        summary.testbed = testbed;
+        let build = crate::run::plan::BUILD.to_owned();
+        let record = RunRecord { fingerprint: run.fingerprint.clone(), build, summary, detail };
+        let services = variant.config.services.as_ref();
+        if self.keep_flows {
+            self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, services, &outcome))?;
+        }
+        Ok(Some(record))
+    }
+
+    fn name(&self, run: &PlannedRun) -> String {
+        let variant = &self.experiment.variants[run.variant].label;
+        let mut name = format!("{}, seed {}", self.experiment.balancers[run.balancer].label(), run.seed);
+        if let Some(load) = run.load {
+            name += &format!(", load {load}");
+        }
+        if !variant.is_empty() {
+            name += &format!(", {variant}");
+        }
+        name
+    }
+
+    fn keep(&self, record: RunRecord) {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = results.appender.append(&record) {
+            drop(results);
+            return self.fail(error.into());
+        }
+        results.records.push(record);
+        drop(results);
+        self.control.observer.progress(&self.tally.progress());
+    }
+
+    fn fail(&self, error: Error) {
+        self.abandon.store(true, Ordering::Relaxed);
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.error.get_or_insert(error);
+    }
+}
+
+/// Counters shared by all threads.
+struct Tally {
+    began: Instant,
+    runs_total: u64,
+    runs_resumed: u64,
+    runs_outdated: u64,
+    runs_ended: AtomicU64,
+    flows_total: u64,
+    flows_done: AtomicU64,
+    /// Events of all runs, completed or not.
+    events: AtomicU64,
+    ended_events: AtomicU64,
+    ended_hops: AtomicU64,
+}
+
+impl Tally {
+    fn new(runs: &[PlannedRun], pending: &[&PlannedRun], runs_outdated: u64) -> Tally {
+        Tally {
+            began: Instant::now(),
+            runs_total: runs.len() as u64,
+            runs_resumed: (runs.len() - pending.len()) as u64,
+            runs_outdated,
+            runs_ended: AtomicU64::new(0),
+            flows_total: pending.iter().map(|run| run.flows_expected).sum(),
+            flows_done: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            ended_events: AtomicU64::new(0),
+            ended_hops: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds the progress of one run since the last call.
+    fn advance(&self, seen: &mut (u64, u64), flows_done: u64, events: u64) {
+        self.flows_done.fetch_add(flows_done.saturating_sub(seen.0), Ordering::Relaxed);
+        self.events.fetch_add(events.saturating_sub(seen.1), Ordering::Relaxed);
+        *seen = (flows_done.max(seen.0), events.max(seen.1));
+    }
+
+    fn run_ended(&self, events: u64, packet_hops: u64) {
+        self.runs_ended.fetch_add(1, Ordering::Relaxed);
+        self.ended_events.fetch_add(events, Ordering::Relaxed);
+        self.ended_hops.fetch_add(packet_hops, Ordering::Relaxed);
+    }
+
+    fn progress(&self) -> Progress {
+        let (events, hops) = (self.ended_events.load(Ordering::Relaxed), self.ended_hops.load(Ordering::Relaxed));
+        // A packet-hop is an arrival and about one departure; completed runs give a better ratio.
+        let hops_per_event = if events == 0 { 0.5 } else { hops as f64 / events as f64 };
+        let running = self.events.load(Ordering::Relaxed).saturating_sub(events);
+        Progress {
+            runs_total: self.runs_total,
+            runs_done: self.runs_resumed + self.runs_ended.load(Ordering::Relaxed),
+            runs_resumed: self.runs_resumed,
+            runs_outdated: self.runs_outdated,
+            flows_total: self.flows_total,
+            flows_done: self.flows_done.load(Ordering::Relaxed),
+            packet_hops: hops + (running as f64 * hops_per_event) as u64,
+            elapsed: self.began.elapsed(),
+        }
+    }
+}
+
+/// Returns one row per flow of a run.
+fn rows(
+    index: u32,
+    record: &RunRecord,
+    flows: &FlowList,
+    config: Option<&ServicesConfig>,
+    outcome: &Outcome,
+) -> Vec<FlowRow> {
+    let like = row_template(index, record);
+    let rows = flows.flows.iter().zip(&outcome.flows).zip(0u32..);
+    rows.map(|((flow, end), number)| {
+        let completed = end.end == FlowEnd::Completed;
+        let dst = server_of(config, outcome, number).unwrap_or(flow.dst);
+        let started = end.end != FlowEnd::NotStarted;
+        FlowRow {
+            flow: number,
+            src: flow.src.0,
+            dst: dst.0,
+            size_bytes: flow.size_bytes,
+            group: flow.group,
+            start_us: started.then(|| end.started.as_us_f64()),
+            end: end.end.into(),
+            fct_us: completed.then(|| end.fct.as_us_f64()),
+            sender_fct_us: Some(end.sender_fct.as_us_f64()).filter(|fct| *fct > 0.0),
+            ideal_us: end.ideal.as_us_f64(),
+            slowdown: completed.then(|| end.fct.as_ps() as f64 / end.ideal.as_ps().max(1) as f64),
+            delivered_bytes: end.delivered_bytes,
+            packets: end.packets_sent,
+            retransmitted: end.retransmitted,
+            timeouts: end.timeouts,
+            reordered: end.reordered,
+            path_changes: end.path_changes,
+            ..like.clone()
+        }
+    })
+    .collect()
+}
+
+/// Returns the server of the last page of a request; `None` if flows are not requests.
+fn server_of(config: Option<&ServicesConfig>, outcome: &Outcome, request: u32) -> Option<net::HostIx> {
+    let server = (*outcome.services.as_ref()?.served_by.get(request as usize)?)?;
+    config?.servers.get(server as usize).map(|server| server.host)
+}
+
+/// Returns a row with only the values shared by all rows of a run.
+pub(crate) fn row_template(index: u32, record: &RunRecord) -> FlowRow {
+    FlowRow {
+        run: index,
+        balancer: Arc::from(record.summary.balancer.as_str()),
+        load: record.summary.load,
+        variant: Arc::from(record.summary.variant.as_str()),
+        seed: record.summary.seed,
+        flow: 0,
+        src: 0,
+        dst: 0,
+        size_bytes: 0,
+        group: 0,
+        start_us: None,
+        end: crate::results::flow_row::RowEnd::NotStarted,
+        fct_us: None,
+        sender_fct_us: None,
+        ideal_us: 0.0,
+        slowdown: None,
+        delivered_bytes: 0,
+        packets: 0,
+        retransmitted: 0,
+        timeouts: 0,
+        reordered: 0,
+        path_changes: 0,
+    }
+}
+
+/// Returns the peak resident set size of this process, bytes; 0 on systems without `/proc`.
+pub fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
+    kib.map_or(0, |kib| kib * 1024)
+}

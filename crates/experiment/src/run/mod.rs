@@ -1,0 +1,273 @@
+//! Runs an experiment into a results folder.
+
+pub mod controller;
+pub mod execute;
+pub mod plan;
+pub mod runner;
+pub mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use plan::PlannedRun;
+use runner::Runner;
+use store::{Store, StoreError};
+
+use crate::input::Experiment;
+use crate::results::flow_writer::{FlowsError, FlowsWriter};
+use crate::results::{points_csv, responses};
+use crate::summary::{RunRecord, RunSummary, SCHEMA_VERSION, Summary};
+use crate::{claims, report, statistics};
+use execute::{Observer, Options};
+
+/// Error of an experiment.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The simulator failed.
+    #[error("the run of {run} failed")]
+    Run {
+        /// Balancer, seed, load and variant.
+        run: String,
+        #[source]
+        cause: Box<sim::SimError>,
+    },
+    /// Another platform failed.
+    #[error("the run of {run} failed")]
+    Platform {
+        /// Balancer, seed, load and variant.
+        run: String,
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The platform does not support the experiment.
+    #[error("the platform does not support the experiment")]
+    UnsupportedExperiment(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The flows of a run could not be generated.
+    #[error("cannot generate the flows of the run of {run}")]
+    Traffic {
+        /// Balancer, seed, load and variant.
+        run: String,
+        #[source]
+        cause: Box<traffic::TrafficError>,
+    },
+    /// The stop flag was set. Completed runs are kept.
+    #[error("interrupted after {done} of {total} runs; {out} keeps their results")]
+    Interrupted {
+        /// Number of completed runs.
+        done: usize,
+        /// Number of planned runs.
+        total: usize,
+        /// The results folder.
+        out: PathBuf,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Flows(#[from] FlowsError),
+}
+
+/// Runs an experiment into a folder. Results in the folder are reused. If `stop` is set, the
+/// function returns early, and a later call resumes.
+///
+/// # Errors
+/// The folder cannot be written, a run fails, or `stop` was set. Complete files of an earlier
+/// attempt stay.
+pub fn run(
+    experiment: &Experiment,
+    options: &Options,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Summary, Error> {
+    run_in(&runner::Simulator, experiment, options, observer, stop)
+}
+
+/// Runs an experiment on any platform.
+///
+/// # Errors
+/// As [`run`], and requests that the platform does not support.
+pub fn run_in(
+    world: &dyn Runner,
+    experiment: &Experiment,
+    options: &Options,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Summary, Error> {
+    world.check(experiment).map_err(Error::UnsupportedExperiment)?;
+    let store = Store::create(&options.out)?;
+    let runs = plan::plan_in(experiment, world);
+    let known = known(&store, &runs, options)?;
+    let runs_outdated = known.outdated(world.name(), experiment, &runs);
+    write_inputs(experiment, &store)?;
+    if options.flow_lists {
+        write_flow_lists(experiment, &store, &runs)?;
+    }
+    let control = execute::Control { world, runs_outdated, observer, stop };
+    let records = execute::execute(experiment, &runs, known.runs, &store, options, control)?;
+    let summary = summarise(experiment, &records);
+    if options.flows {
+        write_flows(&store, &runs, &records)?;
+    }
+    // Records of other plans stay, unless these records replace them.
+    let done: BTreeSet<String> = records.iter().map(|record| identity(&record.summary)).collect();
+    let others = known.others.iter().filter(|record| !done.contains(&identity(&record.summary)));
+    store.write_records(records.iter().chain(others))?;
+    store.write_timings(&records)?;
+    store.write("points.csv", points_csv::csv(&summary.points).as_bytes())?;
+    let responses = responses::points(&summary.runs);
+    if !responses.is_empty() {
+        store.write("responses.csv", responses::csv(&responses).as_bytes())?;
+    }
+    store.write("report.html", report::html(&summary, &records).as_bytes())?;
+    store.write("summary.json", &store::pretty(&summary))?;
+    store.remove_parts()?;
+    Ok(summary)
+}
+
+/// Reads a results folder: the summary, and the record of each of its runs if it exists.
+///
+/// # Errors
+/// There is no summary, or a file is damaged.
+pub fn load(folder: &Path) -> Result<(Summary, Vec<RunRecord>), Error> {
+    let store = Store::open(folder);
+    let summary = store.summary()?;
+    let mut of_run: BTreeMap<String, RunRecord> = BTreeMap::new();
+    for record in store.records()? {
+        of_run.entry(identity(&record.summary)).or_insert(record);
+    }
+    let records = summary.runs.iter().filter_map(|run| of_run.remove(&identity(run))).collect();
+    Ok((summary, records))
+}
+
+/// Writes the report of a results folder again and returns its path.
+///
+/// # Errors
+/// The folder cannot be read or written.
+pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
+    let (summary, records) = load(folder)?;
+    let store = Store::open(folder);
+    store.write("report.html", report::html(&summary, &records).as_bytes())?;
+    Ok(store.path("report.html"))
+}
+
+fn identity(run: &RunSummary) -> String {
+    identity_of(&run.world, &run.variant, &run.balancer, run.load, run.seed)
+}
+
+fn identity_of(world: &str, variant: &str, balancer: &str, load: Option<f64>, seed: u64) -> String {
+    format!("{world}\n{variant}\n{balancer}\n{load:?}\n{seed}")
+}
+
+/// Existing records of a results folder.
+struct Known {
+    /// Reusable runs of the plan, by fingerprint.
+    runs: BTreeMap<String, RunRecord>,
+    /// Records of other plans and of other builds.
+    others: Vec<RunRecord>,
+}
+
+/// Reads the existing records. A record without its flows is reusable only if the plan is complete,
+/// because then the flows have been written.
+fn known(store: &Store, runs: &[PlannedRun], options: &Options) -> Result<Known, Error> {
+    let planned: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
+    let (known, others): (Vec<_>, Vec<_>) =
+        store.records()?.into_iter().partition(|record| planned.contains(record.fingerprint.as_str()));
+    let mut runs: BTreeMap<String, RunRecord> =
+        known.into_iter().map(|record| (record.fingerprint.clone(), record)).collect();
+    let is_complete = runs.len() == planned.len() && store.path("flows.parquet").is_file();
+    if options.flows && !is_complete {
+        runs.retain(|fingerprint, _| store.has_part(fingerprint));
+    }
+    Ok(Known { runs, others })
+}
+
+impl Known {
+    /// Returns the number of planned runs that the folder has only from another build.
+    fn outdated(&self, world: &str, experiment: &Experiment, runs: &[PlannedRun]) -> u64 {
+        let of_other_builds = self.others.iter().filter(|record| record.build != plan::BUILD);
+        let of_other_builds: BTreeSet<String> = of_other_builds.map(|record| identity(&record.summary)).collect();
+        let is_outdated = |run: &&PlannedRun| {
+            let (variant, balancer) = (&experiment.variants[run.variant].label, &experiment.balancers[run.balancer]);
+            let identity = identity_of(world, variant, &balancer.label(), run.load, run.seed);
+            !self.runs.contains_key(&run.fingerprint) && of_other_builds.contains(&identity)
+        };
+        runs.iter().filter(is_outdated).count() as u64
+    }
+}
+
+fn write_inputs(experiment: &Experiment, store: &Store) -> Result<(), Error> {
+    for input in &experiment.inputs {
+        store.write(&format!("inputs/{}", input.stored), input.text.as_bytes())?;
+    }
+    Ok(store.write("experiment.toml", experiment.file.as_bytes())?)
+}
+
+/// Writes one flow list per variant, load and seed, which all balancers share.
+fn write_flow_lists(experiment: &Experiment, store: &Store, runs: &[PlannedRun]) -> Result<(), Error> {
+    let mut written = BTreeSet::new();
+    for run in runs {
+        let load = run.load.map_or_else(String::new, |load| format!("load-{load}-"));
+        let variant =
+            if experiment.variants.len() > 1 { format!("variant-{}-", run.variant + 1) } else { String::new() };
+        let name = format!("flow-lists/{variant}{load}seed-{}.csv", run.seed);
+        if !written.insert(name.clone()) {
+            continue;
+        }
+        let variant = &experiment.variants[run.variant];
+        let flows = variant
+            .traffic
+            .flows(&variant.topology, run.load, run.seed)
+            .map_err(|cause| Error::Traffic { run: name.clone(), cause: Box::new(cause) })?;
+        store.write(&name, traffic::write_csv(&flows).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
+    let runs: Vec<RunSummary> = records
+        .iter()
+        .map(|record| {
+            let mut run = record.summary.clone();
+            (run.engine.wall_s, run.engine.peak_rss_bytes, run.engine.decision_us) = (0.0, 0, 0.0);
+            run
+        })
+        .collect();
+    let (points, verdicts) = statistics::evaluate(&runs, experiment.measure);
+    let claims = claims::judge(&experiment.claims, &runs);
+    Summary {
+        schema: SCHEMA_VERSION,
+        anabranch: env!("CARGO_PKG_VERSION").to_owned(),
+        experiment: experiment.name.clone(),
+        file: experiment.file.clone(),
+        measure: experiment.measure,
+        setting: experiment.setting(),
+        warnings: experiment.warnings.clone(),
+        runs,
+        points,
+        verdicts,
+        claims,
+    }
+}
+
+/// Writes all flows in the order of the plan, from the parts of the runs; does nothing if parts are
+/// missing.
+fn write_flows(store: &Store, runs: &[PlannedRun], records: &[RunRecord]) -> Result<(), Error> {
+    if !runs.iter().all(|run| store.has_part(&run.fingerprint)) {
+        return Ok(());
+    }
+    let write = |name: &str| -> Result<(), Error> {
+        let mut writer = FlowsWriter::create(&store.path(name))?;
+        for (run, record) in runs.iter().zip(records) {
+            writer.append(&store.part(&run.fingerprint, &execute::row_template(run.index as u32, record))?)?;
+        }
+        Ok(writer.finish()?)
+    };
+    // In parallel: in sweeps of short runs, writing takes as long as simulating.
+    let (parquet, csv) = std::thread::scope(|scope| {
+        let parquet = scope.spawn(|| write("flows.parquet"));
+        let csv = write("flows.csv");
+        (parquet.join(), csv)
+    });
+    parquet.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    csv
+}

@@ -1,0 +1,190 @@
+//! `flows.parquet` and `flows.csv` read back equal.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use anabranch_experiment::results::flow_row::{FlowRow, RowEnd};
+use anabranch_experiment::results::flow_writer::FlowsWriter;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+
+fn rows_of_run(run: u32, balancer: &str) -> Vec<FlowRow> {
+    let (balancer, variant): (Arc<str>, Arc<str>) = (balancer.into(), "buffer=100KB, \"deep\"".into());
+    let ends = [RowEnd::Completed, RowEnd::Failed, RowEnd::Running, RowEnd::NotStarted];
+    (0..1500u32)
+        .map(|flow| {
+            let end = ends[if flow % 97 == 0 { (flow / 97 % 4) as usize } else { 0 }];
+            let completed = end == RowEnd::Completed;
+            let fct_us = 12.5 + f64::from(flow) / 3.0;
+            FlowRow {
+                run,
+                balancer: balancer.clone(),
+                load: (run != 1).then_some(0.6),
+                variant: variant.clone(),
+                seed: u64::MAX - u64::from(run),
+                flow,
+                src: flow % 128,
+                dst: (flow + 1) % 128,
+                size_bytes: u64::from(flow) << 22,
+                group: u32::MAX - flow,
+                start_us: (end != RowEnd::NotStarted).then_some(f64::from(flow) * 0.1),
+                end,
+                fct_us: completed.then_some(fct_us),
+                sender_fct_us: completed.then_some(fct_us + 10.0),
+                ideal_us: 10.0,
+                slowdown: completed.then_some(fct_us / 10.0),
+                delivered_bytes: u64::from(flow),
+                packets: flow + 2,
+                retransmitted: flow % 5,
+                timeouts: flow % 3,
+                reordered: flow % 7,
+                path_changes: flow % 2,
+            }
+        })
+        .collect()
+}
+
+fn write(path: &Path) -> Vec<FlowRow> {
+    let mut writer = FlowsWriter::create(path).expect("the temporary directory is writable");
+    let mut all = Vec::new();
+    for (run, balancer) in ["ecmp", "spray", "hermes-rtt:probe=50us"].into_iter().enumerate() {
+        let rows = rows_of_run(run as u32, balancer);
+        writer.append(&rows).expect("append");
+        all.extend(rows);
+    }
+    assert!(!path.exists(), "the file must not appear before it is complete");
+    writer.finish().expect("finish");
+    all
+}
+
+fn optional(field: &Field) -> Option<f64> {
+    match field {
+        Field::Double(value) => Some(*value),
+        Field::Null => None,
+        other => panic!("not a float: {other:?}"),
+    }
+}
+
+fn read_row(row: &Row) -> FlowRow {
+    let fields: Vec<(&String, &Field)> = row.get_column_iter().collect();
+    let field = |name: &str| fields.iter().find(|(key, _)| *key == name).map(|(_, field)| *field).expect(name);
+    let narrow = |name: &str| match field(name) {
+        Field::UInt(value) => *value,
+        other => panic!("{name} is not a u32: {other:?}"),
+    };
+    let wide = |name: &str| match field(name) {
+        Field::ULong(value) => *value,
+        other => panic!("{name} is not a u64: {other:?}"),
+    };
+    let text = |name: &str| match field(name) {
+        Field::Str(value) => value.as_str(),
+        other => panic!("{name} is not text: {other:?}"),
+    };
+    FlowRow {
+        run: narrow("run"),
+        balancer: text("balancer").into(),
+        load: optional(field("load")),
+        variant: text("variant").into(),
+        seed: wide("seed"),
+        flow: narrow("flow"),
+        src: narrow("src"),
+        dst: narrow("dst"),
+        size_bytes: wide("size_bytes"),
+        group: narrow("group"),
+        start_us: optional(field("start_us")),
+        end: match text("end") {
+            "completed" => RowEnd::Completed,
+            "failed" => RowEnd::Failed,
+            "running" => RowEnd::Running,
+            "not-started" => RowEnd::NotStarted,
+            other => panic!("unknown end {other}"),
+        },
+        fct_us: optional(field("fct_us")),
+        sender_fct_us: optional(field("sender_fct_us")),
+        ideal_us: optional(field("ideal_us")).expect("ideal_us is never null"),
+        slowdown: optional(field("slowdown")),
+        delivered_bytes: wide("delivered_bytes"),
+        packets: narrow("packets"),
+        retransmitted: narrow("retransmitted"),
+        timeouts: narrow("timeouts"),
+        reordered: narrow("reordered"),
+        path_changes: narrow("path_changes"),
+    }
+}
+
+#[test]
+fn parquet_reads_back_equal_with_a_row_group_per_run() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let path = dir.path().join("flows.parquet");
+    let written = write(&path);
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).expect("open")).expect("Parquet");
+    assert_eq!(reader.metadata().num_row_groups(), 3);
+    let read: Vec<FlowRow> =
+        reader.get_row_iter(None).expect("rows").map(|row| read_row(&row.expect("a row"))).collect();
+    assert_eq!(read, written);
+}
+
+#[test]
+fn csv_reads_back_equal() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let path = dir.path().join("flows.csv");
+    let written = write(&path);
+    let mut reader = csv::Reader::from_path(&path).expect("open");
+    let headers = reader.headers().expect("headers").clone();
+    let column = |name: &str| headers.iter().position(|header| header == name).expect(name);
+    let (variant, fct, seed, end) = (column("variant"), column("fct_us"), column("seed"), column("end"));
+    let mut count = 0;
+    for (record, row) in reader.records().zip(&written) {
+        let record = record.expect("a record");
+        assert_eq!(&record[variant], &*row.variant);
+        assert_eq!(record[seed].parse::<u64>().expect("seed"), row.seed);
+        assert_eq!(record[fct].parse::<f64>().ok(), row.fct_us, "an empty field where there is no FCT");
+        assert_eq!(&record[end], row.end.as_str());
+        count += 1;
+    }
+    assert_eq!(count, written.len());
+}
+
+#[test]
+fn the_same_rows_give_the_same_bytes() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    for name in ["a.parquet", "a.csv"] {
+        let (first, second) = (dir.path().join(name), dir.path().join(format!("again-{name}")));
+        write(&first);
+        write(&second);
+        assert!(std::fs::read(first).expect("read") == std::fs::read(second).expect("read"), "{name} differs");
+    }
+}
+
+#[test]
+fn an_abandoned_file_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut writer = FlowsWriter::create(&dir.path().join("flows.parquet")).expect("create");
+    writer.append(&rows_of_run(0, "ecmp")).expect("append");
+    drop(writer);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+}
+
+#[test]
+fn unwritable_path_is_an_error_with_the_file_name() {
+    let error = FlowsWriter::create(Path::new("/nonexistent/flows.parquet")).err().expect("cannot be created");
+    assert!(error.to_string().contains("/nonexistent/flows.parquet"), "{error}");
+}
+
+#[test]
+fn pyarrow_reads_the_file() {
+    let has_pyarrow = Command::new("python3").args(["-c", "import pyarrow.parquet"]).output();
+    if !has_pyarrow.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: python3 with pyarrow is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let path = dir.path().join("flows.parquet");
+    let written = write(&path);
+    let script = "import sys, pyarrow.parquet as p; t = p.read_table(sys.argv[1]); \
+                  print(t.num_rows, t.schema.field('seed').type, t['fct_us'].null_count)";
+    let output = Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3");
+    let nulls = written.iter().filter(|row| row.fct_us.is_none()).count();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{} uint64 {nulls}", written.len()));
+}

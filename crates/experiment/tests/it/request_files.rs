@@ -1,0 +1,180 @@
+//! Experiment files with requests to services: error messages with their places, and results.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anabranch_experiment::input::TrafficPlan;
+use anabranch_experiment::summary::{ClaimOutcome, Summary};
+use anabranch_experiment::{Experiment, Options, Override, run};
+
+const FILE: &str = r#"
+seeds = 2
+balancers = ["server-rr", "server-wrr"]
+
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=3,host_rate=1Gbps,fabric_rate=1Gbps"
+
+[[server]]
+host = "h3"
+cores = 2
+[[server]]
+host = "h4"
+weight = 3
+
+[[service]]
+name = "web"
+address = "10.100.0.1"
+port = 80
+member_port = 8080
+pool = "one"
+[[service]]
+name = "work"
+address = "10.100.0.1"
+port = 81
+member_port = 8081
+pool = "one"
+
+[[requests]]
+service = "web"
+clients = ["h0", "h1"]
+count = 40
+size = "50KB"
+pages = 2
+over = "2s"
+[[requests]]
+service = "work"
+count = 8
+cpu = "20ms"
+arrivals = "gap"
+gap = "100ms"
+
+[agents]
+pause = "100ms"
+sampling = "100ms"
+
+[transport]
+kind = "newreno"
+handshake = true
+
+[[expect]]
+id = "T1"
+claim = "turns are even"
+metric = "server_share"
+server = "h3"
+balancer = "server-rr"
+within = [0.49, 0.51]
+[[expect]]
+id = "T2"
+claim = "work takes its 20 ms with any balancer"
+metric = "response_median"
+class = "work"
+balancer = ["server-rr", "server-wrr"]
+within = [20_000, 22_000]
+"#;
+
+fn parse(text: &str, overrides: &[Override]) -> Result<Experiment, String> {
+    Experiment::parse("bad.toml", text, "bad", Path::new("."), overrides).map_err(|error| {
+        let hint = error.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
+        format!("{error}{hint}")
+    })
+}
+
+#[test]
+fn request_file_is_read() {
+    let experiment = parse(FILE, &[]).expect("a valid file");
+    let variant = &experiment.variants[0];
+    let services = variant.config.services.as_ref().expect("it has services");
+    assert_eq!((services.servers[0].cores, services.servers[1].weight), (2, 3));
+    assert_eq!(services.services[0].pool, services.services[1].pool);
+    assert_eq!((services.services[1].member_port, services.services[1].members.len()), (Some(8081), 2));
+    assert_eq!((services.classes[0].pages, services.classes[1].name.as_str()), (2, "work"));
+    assert_eq!(variant.flow_counts, [48]);
+    let TrafficPlan::Requests { classes, .. } = &variant.traffic else { panic!("requests") };
+    assert_eq!((classes[0].clients.len(), classes[1].clients.len()), (2, 4), "all hosts that are not servers");
+    assert_eq!(experiment.claims.len(), 3, "one for each balancer of the list");
+}
+
+#[test]
+fn errors_show_line_and_key() {
+    for (wrong, right, expected) in [
+        ("host = \"h3\"", "host = \"h9\"", "bad.toml:9: server.0.host: unknown host `h9`"),
+        ("host = \"h4\"", "host = \"h3\"", "server.1.host: is listed twice among the servers"),
+        ("cores = 2", "cores = 0", "0 is not from 1 to 4096"),
+        ("cores = 2", "core = 2", "there is no such key | did you mean `cores`?"),
+        ("\"10.100.0.1\"\nport = 80", "\"10.0.0.1\"\nport = 80", "10.0.0.1 belongs to a host"),
+        ("\"10.100.0.1\"\nport = 80", "\"10.100\"\nport = 80", "is not an IPv4 address"),
+        ("port = 81", "port = 80", "another service is at 10.100.0.1, port 80"),
+        ("port = 81", "port = 70000", "70000 is not from 1 to 65535"),
+        ("service = \"work\"", "service = \"wrok\"", "unknown service `wrok` | did you mean `work`?"),
+        ("count = 8", "", "count: is missing"),
+        ("gap = \"100ms\"", "over = \"1s\"", "belongs to other arrivals; these take `gap`"),
+        ("clients = [\"h0\", \"h1\"]", "clients = [\"h0\", 1]", "must be the name of a host in quotes"),
+        ("pause = \"100ms\"\nsampling = \"100ms\"", "pause = \"0s\"\nsampling = \"0s\"", "must be above zero"),
+        ("kind = \"newreno\"", "kind = \"udp\"\nrate = \"1Gbps\"", "transport.kind"),
+        (
+            "[\"server-rr\", \"server-wrr\"]\n\n[topology]",
+            "[\"server-rr\", \"ecmp\"]\n\n[topology]",
+            "bad.toml:3: balancers: `ecmp` is not a server balancer",
+        ),
+        (
+            "[transport]",
+            "[traffic]\nworkload = \"web-search\"\n[transport]",
+            "cannot be combined with requests to services",
+        ),
+        ("[transport]", "[control]\nbase = \"ecmp\"\n[transport]", "`ecmp` is not a central balancer"),
+        ("server = \"h3\"", "server = \"h0\"", "unknown server `h0`"),
+        ("class = \"work\"", "class = \"words\"", "unknown request class `words`"),
+        (
+            "metric = \"response_median\"",
+            "metric = \"fct_p50_us\"",
+            "belongs to metrics of requests, and this metric is about flows",
+        ),
+    ] {
+        assert!(FILE.contains(wrong), "{wrong}");
+        let error = match parse(&FILE.replacen(wrong, right, 1), &[]) {
+            Err(error) => error,
+            Ok(_) => panic!("`{right}` is accepted"),
+        };
+        assert!(error.contains(expected), "`{right}`: {error}");
+    }
+}
+
+fn results(folder: &Path, jobs: usize) -> Summary {
+    let experiment = parse(FILE, &[]).expect("a valid file");
+    let options = Options { out: folder.to_owned(), jobs, flows: true, flow_lists: false };
+    run(&experiment, &options, &(), &AtomicBool::new(false)).expect("it runs")
+}
+
+#[test]
+fn response_times_are_in_the_results_and_reproducible() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let summary = results(folders[0].path(), 1);
+    for run in &summary.runs {
+        let requests = run.requests.as_ref().expect("requests");
+        assert_eq!((requests.all.started, requests.all.completed, requests.misaddressed), (48, 48, 0));
+        assert_eq!(requests.all.pages.iter().sum::<u64>(), 2 * 40 + 8);
+        assert_eq!(requests.connections.opened, 88);
+        let times = &requests.classes[0].response_us;
+        assert!(times.p10 <= times.p50 && times.p50 <= times.p90 && times.p90 <= times.p99 && times.p99 <= times.max);
+        assert!(run.slowdown_min >= 1.0, "no response is faster than its bound: {}", run.slowdown_min);
+    }
+    for claim in &summary.claims {
+        assert_eq!(claim.verdict, ClaimOutcome::Reproduced, "{}: {}", claim.id, claim.sentence);
+    }
+    let share = summary.runs[2].requests.as_ref().and_then(|requests| requests.share_of(None, "h4"));
+    assert!((share.expect("pages") - 0.75).abs() < 0.02, "weights 1 and 3: {share:?}");
+    let read = |folder: &Path, name: &str| std::fs::read_to_string(folder.join(name)).expect("a file");
+    let table = read(folders[0].path(), "responses.csv");
+    // A header, and for both balancers all requests and two classes.
+    assert_eq!(table.lines().count(), 1 + 2 * 3, "{table}");
+    let report = read(folders[0].path(), "report.html");
+    assert!(report.contains("Response times") && report.contains("h4 served"));
+    // Rows of flows name the actual server: hosts 3 and 4, and not one host for all, as in the
+    // list.
+    let rows = read(folders[0].path(), "flows.csv");
+    assert!(rows.lines().skip(1).any(|row| row.split(',').nth(6) == Some("4")) || rows.contains(",4,"), "{rows:.200}");
+    results(folders[1].path(), 2);
+    for name in ["summary.json", "responses.csv", "report.html"] {
+        assert_eq!(read(folders[0].path(), name), read(folders[1].path(), name), "{name}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Minimal controllers on the loopback interface, in this process, with a thread per switch.
+
+// Every test binary compiles this file and uses a part of it.
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use openflow::frame::{Lldp, arp_reply, parse};
+use openflow::headers::ether;
+use openflow::{
+    Action, BufferId, Envelope, FlowMod, Headers, Instructions, Masked, Match, Message, PacketIn, PacketOut, PortNo,
+    TableId, Xid, wire,
+};
+
+/// Replies of a controller to the packet-in of a probe.
+pub type Replies = fn(&PacketIn, &Headers, u64) -> Vec<Message>;
+
+/// Behaviour of a controller.
+#[derive(Clone, Copy)]
+pub enum Behaviour {
+    /// Finishes the handshake, then sends these replies; the number counts probes of the
+    /// connection.
+    Replies(Replies),
+    /// Reads everything and sends nothing.
+    Silent,
+    /// Closes every connection immediately.
+    Closes,
+    /// Finishes the handshake, replies to this number of probes, and closes. Closes immediately on
+    /// malformed messages.
+    ClosesAfter(u64),
+    /// Sends these bytes instead of a hello.
+    SendsBytes(&'static [u8]),
+    /// Finishes the handshake, sends these requests, and replies to probes by packet-out.
+    Requests(fn() -> Vec<Message>),
+    /// Installs a rule for discovery frames, sends one out of each of four ports repeatedly, and
+    /// replies to probes.
+    Discovers,
+}
+
+/// A running controller; its threads end with their connections.
+#[derive(Clone)]
+pub struct Controller {
+    pub address: SocketAddr,
+    /// Number of probe packet-ins received.
+    pub probes: Arc<AtomicU64>,
+    /// Number of reads that returned such a packet-in.
+    pub reads: Arc<AtomicU64>,
+    /// Number of packet-ins of discovery frames received.
+    pub discovered: Arc<AtomicU64>,
+    /// Messages received that were neither packet-ins nor part of the usual handshake.
+    pub heard: Arc<std::sync::Mutex<Vec<Message>>>,
+}
+
+pub fn start(behaviour: Behaviour) -> Controller {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("the loopback interface has free ports");
+    let address = listener.local_addr().expect("it is bound");
+    let controller = Controller {
+        address,
+        probes: Arc::default(),
+        reads: Arc::default(),
+        discovered: Arc::default(),
+        heard: Arc::default(),
+    };
+    let shared = controller.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let shared = shared.clone();
+            thread::spawn(move || serve(stream, behaviour, &shared));
+        }
+    });
+    controller
+}
+
+fn bytes(messages: Vec<Message>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        wire::encode(&Envelope { xid: Xid(at as u32 + 1), message }, &mut out).expect("what tests send has bytes");
+    }
+    out
+}
+
+fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
+    let Controller { probes, reads, discovered, heard, .. } = shared;
+    stream.set_nodelay(true).expect("it is a TCP socket");
+    let greeting = match behaviour {
+        Behaviour::Closes => return,
+        Behaviour::Silent => Vec::new(),
+        Behaviour::SendsBytes(bytes) => bytes.to_vec(),
+        Behaviour::Replies(_) | Behaviour::ClosesAfter(_) => {
+            bytes(vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest])
+        }
+        Behaviour::Discovers => bytes(vec![
+            Message::Hello { versions: 1 << 4 },
+            Message::FeaturesRequest,
+            discovery_rule(),
+            Message::BarrierRequest,
+        ]),
+        Behaviour::Requests(questions) => {
+            let mut messages = vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest];
+            messages.extend(questions());
+            bytes(messages)
+        }
+    };
+    if stream.write_all(&greeting).is_err() {
+        return;
+    }
+    let (mut inbox, mut chunk, mut count) = (Vec::new(), vec![0; 65_536], 0);
+    let mut rounds = 0;
+    loop {
+        let Ok(read @ 1..) = stream.read(&mut chunk) else { return };
+        if matches!(behaviour, Behaviour::Silent | Behaviour::SendsBytes(_)) {
+            continue;
+        }
+        inbox.extend_from_slice(&chunk[..read]);
+        let mut used = 0;
+        let before = count;
+        let mut out = Vec::new();
+        loop {
+            let (envelope, len) = match wire::decode(&inbox[used..]) {
+                Ok(Some(whole)) => whole,
+                Ok(None) => break,
+                Err(_) if matches!(behaviour, Behaviour::ClosesAfter(_)) => return,
+                Err(error) => panic!("malformed message of an emulated switch: {}", error.message),
+            };
+            used += len;
+            match envelope.message {
+                Message::PacketIn(packet) => {
+                    let headers = parse(&packet.data).expect("hosts send frames");
+                    if headers.eth_type == ether::LLDP {
+                        discovered.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    if headers.eth_type == ether::ARP && (headers.arp_op != 1 || headers.ipv4_src == headers.ipv4_dst) {
+                        continue; // A gratuitous ARP request.
+                    }
+                    probes.fetch_add(1, Ordering::Relaxed);
+                    count += 1;
+                    match behaviour {
+                        Behaviour::Replies(answer) => out.extend(bytes(answer(&packet, &headers, count))),
+                        Behaviour::ClosesAfter(most) if count > most => return,
+                        _ => out.extend(bytes(vec![echo_packet(&packet)])),
+                    }
+                }
+                Message::Hello { .. } => {}
+                // A switch that connects late has its rule in the next round.
+                Message::BarrierReply if matches!(behaviour, Behaviour::Discovers) && rounds < 8 => {
+                    rounds += 1;
+                    thread::sleep(Duration::from_millis(50));
+                    out.extend(bytes((1..=4).map(discovery).chain([Message::BarrierRequest]).collect()));
+                }
+                other => heard.lock().expect("no thread panics with it").push(other),
+            }
+        }
+        reads.fetch_add(u64::from(count > before), Ordering::Relaxed);
+        inbox.drain(..used);
+        if stream.write_all(&out).is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns the packet-out that sends the packet on.
+pub fn echo_packet(packet: &PacketIn) -> Message {
+    let in_port = packet.match_.in_port.expect("packets come from a port");
+    let (actions, data) = (vec![Action::output(PortNo::FLOOD)], packet.data.clone());
+    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data })
+}
+
+/// Returns a rule for the packet's destination, or for its ports as well.
+pub fn rule(headers: &Headers, has_ports: bool) -> Message {
+    let exact = Masked::<Ipv4Addr>::exact;
+    let destination =
+        Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(exact(headers.ipv4_dst)), ..Match::default() };
+    let match_ = if has_ports {
+        Match {
+            ip_proto: Some(headers.ip_proto),
+            ipv4_src: Some(exact(headers.ipv4_src)),
+            tcp_src: Some(headers.l4_src),
+            tcp_dst: Some(headers.l4_dst),
+            ..destination
+        }
+    } else {
+        destination
+    };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::output(PortNo(1))])))
+}
+
+/// Returns the ARP reply of a controller that knows every host.
+pub fn arp_reply_message(packet: &PacketIn, headers: &Headers) -> Message {
+    let [_, a, b, number] = headers.ipv4_dst.octets();
+    let mac = openflow::MacAddr([2, 0, a, b, 0, number]);
+    let data = arp_reply(mac, headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
+    let actions = vec![Action::output(packet.match_.in_port.expect("packets come from a port"))];
+    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data })
+}
+
+fn discovery_rule() -> Message {
+    let match_ = Match { eth_type: Some(ether::LLDP), ..Match::default() };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::to_controller()])))
+}
+
+fn discovery(port: u32) -> Message {
+    let lldp = Lldp { datapath: openflow::DatapathId(99), port: PortNo(port), ttl_s: 3, nonce: 5 };
+    Message::PacketOut(PacketOut {
+        buffer: BufferId::NO_BUFFER,
+        in_port: PortNo::CONTROLLER,
+        actions: vec![Action::output(PortNo(port))],
+        data: lldp.build(openflow::MacAddr([2; 6])),
+    })
+}

@@ -1,0 +1,7 @@
+//! The integration tests of the crate, linked once.
+
+mod attacks;
+mod common;
+mod measurements;
+mod protocol;
+mod service;

@@ -1,0 +1,112 @@
+//! Connections to a virtual address, against correct and faulty controllers.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::common::{Behaviour, Replies, echo_packet, start};
+use anabranch_ofload::{Error, Load, Options, Report, ResponseCriterion, Schedule, Shape, Target, measure};
+use openflow::frame::arp_reply;
+use openflow::headers::ether;
+use openflow::{
+    Action, BufferId, FlowMod, Headers, Instructions, MacAddr, Masked, Match, Message, PacketIn, PacketOut, PortNo,
+    SetField, TableId,
+};
+
+const VIRTUAL: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
+const INTERFACE: MacAddr = MacAddr([6, 0, 0, 0, 0, 1]);
+const ONE: Schedule = Schedule { loops: 1, warm_up: 0, duration: Duration::from_millis(300) };
+
+fn run(answering: Replies) -> Result<Report, Error> {
+    let controller = start(Behaviour::Replies(answering));
+    let (shape, load) = (Shape::Star { switches: 4, hosts: 5 }, Load::Window(8));
+    let (answer, settle_time) = (ResponseCriterion::Service(VIRTUAL), Duration::from_millis(50));
+    let options = Options { shape, load, answer, settle_time, ..Options::new(controller.address) };
+    let target = Target { name: "test".to_owned(), options, pid: None };
+    Ok(measure(vec![target], ONE, &mut |_| {})?.remove(0))
+}
+
+fn send(packet: &PacketIn, port: PortNo, data: Vec<u8>) -> Message {
+    let in_port = packet.match_.in_port.expect("packets come from a port");
+    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions: vec![Action::output(port)], data })
+}
+
+fn between(addresses: [Ipv4Addr; 2], ports: [u16; 2], actions: Vec<Action>) -> Message {
+    let match_ = Match {
+        eth_type: Some(ether::IPV4),
+        ip_proto: Some(6),
+        ipv4_src: Some(Masked::<Ipv4Addr>::exact(addresses[0])),
+        ipv4_dst: Some(Masked::<Ipv4Addr>::exact(addresses[1])),
+        tcp_src: Some(ports[0]),
+        tcp_dst: Some(ports[1]),
+        ..Match::default()
+    };
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(actions)))
+}
+
+/// Sends the ARP reply, or both rules of a connection and its first packet; the address of a host
+/// encodes its location.
+fn serve(packet: &PacketIn, headers: &Headers, source: Ipv4Addr) -> Vec<Message> {
+    if headers.eth_type == ether::ARP {
+        let reply = arp_reply(INTERFACE, VIRTUAL, headers.eth_src, headers.ipv4_src);
+        return vec![send(packet, PortNo::IN_PORT, reply)];
+    }
+    let (client, [_, a, b, number]) = (headers.ipv4_src, headers.ipv4_src.octets());
+    let other = number % 5 + 1;
+    let member = Ipv4Addr::new(10, a, b, other);
+    let set = Action::SetField;
+    let forth = vec![
+        set(SetField::EthDst(MacAddr([2, 0, a, b, 0, other]))),
+        set(SetField::Ipv4Dst(member)),
+        set(SetField::TcpDst(80)),
+        Action::output(PortNo(u32::from(other))),
+    ];
+    let back = vec![
+        set(SetField::Ipv4Src(source)),
+        set(SetField::TcpSrc(headers.l4_dst)),
+        Action::output(PortNo(u32::from(number))),
+    ];
+    vec![
+        between([member, client], [80, headers.l4_src], back),
+        between([client, VIRTUAL], [headers.l4_src, headers.l4_dst], forth),
+        send(packet, PortNo::TABLE, packet.data.clone()),
+    ]
+}
+
+#[test]
+fn connections_reach_member_and_return() {
+    let report = run(|packet, headers, _| serve(packet, headers, VIRTUAL)).unwrap();
+    let (counts, carried) = (report.counts, report.carried.unwrap());
+    assert!(counts.answered > 1_000, "{counts:?}");
+    assert_eq!((counts.answered, counts.flow_mods), (counts.packet_ins, 2 * counts.packet_ins), "{counts:?}");
+    assert_eq!((counts.unanswered, counts.duplicates, counts.unmatched, counts.errors), (0, 0, 0, 0), "{counts:?}");
+    assert!(carried.sent_on > counts.answered / 32, "{carried:?}");
+    assert_eq!((carried.delivered, carried.returned, carried.wrong), (carried.sent_on, carried.sent_on, 0));
+}
+
+#[test]
+fn replies_from_member_address_are_wrong() {
+    let report = run(|packet, headers, _| serve(packet, headers, Ipv4Addr::new(10, 0, 1, 1))).unwrap();
+    let carried = report.carried.unwrap();
+    assert!(carried.sent_on > 0 && carried.delivered == carried.sent_on, "{carried:?}");
+    assert_eq!((carried.returned, carried.wrong), (0, carried.sent_on));
+}
+
+#[test]
+fn missing_rules_are_detected() {
+    let report = run(|packet, headers, _| match serve(packet, headers, VIRTUAL) {
+        mut messages if headers.eth_type == ether::IPV4 => messages.split_off(2),
+        messages => messages,
+    });
+    let carried = report.unwrap().carried.unwrap();
+    assert!(carried.sent_on > 0, "{carried:?}");
+    assert_eq!((carried.delivered, carried.returned), (0, 0), "{carried:?}");
+}
+
+#[test]
+fn address_without_arp_reply_is_named() {
+    let error = run(|packet, headers, _| match headers.eth_type {
+        ether::ARP => Vec::new(),
+        _ => vec![echo_packet(packet)],
+    });
+    assert!(matches!(error, Err(Error::NoService { address: VIRTUAL })), "{error:?}");
+}

@@ -1,0 +1,110 @@
+//! Asynchronous messages: packet-in, flow-removed, port-status (specification 7.4).
+
+use super::EncodeError;
+use super::oxm::{Unknown, read_match, write_match};
+use super::port::{read_port, write_port};
+use super::reader::{ReadError, Reader};
+use super::writer::Writer;
+use crate::error::{BadRequest, ErrorKind};
+use crate::ids::{BufferId, TableId};
+use crate::message::{FlowRemoved, Message, PacketIn, PacketInReason, PortDesc, PortReason, RemovedReason};
+
+/// Reads the reason of a message. The specification has no error for unknown reasons, because only
+/// switches send these messages.
+fn read_reason<T: Copy, const N: usize>(reader: &mut Reader<'_>, reasons: [T; N]) -> Result<T, ReadError> {
+    let offset = reader.offset();
+    let reason = reader.u8()?;
+    let error = ErrorKind::BadRequest(BadRequest::BadType);
+    reasons.get(usize::from(reason)).copied().ok_or_else(|| ReadError::new(offset, error, format!("reason {reason}")))
+}
+
+pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError> {
+    let (buffer, total_len) = (BufferId(body.u32()?), body.u16()?);
+    let reasons = [PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl];
+    let reason = read_reason(&mut body, reasons)?;
+    let (table, cookie) = (TableId(body.u8()?), body.u64()?);
+    // A switch may describe more of a packet (its tunnel, for instance) than a match can name here.
+    let match_ = read_match(&mut body, Unknown::Skip)?;
+    body.skip(2)?;
+    Ok(PacketIn { buffer, total_len, reason, table, cookie, match_, data: body.remainder().to_vec() })
+}
+
+pub(super) fn write_packet_in(writer: &mut Writer<'_>, packet: &PacketIn) -> Result<(), EncodeError> {
+    writer.u32(packet.buffer.0);
+    writer.u16(packet.total_len);
+    writer.u8(match packet.reason {
+        PacketInReason::NoMatch => 0,
+        PacketInReason::Action => 1,
+        PacketInReason::InvalidTtl => 2,
+    });
+    writer.u8(packet.table.0);
+    writer.u64(packet.cookie);
+    write_match(writer, &packet.match_)?;
+    writer.zeros(2);
+    writer.bytes(&packet.data);
+    Ok(())
+}
+
+pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, ReadError> {
+    let (cookie, priority) = (body.u64()?, body.u16()?);
+    let reasons =
+        [RemovedReason::IdleTimeout, RemovedReason::HardTimeout, RemovedReason::Delete, RemovedReason::GroupDelete];
+    let reason = read_reason(&mut body, reasons)?;
+    let (table, duration_ns) = (TableId(body.u8()?), body.duration_ns()?);
+    let (idle_timeout_s, hard_timeout_s) = (body.u16()?, body.u16()?);
+    let (packets, bytes) = (body.u64()?, body.u64()?);
+    let match_ = read_match(&mut body, Unknown::Refuse)?;
+    body.end()?;
+    Ok(FlowRemoved {
+        cookie,
+        priority,
+        reason,
+        table,
+        duration_ns,
+        idle_timeout_s,
+        hard_timeout_s,
+        packets,
+        bytes,
+        match_,
+    })
+}
+
+pub(super) fn write_flow_removed(writer: &mut Writer<'_>, removed: &FlowRemoved) -> Result<(), EncodeError> {
+    writer.u64(removed.cookie);
+    writer.u16(removed.priority);
+    writer.u8(match removed.reason {
+        RemovedReason::IdleTimeout => 0,
+        RemovedReason::HardTimeout => 1,
+        RemovedReason::Delete => 2,
+        RemovedReason::GroupDelete => 3,
+    });
+    writer.u8(removed.table.0);
+    writer.duration_ns(removed.duration_ns)?;
+    writer.u16(removed.idle_timeout_s);
+    writer.u16(removed.hard_timeout_s);
+    writer.u64(removed.packets);
+    writer.u64(removed.bytes);
+    write_match(writer, &removed.match_)
+}
+
+pub(super) fn read_port_status(mut body: Reader<'_>) -> Result<Message, ReadError> {
+    let reason = read_reason(&mut body, [PortReason::Add, PortReason::Delete, PortReason::Modify])?;
+    body.skip(7)?;
+    let port = read_port(&mut body)?;
+    body.end()?;
+    Ok(Message::PortStatus { reason, port })
+}
+
+pub(super) fn write_port_status(
+    writer: &mut Writer<'_>,
+    reason: PortReason,
+    port: &PortDesc,
+) -> Result<(), EncodeError> {
+    writer.u8(match reason {
+        PortReason::Add => 0,
+        PortReason::Delete => 1,
+        PortReason::Modify => 2,
+    });
+    writer.zeros(7);
+    write_port(writer, port)
+}

@@ -1,0 +1,215 @@
+//! Running flows with several connections: subflows that share data, copies that race, and the
+//! effect of the end of one connection on the others.
+
+use crate::engine::Engine;
+use crate::flows::NEVER;
+use crate::hosts::connection::Progress;
+use crate::outcome::{FlowEnd, FlowRecord};
+use crate::queue::NIL;
+use crate::transport::tcp::Reply;
+
+impl Engine<'_> {
+    /// Returns the next segment of a slot, and whether it was sent before. The segment belongs to the
+    /// slot alone or to the shared data.
+    pub(crate) fn next_segment(&mut self, flow: u32) -> Option<(u32, bool)> {
+        let slot = self.slots.get_mut(flow);
+        let own = slot.sender.next_segment(&self.params.tcp);
+        if own.is_some() || slot.connection == NIL {
+            return own;
+        }
+        if !self.connections.can_pull(slot, &self.params.tcp) {
+            return None;
+        }
+        self.connections.pull(slot, &self.params.tcp)
+    }
+
+    /// Returns whether [`Engine::next_segment`] would return a segment.
+    #[inline]
+    pub(crate) fn can_send(&mut self, flow: u32) -> bool {
+        let slot = self.slots.get_mut(flow);
+        slot.sender.can_send(&self.params.tcp)
+            || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.tcp))
+    }
+
+    /// Returns the slot that uses the turn of slot `turn` at the interface. New data goes to the
+    /// subflow with the lowest round-trip time that has window space. A subflow retransmits its own
+    /// segments itself.
+    #[inline]
+    pub(crate) fn sender_of_turn(&mut self, turn: u32) -> u32 {
+        if self.slots.get_mut(turn).connection == NIL { turn } else { self.preferred_subflow(turn) }
+    }
+
+    fn preferred_subflow(&mut self, turn: u32) -> u32 {
+        let slot = self.slots.get_mut(turn);
+        if slot.sender.can_send(&self.params.tcp) || !self.connections.can_pull(slot, &self.params.tcp) {
+            return turn;
+        }
+        let mut best = (rank(slot.sender.srtt()), turn);
+        for other in self.connections.slots(slot.connection).into_iter().filter(|other| *other != NIL) {
+            let slot = self.slots.get_mut(other);
+            let srtt = rank(slot.sender.srtt());
+            if srtt < best.0 && self.connections.can_pull(slot, &self.params.tcp) {
+                best = (srtt, other);
+            }
+        }
+        best.1
+    }
+
+    /// Lets all connections of a flow send, those with the lowest round-trip times first.
+    pub(crate) fn pump_all(&mut self, connection: u32) {
+        let mut slots = self.connections.slots(connection);
+        slots.sort_by_key(|slot| if *slot == NIL { u64::MAX } else { rank(self.slots.get_mut(*slot).sender.srtt()) });
+        for slot in slots.into_iter().filter(|slot| *slot != NIL) {
+            let s = self.slots.get_mut(slot);
+            if !s.is_sender_done && !s.is_connecting {
+                self.pump(slot);
+            }
+        }
+    }
+
+    /// Sends after an acknowledgement: on the subflow it arrived on, or on all if the shared
+    /// receive window has opened.
+    pub(crate) fn pump_after_ack(&mut self, flow: u32) {
+        let connection = self.slots.get_mut(flow).connection;
+        if connection != NIL && std::mem::take(&mut self.connections.get_mut(connection).is_woken) {
+            self.keep_timer(flow);
+            return self.pump_all(connection);
+        }
+        self.pump(flow);
+    }
+
+    /// Applies an acknowledgement to the flow. Returns whether the flow has ended for all its
+    /// senders.
+    pub(crate) fn note_shared_ack(&mut self, flow: u32, una_before: u32, reply: Reply) -> bool {
+        let slot = self.slots.get_mut(flow);
+        let (connection, ordinal) = (slot.connection, slot.ordinal);
+        if self.connections.subflows().is_none() {
+            if reply == Reply::Finished {
+                self.note_sender_end(connection);
+                self.reset_others(connection, flow);
+            }
+            return false;
+        }
+        let una = slot.sender.una();
+        let has_lost = matches!(reply, Reply::Retransmit(_)) && una == una_before;
+        self.connections.note_path(slot, &self.params.tcp, una - una_before, has_lost);
+        if self.connections.get_mut(connection).acknowledge(ordinal, una) == Progress::Going {
+            return false;
+        }
+        self.note_sender_end(connection);
+        self.reset_others(connection, NIL);
+        true
+    }
+
+    /// Handles the moment when the sender knows that everything has arrived.
+    fn note_sender_end(&mut self, connection: u32) {
+        let now = self.network.now;
+        let c = self.connections.get_mut(connection);
+        if c.sender_fct == 0 {
+            c.sender_fct = now - c.started;
+        }
+    }
+
+    /// Ends all connections of a flow but `kept`. Their packets in the network drain, since they
+    /// precede the reset.
+    pub(crate) fn reset_others(&mut self, connection: u32, kept: u32) {
+        for slot in self.connections.slots(connection) {
+            if slot == NIL || slot == kept || self.slots.get_mut(slot).is_sender_done {
+                continue;
+            }
+            let s = self.slots.get_mut(slot);
+            s.is_sender_done = true;
+            s.sender.stop();
+            s.timer.deadline = NEVER;
+            self.close_if_over(slot);
+        }
+    }
+
+    /// Handles a completed handshake. If handshakes race, the other connections are reset.
+    pub(crate) fn note_established(&mut self, flow: u32) {
+        let connection = self.slots.get_mut(flow).connection;
+        if self.connections.copies().is_some_and(|copies| copies.race == balance::Race::Handshake) {
+            self.reset_others(connection, flow);
+        }
+    }
+
+    /// Handles a time-out of a subflow: the others send what it has outstanding. Opens them if they
+    /// do not exist yet.
+    pub(crate) fn note_subflow_timeout(&mut self, flow: u32) {
+        let Some(subflows) = self.connections.subflows() else { return };
+        let slot = self.slots.get_mut(flow);
+        let (connection, ordinal) = (slot.connection, slot.ordinal);
+        self.connections.note_path(slot, &self.params.tcp, 0, true);
+        let c = self.connections.get_mut(connection);
+        c.offer_outstanding(ordinal, slot.sender.high());
+        if c.opened < usize::from(subflows.count) {
+            self.open_subflows(connection, usize::from(subflows.count));
+        }
+        self.pump_all(connection);
+    }
+
+    /// Handles a connection that failed. The flow fails if it was the last; else the others carry
+    /// on with its data.
+    pub(crate) fn abort_connection(&mut self, flow: u32) {
+        let now = self.network.now;
+        let slot = self.slots.get_mut(flow);
+        slot.sender.stop();
+        let (connection, ordinal, high) = (slot.connection, slot.ordinal, slot.sender.high());
+        let others = self.connections.slots(connection);
+        let is_last = others.into_iter().all(|slot| slot == NIL || self.slots.get_mut(slot).is_sender_done);
+        let is_shared = self.connections.subflows().is_some();
+        let c = self.connections.get_mut(connection);
+        if is_last {
+            if c.end == FlowEnd::Running {
+                (c.end, c.fct) = (FlowEnd::Failed, now - c.started);
+            }
+        } else if is_shared {
+            c.paths[usize::from(ordinal)] = Default::default();
+            c.offer_outstanding(ordinal, high);
+            self.pump_all(connection);
+        }
+    }
+
+    /// Adds a slot's counters to the record of its flow, and sets there the result of the whole
+    /// flow.
+    pub(crate) fn add_to_record(&mut self, flow: u32) {
+        let path_changes = self.fabric.edges.path_changes(flow);
+        let now = self.network.now;
+        let mss = u64::from(self.params.mss);
+        let is_shared = self.connections.subflows().is_some();
+        let slot = self.slots.get_mut(flow);
+        let c = self.connections.get_mut(slot.connection);
+        let size = self.list.flows[slot.id as usize].size_bytes;
+        let record = &mut self.records[slot.id as usize];
+        record.end = c.end;
+        record.fct = net::Time::from_ps(if c.end == FlowEnd::Running { now - c.started } else { c.fct });
+        record.sender_fct = net::Time::from_ps(c.sender_fct);
+        if is_shared {
+            record.delivered_bytes = (u64::from(c.arrived.next()) * mss).min(size);
+            record.duplicate_bytes = c.duplicate_bytes;
+        } else {
+            // Each copy delivered a prefix of the flow; everything but the longest prefix was
+            // redundant.
+            let delivered = (u64::from(slot.receiver.next) * mss).min(size);
+            record.duplicate_bytes += delivered.min(record.delivered_bytes);
+            record.delivered_bytes = record.delivered_bytes.max(delivered);
+        }
+        add_tally(record, &slot.tally, path_changes);
+    }
+}
+
+fn add_tally(record: &mut FlowRecord, t: &crate::flows::Tally, path_changes: u32) {
+    record.packets_sent += t.packets;
+    record.retransmitted += t.retransmitted;
+    record.spurious += t.spurious;
+    record.timeouts += t.timeouts;
+    record.fast_retransmits += t.fast_retransmits;
+    record.reordered += t.reordered;
+    record.reorder_extent = record.reorder_extent.max(t.extent);
+    record.path_changes += path_changes;
+}
+
+/// Returns the order of preference: unmeasured subflows last.
+fn rank(srtt: u64) -> u64 {
+    srtt.wrapping_sub(1)
+}

@@ -1,0 +1,375 @@
+//! The receiving side of hosts: resequencing, delivery to the transport, acknowledgements.
+
+use super::resequencing::Resequencer;
+use crate::engine::{Engine, START};
+use crate::flows::{Echo, NEVER, Receiver};
+use crate::outcome::FlowEnd;
+use crate::packet::{ACK, CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
+use crate::queue::NIL;
+use crate::transport::transport_params::Recovery;
+
+impl Engine<'_> {
+    pub(crate) fn on_data(&mut self, ix: u32, packet: &Packet) {
+        let slot = self.slots.get_mut(packet.flow);
+        if self.params.udp.is_some() {
+            slot.tally.delivered_packets += 1;
+            slot.tally.fct = self.network.now - slot.started;
+            self.network.arena.remove(ix);
+            return self.close_if_over(packet.flow);
+        }
+        if packet.flags & TRIMMED != 0 {
+            let echo = Echo { flags: NACK, ..echo_of(packet) };
+            return self.acknowledge(packet.flow, Some(ix), &echo);
+        }
+        if packet.flags & RETRANSMIT == 0 {
+            if packet.seq >= slot.receiver.highest {
+                slot.receiver.highest = packet.seq + 1;
+            } else {
+                slot.tally.reordered += 1;
+                slot.tally.extent = slot.tally.extent.max(slot.receiver.highest - 1 - packet.seq);
+            }
+        }
+        let receiver = &slot.receiver;
+        if let Some(bounds) = self.params.resequencer {
+            if packet.seq > receiver.next && !receiver.is_gap_shown {
+                if bounds.patience.is_some() && packet.tag == receiver.cell {
+                    // Packets of one flowcell share a path, so the missing one is lost, not late.
+                    self.release_all(packet.flow);
+                    return self.receive(ix, packet);
+                }
+                return self.hold(ix, packet, bounds);
+            }
+            let before = receiver.next;
+            if receiver.is_gap_shown && packet.seq == before && packet.flags & RETRANSMIT == 0 {
+                // The transport saw the packet as lost, but it is only late: gaps of this flow last
+                // longer than estimated.
+                self.note_reordering(packet.flow);
+            }
+            self.receive(ix, packet);
+            return self.release_contiguous(packet.flow, before);
+        }
+        self.receive(ix, packet);
+    }
+
+    /// Updates the average duration of gaps after a packet sent once filled one; weight 1/8 for the
+    /// newest.
+    fn note_reordering(&mut self, flow: u32) {
+        let now = self.network.now;
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        let lasted = now - receiver.gap_since;
+        let average = receiver.reordering_time;
+        receiver.reordering_time = if average == 0 { lasted } else { average - average / 8 + lasted / 8 };
+    }
+
+    /// Delivers a data packet to the transport. The packet itself becomes the acknowledgement or is
+    /// freed.
+    fn receive(&mut self, ix: u32, packet: &Packet) {
+        let now = self.network.now;
+        let words = self.params.bitmap_words;
+        let (slot, pool) = self.slots.with_pool(packet.flow);
+        let receiver = &mut slot.receiver;
+        if self.params.tcp.recovery == Recovery::GoBackN && packet.seq > receiver.next {
+            return self.reject_out_of_order(ix, packet);
+        }
+        let before = receiver.next;
+        let is_duplicate = if packet.seq == receiver.next {
+            receiver.advance();
+            // A retransmission travels in a later flowcell than its neighbours did.
+            if packet.flags & RETRANSMIT == 0 {
+                receiver.cell = packet.tag;
+            }
+            false
+        } else {
+            packet.seq < receiver.next || receiver.note_early(packet.seq, words, pool)
+        };
+        let is_sent_again = is_duplicate && packet.flags & RETRANSMIT != 0;
+        if is_duplicate {
+            slot.tally.spurious += u32::from(is_sent_again);
+        } else if self.params.tcp.recovery == Recovery::Spray {
+            // Stored directly, in order or not.
+            slot.tally.delivered_packets += 1;
+        }
+        let mut echo = echo_of(packet);
+        if self.params.notify_interval > 0 {
+            echo.flags |= slot.receiver.notification(echo.marked, now, self.params.notify_interval);
+        }
+        // Anything but plain in-order progress is acknowledged immediately (RFC 5681 §4.2).
+        let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
+        let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
+        if is_complete {
+            slot.end = FlowEnd::Completed;
+            slot.tally.fct = now - slot.started;
+        }
+        let id = slot.id;
+        let completes_flow = if slot.connection == NIL {
+            is_complete
+        } else {
+            self.connections.note_arrival(slot, packet.seq, !is_duplicate, now, self.params.mss)
+        };
+        // Before the acknowledgement leaves: it may then take another path.
+        if is_sent_again && self.fabric.edges.is_used() {
+            self.note_duplicate(packet);
+        }
+        let is_complete = is_complete || completes_flow;
+        let slot = self.slots.get_mut(packet.flow);
+        if self.params.ack_every == 1 || !is_plain || is_complete {
+            slot.receiver.unacked = 0;
+            slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
+            self.acknowledge(packet.flow, Some(ix), &echo);
+        } else {
+            self.network.arena.remove(ix);
+            self.delay_ack(packet.flow, echo);
+        }
+        if completes_flow && self.requests.is_some() {
+            return self.on_data_complete(packet.flow);
+        }
+        if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
+            self.network.events.push(at, START);
+        }
+    }
+
+    /// Notifies the edge of the receiver of duplicate data.
+    fn note_duplicate(&mut self, packet: &Packet) {
+        self.fabric.note_duplicate(&self.network, packet.flow, packet.dst, packet.src);
+        if !self.fabric.edges.commands.is_empty() {
+            self.run_commands();
+        }
+    }
+
+    /// Delays an acknowledgement (RFC 1122; RFC 8257 §3.2 for a change of the mark).
+    fn delay_ack(&mut self, flow: u32, echo: Echo) {
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        if receiver.unacked > 0 && receiver.delayed.marked != echo.marked {
+            let earlier = std::mem::replace(&mut receiver.delayed, echo);
+            receiver.unacked = 1;
+            self.acknowledge(flow, None, &earlier);
+            return self.arm_receiver(flow, self.params.ack_timeout);
+        }
+        receiver.unacked += 1;
+        if receiver.unacked >= self.params.ack_every {
+            receiver.unacked = 0;
+            receiver.timer.deadline = NEVER;
+            return self.acknowledge(flow, None, &echo);
+        }
+        // The stamp of the oldest packet: the round-trip time must include the delay (RFC 7323 §4).
+        if receiver.unacked == 1 {
+            receiver.delayed = echo;
+            self.arm_receiver(flow, self.params.ack_timeout);
+        }
+    }
+
+    /// Rejects an out-of-order packet of go-back-N. Reports the expected segment once per gap.
+    fn reject_out_of_order(&mut self, ix: u32, packet: &Packet) {
+        let (now, interval) = (self.network.now, self.params.notify_interval);
+        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        if std::mem::replace(&mut receiver.is_gap_reported, true) {
+            self.network.arena.remove(ix);
+            return self.close_if_over(packet.flow);
+        }
+        let mut echo = echo_of(packet);
+        echo.flags = NACK | receiver.notification(echo.marked, now, interval);
+        self.acknowledge(packet.flow, Some(ix), &echo);
+    }
+
+    fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
+        let is_selective = self.params.tcp.is_selective();
+        let slot = self.slots.get_mut(flow);
+        let mut flags = ACK | FRESH | slot.priority | echo.flags;
+        flags |= if echo.marked { CE } else { 0 };
+        let is_beyond = is_selective && echo.segment >= slot.receiver.next;
+        let packet = Packet {
+            departs: 0,
+            hash: slot.ack_hash,
+            next: NIL,
+            flow,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class as u16,
+            seq: slot.receiver.next,
+            rank: 0,
+            sent: echo.sent,
+            edge: echo.edge,
+            tag: 0,
+            // Windows of selective transports are below 65535 segments.
+            sack: if is_beyond { (echo.segment - slot.receiver.next + 1) as u16 } else { 0 },
+            bytes: self.params.ack_bytes,
+            path: NO_PATH,
+            echo_path: echo.path,
+            flags,
+        };
+        match reuse {
+            Some(ix) => {
+                let src = packet.src;
+                *self.network.arena.get_mut(ix) = packet;
+                self.inject_existing(ix, flow, src);
+            }
+            None => self.inject(packet),
+        }
+    }
+
+    /// Puts an early packet into the resequencing buffer.
+    fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
+        let now = self.network.now;
+        self.network.arena.get_mut(ix).departs = now; // While the packet is held, `departs` is the time at which it joined the buffer.
+        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        let arena = &mut self.network.arena;
+        arena.get_mut(ix).next = NIL;
+        if receiver.held == 0 {
+            (receiver.held_first, receiver.held_last) = (ix, ix);
+        } else if arena.get(receiver.held_last).seq < packet.seq {
+            arena.get_mut(receiver.held_last).next = ix;
+            receiver.held_last = ix;
+        } else {
+            let mut before = NIL;
+            let mut at = receiver.held_first;
+            while arena.get(at).seq < packet.seq {
+                before = at;
+                at = arena.get(at).next;
+            }
+            arena.get_mut(ix).next = at;
+            match before {
+                NIL => receiver.held_first = ix,
+                _ => arena.get_mut(before).next = ix,
+            }
+        }
+        receiver.held += 1;
+        let held = receiver.held;
+        self.held_now += 1;
+        self.resequencing.held += 1;
+        self.resequencing.max_held = self.resequencing.max_held.max(held);
+        self.slots.get_mut(packet.flow).in_network += 1;
+        if held == 1 {
+            let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+            receiver.gap_since = now;
+            let after = bounds.hold_time(receiver.reordering_time);
+            self.arm_receiver(packet.flow, after);
+        } else if held >= bounds.packets {
+            self.release_all(packet.flow);
+        }
+    }
+
+    /// Takes the first held packet out.
+    fn take_held_packet(&mut self, flow: u32) -> (u32, Packet) {
+        let now = self.network.now;
+        let slot = self.slots.get_mut(flow);
+        let ix = slot.receiver.held_first;
+        let packet = *self.network.arena.get(ix);
+        slot.receiver.held_first = packet.next;
+        slot.receiver.held -= 1;
+        slot.in_network -= 1;
+        self.held_now -= 1;
+        let waited = net::Time::from_ps(now - packet.departs);
+        self.resequencing.hold_time_total = self.resequencing.hold_time_total.saturating_add(waited);
+        (ix, packet)
+    }
+
+    /// Delivers the packets that have become contiguous; `before` was the missing packet. A further
+    /// gap gets a new deadline.
+    fn release_contiguous(&mut self, flow: u32, before: u32) {
+        let mut has_released = false;
+        loop {
+            let receiver = &self.slots.get_mut(flow).receiver;
+            if receiver.held == 0 || self.network.arena.get(receiver.held_first).seq > receiver.next {
+                break;
+            }
+            let (ix, packet) = self.take_held_packet(flow);
+            self.receive(ix, &packet);
+            has_released = true;
+        }
+        if has_released {
+            self.note_reordering(flow);
+        }
+        let now = self.network.now;
+        let receiver = &mut self.slots.get_mut(flow).receiver;
+        if receiver.held == 0 {
+            if receiver.unacked == 0 {
+                receiver.timer.deadline = NEVER;
+            }
+        } else if receiver.next > before
+            && let Some(bounds) = self.params.resequencer
+        {
+            // Another packet is missing now, perhaps one on a slow path that still delivers.
+            receiver.gap_since = now;
+            let after = bounds.hold_time(receiver.reordering_time);
+            self.arm_receiver(flow, after);
+        }
+    }
+
+    /// Delivers everything held although the gap is open: it has lasted too long or the buffer is
+    /// full.
+    fn release_all(&mut self, flow: u32) {
+        self.resequencing.forced_releases += 1;
+        self.slots.get_mut(flow).receiver.is_gap_shown = true;
+        while self.slots.get_mut(flow).receiver.held > 0 {
+            let (ix, packet) = self.take_held_packet(flow);
+            self.receive(ix, &packet);
+        }
+    }
+
+    fn arm_receiver(&mut self, flow: u32, after: u64) {
+        let deadline = self.network.now.saturating_add(after);
+        let component = self.timer_component(flow) + 1;
+        if let Some(at) = self.slots.get_mut(flow).receiver.timer.set(deadline) {
+            self.network.events.push(at, component);
+        }
+    }
+
+    pub(crate) fn on_receiver_timer(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.receiver.held > 0 {
+            return self.release_all(flow);
+        }
+        if slot.receiver.unacked > 0 {
+            slot.receiver.unacked = 0;
+            let echo = slot.receiver.delayed;
+            self.acknowledge(flow, None, &echo);
+        }
+    }
+
+    pub(crate) fn answer_syn(&mut self, packet: &Packet) {
+        let slot = self.slots.get_mut(packet.flow);
+        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class as u16);
+        let priority = slot.priority;
+        let answer = Packet {
+            hash,
+            src,
+            dst,
+            class,
+            flags: SYN | ACK | FRESH | priority,
+            echo_path: NO_PATH,
+            path: NO_PATH,
+            next: NIL,
+            departs: 0,
+            rank: 0,
+            tag: 0,
+            seq: 0,
+            flow,
+            ..*packet
+        };
+        self.inject(answer);
+    }
+}
+
+impl Receiver {
+    /// Returns the flag of DCQCN's notification point, at most once per interval.
+    fn notification(&mut self, is_marked: bool, now: u64, interval: u64) -> u16 {
+        if !is_marked || now < self.notify_from {
+            return 0;
+        }
+        self.notify_from = now + interval;
+        NOTIFY
+    }
+}
+
+/// Returns the content that the acknowledgement of a packet carries back.
+#[inline]
+fn echo_of(packet: &Packet) -> Echo {
+    Echo {
+        sent: packet.sent,
+        edge: packet.edge,
+        path: packet.path,
+        marked: packet.flags & CE != 0,
+        segment: packet.seq,
+        flags: 0,
+    }
+}

@@ -1,0 +1,10 @@
+//! Links: ports with their queues, priority flow control, load sensors, and faults.
+
+pub(crate) mod faults;
+mod histogram;
+pub(crate) mod network;
+pub(crate) mod pfc;
+pub(crate) mod port;
+mod queue_rule;
+pub(crate) mod sensors;
+mod telemetry;

@@ -1,0 +1,330 @@
+//! Ports with traffic classes, strict priority and priority flow control (IEEE 802.1Qbb): the
+//! second kind of port.
+//!
+//! A plain port knows the departure time of a packet when the packet joins. Here a more urgent
+//! packet may overtake it and the neighbour may request a pause, so every transmission has an
+//! event. Only runs that need this pay for it.
+//!
+//! Buffers are counted per input link and class, as in switches. When more than `pause_above` bytes
+//! from a link are buffered, its sender must pause that class until `resume_below`. A pause takes
+//! effect after the time of its 64 bytes and of the cable. The headroom for packets in flight is
+//! assumed to suffice, so nothing is dropped for lack of space. Pauses can deadlock in a cycle
+//! where routes form one (not in up-and-down fabrics). As in real switches, a watchdog ends the
+//! deadlock: it drops what has been paused for 200 ms.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use balance::Lossless;
+
+use crate::links::network::{Loss, Network};
+use crate::links::port::serialisation_of;
+use crate::packet::{PRIORITY_SHIFT, Packet};
+use crate::queue::NIL;
+
+/// First of the components that represent transmitters becoming free.
+pub(crate) const TRANSMITTER: u32 = 1 << 30;
+/// Component of pauses taking effect.
+pub(crate) const PAUSE: u32 = NIL - 5;
+
+/// Number of traffic classes.
+const CLASSES: usize = 8;
+/// Size of a pause frame.
+const PAUSE_BYTES: u16 = 64;
+/// Maximum pause of a class in picoseconds before the watchdog drops its packets (the usual setting
+/// of data-centre switches).
+const WATCHDOG: u64 = 200_000_000_000;
+const IDLE: u64 = u64::MAX;
+
+/// State of the transmitter of a link and its queues.
+#[derive(Clone, Debug)]
+struct Transmitter {
+    first: [u32; CLASSES],
+    last: [u32; CLASSES],
+    bytes: [u32; CLASSES],
+    /// Classes the far end has paused, one bit each, and since when.
+    paused: u8,
+    paused_since: [u64; CLASSES],
+    /// End of the current transmission, or [`IDLE`].
+    until: u64,
+    /// Packet in transmission: bytes, class, input link.
+    sending: (u16, u8, u32),
+}
+
+/// Bytes buffered at the far end of a link that arrived over it.
+#[derive(Clone, Debug, Default)]
+struct Arrivals {
+    bytes: [u32; CLASSES],
+    /// Classes whose sender has been asked to pause.
+    pausing: u8,
+}
+
+/// Change of the pause state of a class of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum PauseEvent {
+    Pause,
+    Resume,
+    Watchdog,
+}
+
+/// Time, a serial number for a total order, link, class, event.
+type Timed = Reverse<(u64, u64, u32, u8, PauseEvent)>;
+
+/// State of all ports with flow control.
+pub(crate) struct PfcPorts {
+    rules: Lossless,
+    transmitters: Vec<Transmitter>,
+    arrivals: Vec<Arrivals>,
+    /// Input link of each packet of the arena, or [`NIL`].
+    came_over: Vec<u32>,
+    frames: BinaryHeap<Timed>,
+    serial: u64,
+    pub(crate) pauses_sent: u64,
+}
+
+impl PfcPorts {
+    pub(crate) fn new(rules: Lossless, links: usize) -> PfcPorts {
+        let transmitter = Transmitter {
+            first: [NIL; CLASSES],
+            last: [NIL; CLASSES],
+            bytes: [0; CLASSES],
+            paused: 0,
+            paused_since: [0; CLASSES],
+            until: IDLE,
+            sending: (0, 0, NIL),
+        };
+        PfcPorts {
+            rules,
+            transmitters: vec![transmitter; links],
+            arrivals: vec![Arrivals::default(); links],
+            came_over: Vec::new(),
+            frames: BinaryHeap::new(),
+            serial: 0,
+            pauses_sent: 0,
+        }
+    }
+
+    fn class_of(&self, packet: &Packet) -> u8 {
+        ((packet.flags >> PRIORITY_SHIFT) as u8).min(self.rules.priorities - 1)
+    }
+
+    pub(crate) fn note_arrival(&mut self, packet: u32, link: u32) {
+        if self.came_over.len() <= packet as usize {
+            self.came_over.resize(packet as usize + 1, NIL);
+        }
+        self.came_over[packet as usize] = link;
+    }
+
+    fn origin(&self, packet: u32) -> u32 {
+        self.came_over.get(packet as usize).copied().unwrap_or(NIL)
+    }
+
+    /// Returns the bytes that leave before a packet of this priority.
+    pub(crate) fn drain_bytes(&self, link: u32, priority: u8) -> u64 {
+        let transmitter = &self.transmitters[link as usize];
+        let from = usize::from(priority.min(self.rules.priorities - 1));
+        let queued: u64 = transmitter.bytes[from..].iter().map(|bytes| u64::from(*bytes)).sum();
+        let (bytes, ..) = transmitter.sending;
+        queued + if transmitter.until == IDLE { 0 } else { u64::from(bytes) }
+    }
+
+    fn schedule(&mut self, at: u64, link: u32, class: u8, frame: PauseEvent) {
+        self.serial += 1;
+        self.frames.push(Reverse((at, self.serial, link, class, frame)));
+    }
+
+    pub(crate) fn is_paused(&self, link: u32) -> bool {
+        self.transmitters[link as usize].paused != 0
+    }
+}
+
+impl Network {
+    /// Puts a packet into the queue of its class.
+    pub(crate) fn enqueue_by_class(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
+        self.admit(link, packet)?;
+        let Some(classes) = &mut self.classes else { return Err(Loss::Queue) };
+        let entry = self.arena.get_mut(packet);
+        let class = classes.class_of(entry);
+        let bytes = entry.bytes;
+        entry.next = NIL;
+        let queue = &mut classes.transmitters[link as usize];
+        let at = usize::from(class);
+        queue.bytes[at] += u32::from(bytes);
+        match std::mem::replace(&mut queue.last[at], packet) {
+            NIL => queue.first[at] = packet,
+            before => self.arena.get_mut(before).next = packet,
+        }
+        let port = &mut self.ports[link as usize];
+        port.queued_bytes += u32::from(bytes);
+        port.queued_packets += 1;
+        let origin = self.origin_at(link, packet);
+        self.buffer(origin, class, i64::from(bytes));
+        self.transmit(link);
+        Ok(())
+    }
+
+    /// Returns the input link of a packet now at the near end of `link`, if that end forwards; else
+    /// [`NIL`].
+    fn origin_at(&self, link: u32, packet: u32) -> u32 {
+        let Some(classes) = &self.classes else { return NIL };
+        let (origin, here) = (classes.origin(packet), self.ports[(link ^ 1) as usize].to);
+        if origin != NIL && self.ports[origin as usize].to == here { origin } else { NIL }
+    }
+
+    /// Starts the next transmission of a link if the link is free and a packet may be sent.
+    fn transmit(&mut self, link: u32) {
+        let now = self.now;
+        let Some(classes) = &mut self.classes else { return };
+        let queue = &mut classes.transmitters[link as usize];
+        if queue.until != IDLE {
+            return;
+        }
+        let may_go = |class: &usize| queue.first[*class] != NIL && queue.paused & (1 << class) == 0;
+        let Some(class) = (0..CLASSES).rev().find(may_go) else { return };
+        let packet = queue.first[class];
+        let entry = self.arena.get_mut(packet);
+        queue.first[class] = entry.next;
+        if entry.next == NIL {
+            queue.last[class] = NIL;
+        }
+        queue.bytes[class] -= u32::from(entry.bytes);
+        let port = &mut self.ports[link as usize];
+        let departs = now + serialisation_of(port, entry.bytes);
+        entry.departs = departs;
+        entry.next = NIL;
+        let bytes = entry.bytes;
+        queue.until = departs;
+        port.set_busy_until(departs);
+        self.put_on_wire(link, packet);
+        self.events.push(departs, TRANSMITTER + link);
+        let origin = self.origin_at(link, packet);
+        if let Some(classes) = &mut self.classes {
+            classes.transmitters[link as usize].sending = (bytes, class as u8, origin);
+        }
+    }
+
+    /// Ends a transmission, unless the link was cut in the meantime.
+    pub(crate) fn on_transmitted(&mut self, link: u32) {
+        let now = self.now;
+        let Some(classes) = &mut self.classes else { return };
+        let queue = &mut classes.transmitters[link as usize];
+        if queue.until != now {
+            return;
+        }
+        queue.until = IDLE;
+        let (bytes, class, origin) = queue.sending;
+        let port = &mut self.ports[link as usize];
+        port.queued_bytes -= u32::from(bytes);
+        port.queued_packets -= 1;
+        if let Some(sensors) = &mut self.sensors {
+            sensors.add(link, bytes, now);
+        }
+        self.buffer(origin, class, -i64::from(bytes));
+        self.transmit(link);
+    }
+
+    /// Accounts for bytes buffered or released that arrived over a link, and pauses or resumes its
+    /// sender.
+    fn buffer(&mut self, origin: u32, class: u8, change: i64) {
+        let Some(classes) = &mut self.classes else { return };
+        if origin == NIL {
+            return;
+        }
+        let arrivals = &mut classes.arrivals[origin as usize];
+        let bytes = &mut arrivals.bytes[usize::from(class)];
+        *bytes = (i64::from(*bytes) + change) as u32;
+        let (bytes, bit) = (*bytes, 1 << class);
+        let is_pausing = arrivals.pausing & bit != 0;
+        let wants_pause = bytes > classes.rules.pause_above_bytes;
+        let wants_end = bytes <= classes.rules.resume_below_bytes;
+        if (is_pausing && wants_end) || (!is_pausing && wants_pause) {
+            arrivals.pausing ^= bit;
+            classes.pauses_sent += u64::from(wants_pause);
+            self.send_pause(origin, class, wants_pause);
+        }
+    }
+
+    fn send_pause(&mut self, link: u32, class: u8, is_pause: bool) {
+        let back = &self.ports[(link ^ 1) as usize];
+        let at = self.now + serialisation_of(back, PAUSE_BYTES) + back.delay();
+        let Some(classes) = &mut self.classes else { return };
+        classes.schedule(at, link, class, if is_pause { PauseEvent::Pause } else { PauseEvent::Resume });
+        self.events.push(at, PAUSE);
+    }
+
+    /// Applies the next pause that begins or ends now. Returns its link, so that a host there can
+    /// react. Packets that the watchdog drops are added to `lost`.
+    pub(crate) fn take_pause(&mut self, lost: &mut Vec<u32>) -> Option<u32> {
+        let now = self.now;
+        let classes = self.classes.as_mut()?;
+        let Reverse((at, _, link, class, frame)) = classes.frames.peek().copied()?;
+        if at > now {
+            return None;
+        }
+        classes.frames.pop();
+        let bit = 1 << class;
+        let is_meant = classes.arrivals[link as usize].pausing & bit != 0;
+        let queue = &mut classes.transmitters[link as usize];
+        let since = &mut queue.paused_since[usize::from(class)];
+        match frame {
+            // A cut in between has cancelled the frame.
+            PauseEvent::Pause if is_meant && queue.paused & bit == 0 => {
+                queue.paused |= bit;
+                *since = now;
+                classes.schedule(now + WATCHDOG, link, class, PauseEvent::Watchdog);
+                self.events.push(now + WATCHDOG, PAUSE);
+            }
+            PauseEvent::Resume => {
+                queue.paused &= !bit;
+                self.transmit(link);
+            }
+            PauseEvent::Watchdog if queue.paused & bit != 0 && *since + WATCHDOG == now => {
+                *since = now;
+                classes.schedule(now + WATCHDOG, link, class, PauseEvent::Watchdog);
+                self.events.push(now + WATCHDOG, PAUSE);
+                self.flush_class(link, class, lost);
+            }
+            _ => {}
+        }
+        Some(link)
+    }
+
+    /// Takes everything of one class out of the queue of a link.
+    fn flush_class(&mut self, link: u32, class: u8, lost: &mut Vec<u32>) {
+        let Some(classes) = &mut self.classes else { return };
+        let queue = &mut classes.transmitters[link as usize];
+        let ix = usize::from(class);
+        let mut at = std::mem::replace(&mut queue.first[ix], NIL);
+        (queue.last[ix], queue.bytes[ix]) = (NIL, 0);
+        while at != NIL {
+            let (next, bytes) = (self.arena.get(at).next, self.arena.get(at).bytes);
+            let origin = self.origin_at(link, at);
+            self.buffer(origin, class, -i64::from(bytes));
+            let port = &mut self.ports[link as usize];
+            port.queued_bytes -= u32::from(bytes);
+            port.queued_packets -= 1;
+            lost.push(at);
+            at = next;
+        }
+    }
+
+    /// Adds the queued packets of a cut link to `lost` and clears its pauses. The caller handles
+    /// the packets on the wire.
+    pub(crate) fn flush_classes(&mut self, link: u32, lost: &mut Vec<u32>) {
+        let Some(classes) = &mut self.classes else { return };
+        let queue = &mut classes.transmitters[link as usize];
+        let was_sending = std::mem::replace(&mut queue.until, IDLE) != IDLE;
+        let (bytes, class, origin) = queue.sending;
+        queue.paused = 0;
+        classes.arrivals[link as usize].pausing = 0;
+        if was_sending {
+            let port = &mut self.ports[link as usize];
+            port.queued_bytes -= u32::from(bytes);
+            port.queued_packets -= 1;
+            self.buffer(origin, class, -i64::from(bytes));
+        }
+        for class in 0..CLASSES as u8 {
+            self.flush_class(link, class, lost);
+        }
+    }
+}

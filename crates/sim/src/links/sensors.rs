@@ -1,0 +1,139 @@
+//! Discounting rate estimators on fabric links (mechanisms.md §1.3). X grows by the bytes a link
+//! has sent and shrinks by a fixed share every interval. Utilisation is X divided by the value a
+//! busy link converges to.
+
+use balance::Sensing;
+
+/// Number of precomputed powers of the retained share. An estimate older than this many intervals
+/// counts as 0.
+const POWERS: usize = 256;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Estimate {
+    bytes: f64,
+    /// Start of the interval to which `bytes` belongs.
+    updated: u64,
+}
+
+/// Estimators of all links; those of access links stay unused.
+pub(crate) struct Sensors {
+    sensing: Sensing,
+    interval: u64,
+    powers: Vec<f64>,
+    estimates: Vec<Estimate>,
+    /// Bytes to which a busy link converges; 0 for links that are not sensed.
+    full: Vec<f64>,
+}
+
+impl Sensors {
+    /// Creates the estimators. `rates` are in bits per second, 0 for links that are not sensed.
+    pub(crate) fn new(sensing: Sensing, rates: &[u64]) -> Sensors {
+        let mut sensors = Sensors {
+            sensing,
+            interval: sensing.interval.as_ps().max(1),
+            powers: (0..POWERS).map(|k| (1.0 - sensing.decay).powi(k as i32)).collect(),
+            estimates: vec![Estimate::default(); rates.len()],
+            full: vec![0.0; rates.len()],
+        };
+        for (link, bps) in rates.iter().enumerate().filter(|(_, bps)| **bps > 0) {
+            sensors.full[link] = sensors.bytes_when_busy(*bps);
+        }
+        sensors
+    }
+
+    fn bytes_when_busy(&self, bps: u64) -> f64 {
+        bps as f64 * self.sensing.time_constant().as_s_f64() / 8.0
+    }
+
+    /// Sets the new rate of a link.
+    pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
+        if self.full[link as usize] > 0.0 {
+            self.full[link as usize] = self.bytes_when_busy(bps);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_sensed(&self, link: u32) -> bool {
+        self.full[link as usize] > 0.0
+    }
+
+    /// Adds `bytes` that left the link at `at`. Times must not decrease for one link.
+    #[inline]
+    pub(crate) fn add(&mut self, link: u32, bytes: u16, at: u64) {
+        let mut estimate = self.decayed(link, at);
+        estimate.bytes += f64::from(bytes);
+        self.estimates[link as usize] = estimate;
+    }
+
+    #[inline]
+    fn decayed(&self, link: u32, at: u64) -> Estimate {
+        let estimate = self.estimates[link as usize];
+        let intervals = at.saturating_sub(estimate.updated) / self.interval;
+        let kept = self.powers.get(intervals as usize).copied().unwrap_or(0.0);
+        Estimate { bytes: estimate.bytes * kept, updated: estimate.updated + intervals * self.interval }
+    }
+
+    /// Returns the utilisation at `now`, including `unsettled` bytes that have left since the last
+    /// [`Sensors::add`].
+    #[inline]
+    pub(crate) fn utilisation(&self, link: u32, now: u64, unsettled: u64) -> f64 {
+        let full = self.full[link as usize];
+        if full == 0.0 { 0.0 } else { (self.decayed(link, now).bytes + unsettled as f64) / full }
+    }
+
+    /// Returns the quantised utilisation that is written into packets.
+    #[inline]
+    pub(crate) fn reading(&self, link: u32, now: u64) -> u8 {
+        self.sensing.quantise(self.utilisation(link, now, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use net::Time;
+
+    /// Feeds a link of 10 Gb/s with full packets at `share` of its rate. Returns the readings once
+    /// they have converged.
+    fn settle(share: f64) -> Vec<(f64, u8)> {
+        let sensing = Sensing { interval: Time::from_us(30), decay: 0.2, bits: 3 };
+        let mut sensors = Sensors::new(sensing, &[10_000_000_000]);
+        let gap = (1_200_000.0 / share) as u64;
+        let (mut at, mut readings) = (0, Vec::new());
+        while at < 3_000_000_000 {
+            at += gap;
+            sensors.add(0, 1500, at);
+            if at > 2_000_000_000 {
+                readings.push((sensors.utilisation(0, at, 0), sensors.reading(0, at)));
+            }
+        }
+        readings
+    }
+
+    #[test]
+    fn a_busy_link_reads_full_within_the_ripple_of_the_interval() {
+        let readings = settle(1.0);
+        let (low, high) = readings.iter().fold((f64::MAX, 0.0f64), |(l, h), (r, _)| (l.min(*r), h.max(*r)));
+        let quantised = |q: u8| readings.iter().filter(|(_, reading)| *reading == q).count();
+        assert!(quantised(7) > 0 && quantised(7) + quantised(6) == readings.len(), "clamped to 2^Q - 1");
+        assert!(high < 1.02 && low > 0.79, "ripple of up to alpha = 20 %: {low} to {high}");
+    }
+
+    #[test]
+    fn half_the_rate_reads_half() {
+        let readings = settle(0.5);
+        let mean = readings.iter().map(|(r, _)| r).sum::<f64>() / readings.len() as f64;
+        assert!((mean - 0.45).abs() < 0.02, "half, less half the ripple: {mean}");
+    }
+
+    #[test]
+    fn a_silent_link_is_forgotten() {
+        let sensing = Sensing { interval: Time::from_us(30), decay: 0.2, bits: 3 };
+        let mut sensors = Sensors::new(sensing, &[10_000_000_000, 0]);
+        (0..200).for_each(|i| sensors.add(0, 1500, i * 1_200_000));
+        assert!(sensors.utilisation(0, 240_000_000, 0) > 0.5);
+        assert!(sensors.utilisation(0, 1_500_000_000, 0) < 0.01);
+        assert_eq!(sensors.utilisation(0, 1_000_000_000_000, 0), 0.0);
+        assert!(!sensors.is_sensed(1) && sensors.utilisation(1, 5, 100) == 0.0);
+    }
+}

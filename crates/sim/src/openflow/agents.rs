@@ -1,0 +1,132 @@
+//! Agents on hosts: they report flows to the controller and apply its rate limits.
+
+use std::collections::BTreeMap;
+
+use balance::central::{AgentCommand, AgentReport};
+use net::{Bandwidth, FiveTuple};
+
+use super::event_queue::ControlEvent;
+use super::flows::NewTuple;
+use super::{Controlled, time};
+
+/// All agents.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    /// Report threshold in bytes; `None` until the controller has set it.
+    threshold: Option<u64>,
+    /// Slots of the current flows.
+    flows: BTreeMap<FiveTuple, u32>,
+    tally: AgentTally,
+}
+
+/// Statistics of the agents.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AgentTally {
+    pub(super) reports: u64,
+    pub(super) paces_ignored: u64,
+}
+
+impl Agents {
+    /// Registers the flow in a slot.
+    pub(super) fn name(&mut self, tuple: FiveTuple, slot: u32) {
+        self.flows.insert(tuple, slot);
+    }
+
+    /// Returns the slot of a flow.
+    pub(super) fn slot_of(&self, tuple: &FiveTuple) -> Option<u32> {
+        self.flows.get(tuple).copied()
+    }
+
+    pub(super) fn note_report(&mut self) {
+        self.tally.reports += 1;
+    }
+
+    pub(super) fn tally(&self) -> AgentTally {
+        self.tally
+    }
+}
+
+impl Controlled<'_> {
+    /// Handles a flow that begins in a slot. Returns whether the event queue has changed.
+    pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, flow: &NewTuple) {
+        self.flows.open(slot, flow);
+        if let Some(state) = self.flows.get(slot) {
+            self.agents.name(state.tuple, slot);
+        }
+        // "More than 0" means: as soon as the flow begins.
+        if self.agents.threshold == Some(0) {
+            self.report_started(now, slot);
+        }
+    }
+
+    /// Adds payload that a flow has sent for the first time. Returns whether the event queue has
+    /// changed.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, now: u64, slot: u32, payload: u32) {
+        let Some(state) = self.flows.get_mut(slot) else { return };
+        state.sent += u64::from(payload);
+        if !state.is_reported
+            && !state.is_virtual
+            && self.agents.threshold.is_some_and(|threshold| state.sent > threshold)
+        {
+            self.report_started(now, slot);
+        }
+    }
+
+    /// Handles a flow that has ended and whose slot is free.
+    pub(crate) fn flow_closed(&mut self, now: u64, slot: u32) {
+        let Some(state) = self.flows.get(slot) else { return };
+        let (tuple, bytes, is_reported) = (state.tuple, state.sent, state.is_reported);
+        self.flows.close(slot);
+        if self.agents.flows.get(&tuple) == Some(&slot) {
+            self.agents.flows.remove(&tuple);
+        }
+        if is_reported {
+            self.report(now, AgentReport::Ended { tuple, bytes });
+        }
+    }
+
+    #[cold]
+    fn report_started(&mut self, now: u64, slot: u32) {
+        let is_size_told = self.config.reports_flow_sizes;
+        let Some(state) = self.flows.get_mut(slot) else { return };
+        state.is_reported = true;
+        let size = is_size_told.then_some(state.size);
+        let report = AgentReport::Started { tuple: state.tuple, bytes: state.sent, size };
+        self.report(now, report);
+    }
+
+    fn report(&mut self, now: u64, report: AgentReport) {
+        let at = self.clock(now) + self.config.agent_latency.as_ps();
+        self.events.put(at, ControlEvent::Report(report));
+    }
+
+    /// Delivers a report to the controller, unless the controller is down.
+    pub(super) fn deliver_report(&mut self, clock: u64, report: AgentReport) {
+        if self.is_plane_down {
+            return;
+        }
+        self.agents.tally.reports += 1;
+        self.plane.report(time(clock), report);
+        self.drain_plane(clock);
+    }
+
+    /// Delivers a command to the agents.
+    pub(super) fn deliver_command(&mut self, order: AgentCommand, can_limit_rates: bool) {
+        match order {
+            AgentCommand::SetReportThreshold(bytes) => self.agents.threshold = Some(bytes),
+            AgentCommand::SetRateLimit { .. } if !can_limit_rates => self.agents.tally.paces_ignored += 1,
+            AgentCommand::SetRateLimit { tuple, rate } => {
+                let slot = self.agents.flows.get(&tuple).copied();
+                if let Some(state) = slot.and_then(|slot| self.flows.get_mut(slot)) {
+                    state.rate_limit = rate;
+                }
+            }
+        }
+    }
+
+    /// Returns the rate limit of a flow.
+    pub(crate) fn rate_limit_of(&self, slot: u32) -> Option<Bandwidth> {
+        self.flows.get(slot)?.rate_limit
+    }
+}

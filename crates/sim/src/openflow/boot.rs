@@ -1,0 +1,61 @@
+//! Warm boot: the network was up before time 0.
+
+use net::Time;
+
+use super::Controlled;
+use super::event_queue::ControlEvent;
+use crate::engine::Engine;
+use crate::scenario::Boot;
+
+/// Time a controller may wait for more events before it acts. What a settled controller plans for
+/// later is left to the run.
+const IDLE_LIMIT: Time = Time::from_ms(100);
+/// Limit for a controller that is not settled because it pauses between the stages of a change
+/// while packets could be in flight. A controller that never settles begins the run as it is.
+const SETTLE_LIMIT: Time = Time::from_s(10);
+
+impl Controlled<'_> {
+    /// Boots the network. Messages and frames take no time; while the controller waits, only its
+    /// clock advances.
+    fn boot(&mut self, can_limit_rates: bool) {
+        let connect_at = match self.config.boot {
+            Boot::Warm => 0,
+            Boot::Cold { connect_at } => connect_at.as_ps(),
+        };
+        for ix in 0..self.switches.len() as u32 {
+            self.events.put(connect_at, ControlEvent::Connect(ix));
+        }
+        self.is_booting = self.config.boot == Boot::Warm;
+        self.drain_plane(0);
+        if !self.is_booting {
+            return;
+        }
+        let mut clock = 0;
+        while let Some(at) = self.events.next() {
+            let patience = if self.plane.is_settled() { IDLE_LIMIT } else { SETTLE_LIMIT };
+            if at > patience.as_ps() {
+                break;
+            }
+            clock = at;
+            while self.step(clock, can_limit_rates) {
+                self.deliver_at_once(clock);
+            }
+            if self.fault.is_some() {
+                break;
+            }
+        }
+        self.is_booting = false;
+        self.boot_time = clock;
+        self.cost.begin(clock);
+    }
+}
+
+impl Engine<'_> {
+    /// Boots the control plane, if there is one.
+    pub(crate) fn boot(&mut self) {
+        let can_limit_rates = self.params.udp.is_some();
+        let Some(controlled) = &mut self.controlled else { return };
+        controlled.boot(can_limit_rates);
+        self.follow_up();
+    }
+}

@@ -1,0 +1,126 @@
+//! Overhead of a controller: messages, bytes, table entries.
+
+use openflow::Message;
+use switch::Tally;
+
+use super::agents::AgentTally;
+use super::switch::ControlledSwitch;
+use crate::outcome::{MessageCount, MessageCounts, PlaneRecord};
+use crate::switching::plane::PlaneTally;
+
+/// Picoseconds in a second.
+const SECOND: u64 = 1_000_000_000_000;
+
+/// Counters that grow during a run.
+#[derive(Debug, Default)]
+pub(super) struct Cost {
+    to_switches: MessageCounts,
+    to_controller: MessageCounts,
+    boot: MessageCount,
+    pub(super) messages_lost: u64,
+    /// Packets that went to the controller only.
+    pub(super) packets_taken: u64,
+    /// Current second, the flow-table changes in it, and the maximum of any second.
+    second: u64,
+    flow_mods: u64,
+    flow_mods_peak: u64,
+    /// Entries of each switch and of all, and the sum over time of the latter.
+    entries: Vec<u32>,
+    entries_now: u64,
+    entries_sum: u128,
+    since: u64,
+    entries_max: u32,
+    /// Counters of switches that have lost their power.
+    lost_suppressed: u64,
+    lost_errors: u64,
+}
+
+impl Cost {
+    pub(super) fn new(switches: usize) -> Cost {
+        Cost { entries: vec![0; switches], ..Cost::default() }
+    }
+
+    /// Counts a message sent at simulated time `now`.
+    pub(super) fn note_message(&mut self, is_boot: bool, is_down: bool, message: &Message, bytes: usize, now: u64) {
+        if is_boot {
+            return add(&mut self.boot, bytes);
+        }
+        if let Message::FlowMod(_) = message {
+            let second = now / SECOND;
+            self.flow_mods = if second == self.second { self.flow_mods + 1 } else { 1 };
+            self.second = second;
+            self.flow_mods_peak = self.flow_mods_peak.max(self.flow_mods);
+        }
+        let counts = if is_down { &mut self.to_switches } else { &mut self.to_controller };
+        add(kind(counts, message), bytes);
+    }
+
+    /// Updates the entry counts of a switch from its statistics.
+    pub(super) fn note_entries(&mut self, clock: u64, ix: u32, tally: &Tally) {
+        self.entries_max = self.entries_max.max(tally.entries_max);
+        let entries = &mut self.entries[ix as usize];
+        if *entries != tally.entries {
+            self.entries_sum += u128::from(self.entries_now) * u128::from(clock - self.since);
+            self.since = clock;
+            self.entries_now = self.entries_now + u64::from(tally.entries) - u64::from(*entries);
+            *entries = tally.entries;
+        }
+    }
+
+    /// Keeps the counters of a switch that has lost its power.
+    pub(super) fn note_loss(&mut self, clock: u64, ix: u32, tally: &Tally) {
+        self.lost_suppressed += tally.packet_ins_suppressed;
+        self.lost_errors += tally.errors;
+        self.note_entries(clock, ix, &Tally { entries: 0, ..*tally });
+    }
+
+    /// Restarts the means at `clock`: they are over simulated time only.
+    pub(super) fn begin(&mut self, clock: u64) {
+        (self.entries_sum, self.since) = (0, clock);
+    }
+
+    /// Returns the record of a run that ended at `clock`, of which `lasted` is simulated time.
+    pub(super) fn record(
+        &self,
+        clock: u64,
+        lasted: u64,
+        switches: &[ControlledSwitch],
+        plane: PlaneTally,
+        agents: AgentTally,
+    ) -> PlaneRecord {
+        let sum = self.entries_sum + u128::from(self.entries_now) * u128::from(clock.saturating_sub(self.since));
+        let time = (u128::from(lasted) * switches.len() as u128).max(1);
+        let total = |of: fn(&Tally) -> u64| switches.iter().map(|station| of(&station.switch.tally())).sum::<u64>();
+        PlaneRecord {
+            to_switches: self.to_switches,
+            to_controller: self.to_controller,
+            boot: self.boot,
+            flow_mods_per_s_peak: self.flow_mods_peak,
+            entries_max: self.entries_max,
+            entries_mean: sum as f64 / time as f64,
+            packet_ins_suppressed: self.lost_suppressed + total(|tally| tally.packet_ins_suppressed),
+            errors: self.lost_errors + total(|tally| tally.errors),
+            messages_lost: self.messages_lost,
+            agent_reports: agents.reports,
+            paces_ignored: agents.paces_ignored,
+            tally: plane,
+        }
+    }
+}
+
+fn add(count: &mut MessageCount, bytes: usize) {
+    count.messages += 1;
+    count.bytes += bytes as u64;
+}
+
+fn kind<'a>(counts: &'a mut MessageCounts, message: &Message) -> &'a mut MessageCount {
+    match message {
+        Message::FlowMod(_) => &mut counts.flow_mod,
+        Message::GroupMod(_) => &mut counts.group_mod,
+        Message::PacketIn(_) => &mut counts.packet_in,
+        Message::PacketOut(_) => &mut counts.packet_out,
+        Message::BarrierRequest | Message::BarrierReply => &mut counts.barrier,
+        Message::MultipartRequest(_) | Message::MultipartReply { .. } => &mut counts.multipart,
+        _ => &mut counts.other,
+    }
+}

@@ -1,0 +1,228 @@
+//! Connection of the engine and the control plane: events, frames on links, packets at switches.
+
+use super::event_queue::ControlEvent;
+use super::frames::OnLink;
+use super::{Controlled, Forwarding, HOP_LIMIT, time};
+use crate::engine::{CONTROL_PLANE, Engine};
+use crate::links::network::Loss;
+use crate::packet::CONTROL;
+use crate::switching::plane::PlaneOutput;
+
+impl Controlled<'_> {
+    /// Carries out the outputs of the controller and sets its timer.
+    pub(super) fn drain_plane(&mut self, clock: u64) {
+        if self.is_plane_down {
+            return;
+        }
+        while let Some(output) = self.plane.poll_output() {
+            match output {
+                PlaneOutput::Channel(message) => self.apply_plane_output(clock, message),
+                PlaneOutput::Agents(order) => {
+                    let latency = if self.is_booting { 0 } else { self.config.agent_latency.as_ps() };
+                    self.events.put(clock + latency, ControlEvent::Command(order));
+                }
+            }
+        }
+        if let Some(at) = self.plane_timer.set(clock, self.plane.poll_timeout()) {
+            self.events.put(at, ControlEvent::PlaneTimer);
+        }
+    }
+
+    /// Handles the next event due by `clock`. Returns false if none is due.
+    pub(super) fn step(&mut self, clock: u64, can_limit_rates: bool) -> bool {
+        let Some(event) = self.events.take(clock) else { return false };
+        match event {
+            ControlEvent::Connected(ix, connection) => self.deliver_connected(clock, ix, connection),
+            ControlEvent::ToController(ix, connection, envelope) => self.deliver_up(clock, ix, connection, envelope),
+            ControlEvent::ToSwitch(ix, connection, envelope) => self.deliver_down(clock, ix, connection, envelope),
+            ControlEvent::Closed(ix, connection) => self.deliver_closed(clock, ix, connection),
+            ControlEvent::Connect(ix) => self.connect(clock, ix),
+            ControlEvent::Report(report) => self.deliver_report(clock, report),
+            ControlEvent::Member(address, stats) => self.deliver_member(clock, address, stats),
+            ControlEvent::Command(order) => self.deliver_command(order, can_limit_rates),
+            ControlEvent::SwitchTimer(ix) => self.on_switch_timer(clock, ix),
+            ControlEvent::PlaneTimer => self.on_plane_timer(clock),
+            ControlEvent::Frame(link, bytes) => {
+                let host = self.hosts_by_link[link as usize];
+                self.receive_frame(clock, link, &bytes, 0, host);
+            }
+        }
+        if self.events.is_livelocked() {
+            self.abort(|| "switches and controller exchange messages endlessly at one moment".to_owned());
+        }
+        self.fault.is_none()
+    }
+
+    fn on_plane_timer(&mut self, clock: u64) {
+        if !self.plane_timer.is_valid(clock) || self.is_plane_down {
+            return;
+        }
+        if self.plane.poll_timeout().is_some_and(|at| at <= time(clock)) {
+            self.plane.handle_timeout(time(clock));
+        }
+        self.drain_plane(clock);
+    }
+}
+
+impl Engine<'_> {
+    /// Handles a packet at the far end of a link in a run with a controller.
+    pub(crate) fn arrive_controlled(&mut self, link: u32, node: u32, ix: u32) {
+        let Some(controlled) = &mut self.controlled else { return };
+        let packet = self.network.arena.get_mut(ix);
+        if packet.dst == node {
+            let is_right = self.requests.is_none() || controlled.has_expected_addresses(packet);
+            return if is_right { self.deliver(ix) } else { self.drop_misaddressed(ix) };
+        }
+        if node < controlled.host_count {
+            return self.arrive_at_other_host(link, node, ix);
+        }
+        if self.switch_cpu.is_some() {
+            let switch = node - controlled.host_count;
+            return self.enqueue_for_cpu(link, switch, ix);
+        }
+        self.pass_switch(link, node, ix);
+    }
+
+    /// Handles a packet at a host that is not known to be its destination.
+    fn arrive_at_other_host(&mut self, link: u32, node: u32, ix: u32) {
+        if self.network.arena.get(ix).is(CONTROL) {
+            return self.receive_frame(link, node, ix);
+        }
+        if self.requests.is_some() && self.arrive_at_server(node, ix) {
+            return self.deliver(ix);
+        }
+        // Hosts do not forward packets for other hosts.
+        self.lose(ix, Loss::NoRoute);
+    }
+
+    /// Drops a packet whose addresses do not match the connection: no host accepts it.
+    #[cold]
+    fn drop_misaddressed(&mut self, ix: u32) {
+        if let Some(requests) = &mut self.requests {
+            requests.misaddressed += 1;
+        }
+        self.lose(ix, Loss::NoRoute);
+    }
+
+    /// Forwards a packet at a switch.
+    #[inline]
+    pub(crate) fn pass_switch(&mut self, link: u32, node: u32, ix: u32) {
+        let Some(controlled) = &mut self.controlled else { return };
+        let packet = self.network.arena.get_mut(ix);
+        if packet.is(CONTROL) {
+            return self.receive_frame(link, node, ix);
+        }
+        if self.fabric.is_lost_silently(node, packet) {
+            return self.lose(ix, Loss::Blackhole);
+        }
+        let forwarding = controlled.route(self.network.now, link, packet);
+        match forwarding {
+            Forwarding::Link(out) => {
+                if let Err(loss) = self.network.enqueue(out, ix) {
+                    self.lose(ix, loss);
+                }
+            }
+            Forwarding::Drop(loss) => self.lose(ix, loss),
+            Forwarding::ToController => {
+                let flow = self.network.arena.get(ix).flow;
+                self.network.arena.remove(ix);
+                self.slots.get_mut(flow).in_network -= 1;
+                self.close_if_over(flow);
+            }
+        }
+        // Rarely true: packets to the controller, and loops of rules. The check compares two
+        // lengths only.
+        self.follow_up();
+    }
+
+    /// Handles a frame at the far end of a link.
+    fn receive_frame(&mut self, link: u32, node: u32, ix: u32) {
+        let packet = *self.network.arena.get(ix);
+        self.network.arena.remove(ix);
+        self.delivered += 1;
+        let Some(controlled) = &mut self.controlled else { return };
+        let bytes = controlled.frames.take(packet.seq);
+        let clock = controlled.clock(self.network.now);
+        controlled.receive_frame(clock, link, &bytes, packet.rank, node);
+        while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.take_reset()) {
+            self.on_connection_failed(slot);
+        }
+        self.follow_up();
+    }
+
+    /// Follows up any change of the control plane: sends frames out on links and schedules the next
+    /// event.
+    #[inline]
+    pub(crate) fn follow_up(&mut self) {
+        let Some(controlled) = &mut self.controlled else { return };
+        if !controlled.outgoing.is_empty() {
+            self.emit_frames();
+        }
+        let Some(controlled) = &mut self.controlled else { return };
+        if let Some(at) = controlled.events.needed_event() {
+            self.network.events.push(at.saturating_sub(controlled.boot_time).max(self.network.now), CONTROL_PLANE);
+        }
+        self.is_over |= controlled.fault.is_some();
+    }
+
+    #[cold]
+    fn emit_frames(&mut self) {
+        let Some(controlled) = &mut self.controlled else { return };
+        for out in std::mem::take(&mut controlled.outgoing) {
+            let Some(controlled) = &mut self.controlled else { return };
+            let (link, hops) = (out.link, out.hops);
+            self.sent += 1;
+            let packet = match controlled.on_link(self.network.now, out) {
+                OnLink::Flow(packet) => {
+                    self.slots.get_mut(packet.flow).in_network += 1;
+                    packet
+                }
+                OnLink::Frame(packet) => {
+                    self.control.packets += 1;
+                    self.control.bytes += u64::from(packet.bytes);
+                    packet
+                }
+            };
+            let ix = self.network.arena.add(packet);
+            let sent = if hops > HOP_LIMIT { Err(Loss::Loop) } else { self.network.enqueue(link, ix) };
+            if let Err(loss) = sent {
+                self.lose(ix, loss);
+            }
+        }
+    }
+
+    /// Handles the events of the control plane that are due.
+    pub(crate) fn on_control_events(&mut self) {
+        let can_limit_rates = self.params.udp.is_some();
+        let Some(controlled) = &mut self.controlled else { return };
+        let clock = controlled.clock(self.network.now);
+        controlled.events.on_engine_event(clock);
+        while controlled.step(clock, can_limit_rates) {}
+        self.follow_up();
+    }
+
+    /// Lets the agent of a flow report payload that was sent for the first time.
+    pub(crate) fn note_sent(&mut self, flow: u32, payload: u32) {
+        let Some(controlled) = &mut self.controlled else { return };
+        controlled.note_sent(self.network.now, flow, payload);
+        self.follow_up();
+    }
+
+    /// Notifies switches of the link states that were detected.
+    pub(crate) fn notify_switches(&mut self) {
+        let (_, alive) = self.faults.known(self.topology, self.network.now);
+        let Some(controlled) = &mut self.controlled else { return };
+        controlled.set_alive(self.network.now, &alive);
+        self.follow_up();
+    }
+
+    /// Applies faults of switches, channels or the controller.
+    pub(crate) fn notify_control_plane(&mut self) {
+        let Some(controlled) = &mut self.controlled else { return };
+        let switches = &self.fabric.numbering().to_topology[controlled.host_count as usize..];
+        let faults = self.faults.control(switches, self.network.now);
+        let is_down = self.faults.is_controller_down(self.network.now);
+        controlled.apply_faults(self.network.now, &faults, is_down);
+        self.follow_up();
+    }
+}

@@ -1,0 +1,187 @@
+//! Packets as bytes: those for the controller, those from it, and the replies of hosts.
+
+use std::collections::VecDeque;
+
+use net::{HostIx, address};
+use openflow::frame::flags;
+use openflow::headers::{ether, protocol};
+use openflow::{Headers, MacAddr, PortNo, frame};
+
+use super::event_queue::ControlEvent;
+use super::{Controlled, time};
+use crate::packet::{ACK, CONTROL, NO_PATH, Packet, SYN, stamp};
+use crate::queue::NIL;
+
+/// Minimum size of an Ethernet frame without its check sequence, bytes.
+const FRAME_MIN: usize = 60;
+/// Operation of an ARP request.
+const ARP_REQUEST: u16 = 1;
+/// Marker at the end of the frame of a flow's packet, before the number under which the packet is
+/// kept.
+const MARK: [u8; 4] = *b"flow";
+const TRAILER: usize = MARK.len() + 8;
+/// Length of a TCP header without options, and the position of its flags.
+const TCP_LEN: usize = 20;
+const FLAGS_AT: usize = 13;
+/// Maximum number of packets kept for the controller to forward: more than any controller holds at
+/// one time.
+const KEPT: usize = 1 << 16;
+
+/// A frame sent by a switch.
+#[derive(Debug)]
+pub(super) struct FrameOut {
+    pub(super) link: u32,
+    pub(super) bytes: Vec<u8>,
+    /// Number of switches it has passed.
+    pub(super) hops: u32,
+}
+
+/// A packet of a flow that was sent to the controller.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    packet: Packet,
+    /// Its flow in the list: the slot may already serve another one.
+    flow: u32,
+    /// Whether it went to the controller only and has not been forwarded since.
+    is_waiting: bool,
+}
+
+/// Frames in flight, and the packets of flows among them.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    bytes: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    kept: VecDeque<Kept>,
+    /// Number of the first kept packet.
+    first: u64,
+}
+
+impl Frames {
+    fn put(&mut self, bytes: Vec<u8>) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.bytes[index as usize] = bytes;
+                index
+            }
+            None => {
+                self.bytes.push(bytes);
+                self.bytes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Takes the bytes of a frame that has arrived or is lost.
+    pub(super) fn take(&mut self, index: u32) -> Vec<u8> {
+        self.free.push(index);
+        std::mem::take(&mut self.bytes[index as usize])
+    }
+
+    /// Returns a packet of a flow as the frame that the controller will see.
+    pub(super) fn of_packet(&mut self, headers: &Headers, packet: &Packet, flow: u32, is_taken: bool) -> Vec<u8> {
+        let number = self.first + self.kept.len() as u64;
+        self.kept.push_back(Kept { packet: *packet, flow, is_waiting: is_taken });
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        // The headers of Ethernet, IP and TCP are part of the packet's size; a packet of headers
+        // only has no space for the trailer.
+        let bare = frame::build(headers, 0).len();
+        let mut bytes = frame::build(headers, usize::from(packet.bytes).saturating_sub(bare).max(TRAILER));
+        if packet.is(SYN) && headers.ip_proto == protocol::TCP {
+            // Controllers that handle first packets check these flags. No receiver checks
+            // checksums.
+            let at = bare - TCP_LEN + FLAGS_AT;
+            bytes[at] = if packet.is(ACK) { flags::SYN | flags::ACK } else { flags::SYN };
+        }
+        let end = bytes.len();
+        bytes[end - TRAILER..end - 8].copy_from_slice(&MARK);
+        bytes[end - 8..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// Returns the packet of a flow that a frame represents, if the controller may forward it:
+    /// once, if it went to the controller only.
+    fn packet_of(&mut self, bytes: &[u8]) -> Option<(Packet, u32)> {
+        let trailer = bytes.get(bytes.len().checked_sub(TRAILER)?..)?;
+        let (mark, number) = trailer.split_at(MARK.len());
+        if mark != MARK {
+            return None;
+        }
+        let number = u64::from_be_bytes(number.try_into().ok()?);
+        let kept = self.kept.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        std::mem::take(&mut kept.is_waiting).then_some((kept.packet, kept.flow))
+    }
+}
+
+/// Form of a frame on a link.
+pub(super) enum OnLink {
+    /// A packet of a flow again.
+    Flow(Packet),
+    /// A packet that represents the frame.
+    Frame(Packet),
+}
+
+impl Controlled<'_> {
+    /// Returns the packet that carries a frame out on a link.
+    pub(super) fn on_link(&mut self, now: u64, out: FrameOut) -> OnLink {
+        if let Some((packet, flow)) = self.frames.packet_of(&out.bytes)
+            && self.flows.get(packet.flow).is_some_and(|state| state.id == flow)
+        {
+            let direction = usize::from(packet.is(ACK));
+            let headers = frame::parse(&out.bytes).ok();
+            let state = self.flows.get_mut(packet.flow);
+            let tag = headers.zip(state).map_or(0, |(headers, state)| state.tag_for(direction, &headers));
+            return OnLink::Flow(Packet { tag, next: NIL, ..packet });
+        }
+        let bytes = out.bytes.len().clamp(FRAME_MIN, usize::from(u16::MAX)) as u16;
+        let frame = self.frames.put(out.bytes);
+        OnLink::Frame(Packet {
+            departs: 0,
+            hash: 0,
+            next: NIL,
+            flow: NIL,
+            src: NIL,
+            dst: NIL,
+            seq: frame,
+            rank: out.hops,
+            sent: stamp(now),
+            edge: 0,
+            tag: 0,
+            class: 0,
+            sack: 0,
+            bytes,
+            path: NO_PATH,
+            echo_path: NO_PATH,
+            flags: CONTROL,
+        })
+    }
+
+    /// Handles a frame at the end of a link: a switch processes it, a host may reply.
+    pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32, host: u32) {
+        let (ix, port) = self.ends[link as usize];
+        if ix != NIL {
+            self.switches[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
+            return self.drain_switch_after(clock, ix, hops + 1);
+        }
+        self.note_reset(bytes);
+        if let Some(answer) = answer(host, bytes) {
+            self.outgoing.push(FrameOut { link: link ^ 1, bytes: answer, hops: 0 });
+        }
+    }
+
+    /// Delivers all frames sent by switches immediately, while booting.
+    pub(super) fn deliver_at_once(&mut self, clock: u64) {
+        for out in std::mem::take(&mut self.outgoing) {
+            self.events.put(clock, ControlEvent::Frame(out.link, out.bytes));
+        }
+    }
+}
+
+/// Returns the reply of a host to an ARP request for its Ethernet address.
+fn answer(host: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+    let request = frame::parse(bytes).ok()?;
+    let (mac, ipv4) = (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
+    let is_for_it = request.eth_type == ether::ARP && request.arp_op == ARP_REQUEST && request.ipv4_dst == ipv4;
+    is_for_it.then(|| frame::arp_reply(mac, ipv4, request.eth_src, request.ipv4_src))
+}

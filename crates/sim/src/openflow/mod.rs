@@ -1,0 +1,166 @@
+//! Runs with a controller: every switch is an OpenFlow switch of the `switch` crate, its channel to
+//! the controller has delay, rate and failures, and hosts have agents. The packet loop of other
+//! runs does not depend on this module.
+//!
+//! A packet is not a frame here. Its flow slot and direction determine its headers; only its VLAN
+//! tag may change on the path. A switch is queried once per flow, direction and input link, and
+//! again when its state has changed (`flows.rs`). Packets for the controller become frames, as do
+//! packets from it (`frames.rs`). Frames queue on links like all other packets.
+//!
+//! One event queue orders all events of the control plane (`event_queue.rs`); the engine keeps one
+//! pending event for it. Its clock is the simulated time plus the duration of a warm boot
+//! (`boot.rs`). During the boot, messages and frames take no time.
+
+mod agents;
+mod boot;
+mod channels;
+mod cost;
+mod engine_glue;
+mod event_queue;
+mod flows;
+mod frames;
+mod switch;
+mod vip_connections;
+
+use net::Time;
+
+use crate::links::network::Loss;
+use crate::outcome::PlaneRecord;
+use crate::queue::NIL;
+use crate::scenario::{ControlConfig, Scenario};
+use crate::switching::plane::ControlPlane;
+
+pub(crate) use flows::NewTuple;
+pub(crate) use vip_connections::{DirectionHeaders, VipConnection};
+
+use agents::Agents;
+use channels::Connections;
+use cost::Cost;
+use event_queue::{ControlEventQueue, WakeTimer};
+use flows::Flows;
+use frames::{FrameOut, Frames};
+use switch::ControlledSwitch;
+
+/// Maximum number of switches a packet may pass; a packet that passes more is in a loop.
+const HOP_LIMIT: u32 = 64;
+
+/// Controller-specific state of a run.
+pub(crate) struct Controlled<'a> {
+    plane: &'a mut (dyn ControlPlane + 'a),
+    plane_timer: WakeTimer,
+    is_plane_down: bool,
+    config: &'a ControlConfig,
+    /// Clock value at simulated time 0.
+    boot_time: u64,
+    is_booting: bool,
+    host_count: u32,
+    /// Switches in the order of the engine's numbers.
+    switches: Vec<ControlledSwitch>,
+    /// Per link: its receiving switch, or [`NIL`] for a host, and the port there.
+    ends: Vec<(u32, u32)>,
+    /// Per link: its receiving host; meaningless if that is a switch.
+    hosts_by_link: Vec<u32>,
+    connections: Connections,
+    events: ControlEventQueue,
+    flows: Flows,
+    agents: Agents,
+    frames: Frames,
+    /// Frames sent by switches that the engine has not yet put on links.
+    outgoing: Vec<FrameOut>,
+    /// Slots of connections that were closed by a reset.
+    resets: Vec<u32>,
+    cost: Cost,
+    /// Reason why the run cannot continue.
+    fault: Option<String>,
+}
+
+/// Decision of a switch about a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Forwarding {
+    /// Out on this link.
+    Link(u32),
+    /// To the controller only.
+    ToController,
+    Drop(Loss),
+}
+
+impl<'a> Controlled<'a> {
+    pub(crate) fn new(
+        scenario: &Scenario<'a>,
+        host_count: u32,
+        switches: &[net::NodeIx],
+        plane: &'a mut (dyn ControlPlane + 'a),
+    ) -> Controlled<'a> {
+        let (topology, config) = (scenario.topology, &scenario.config.control);
+        let switches: Vec<ControlledSwitch> =
+            switches.iter().map(|node| ControlledSwitch::new(scenario, *node)).collect();
+        let mut ends = vec![(NIL, 0); topology.links().len()];
+        for (ix, station) in (0u32..).zip(&switches) {
+            for (position, out) in (0u32..).zip(station.out_links()) {
+                ends[(*out ^ 1) as usize] = (ix, position + 1);
+            }
+        }
+        let mut hosts_by_link = vec![0; topology.links().len()];
+        for (host, node) in (0u32..).zip(topology.hosts()) {
+            topology.out_links(*node).iter().for_each(|link| hosts_by_link[(link.0 ^ 1) as usize] = host);
+        }
+        Controlled {
+            plane,
+            plane_timer: WakeTimer::default(),
+            is_plane_down: false,
+            config,
+            boot_time: 0,
+            is_booting: false,
+            host_count,
+            cost: Cost::new(switches.len()),
+            switches,
+            ends,
+            hosts_by_link,
+            connections: Connections::default(),
+            events: ControlEventQueue::default(),
+            flows: Flows::default(),
+            agents: Agents::default(),
+            frames: Frames::default(),
+            outgoing: Vec::new(),
+            resets: Vec::new(),
+            fault: None,
+        }
+    }
+
+    /// Returns the time that switches and controller see.
+    #[inline]
+    fn clock(&self, now: u64) -> u64 {
+        now + self.boot_time
+    }
+
+    /// Returns the number of packets that went to the controller only.
+    pub(crate) fn packets_taken(&self) -> u64 {
+        self.cost.packets_taken
+    }
+
+    /// Returns why the run had to stop.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Stops the run; the first reason counts.
+    fn abort(&mut self, reason: impl FnOnce() -> String) {
+        if self.fault.is_none() {
+            self.fault = Some(reason());
+        }
+    }
+
+    /// Forgets a frame whose packet no longer exists.
+    pub(crate) fn forget_frame(&mut self, frame: u32) {
+        self.frames.take(frame);
+    }
+
+    /// Returns the overhead of the control plane at the end of the run.
+    pub(crate) fn record(&self, now: u64) -> PlaneRecord {
+        self.cost.record(self.clock(now), now, &self.switches, self.plane.tally(), self.agents.tally())
+    }
+}
+
+fn time(clock: u64) -> Time {
+    Time::from_ps(clock)
+}

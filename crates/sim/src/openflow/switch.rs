@@ -1,0 +1,175 @@
+//! An OpenFlow switch with its ports and its control channel.
+
+use net::{NodeIx, RandomStream, Topology, address};
+use openflow::{DatapathId, Description, MacAddr, PortDesc, PortNo};
+use switch::{Config, HashFields, Output, Select, Switch};
+
+use super::channels::Channel;
+use super::event_queue::{ControlEvent, WakeTimer};
+use super::frames::FrameOut;
+use super::{Controlled, time};
+use crate::scenario::{HashSeeds, Scenario};
+
+/// Tables of a pipeline.
+const TABLES: u8 = 8;
+
+/// An OpenFlow switch of a run.
+pub(super) struct ControlledSwitch {
+    pub(super) switch: Switch,
+    /// Configuration for the new switch after a power failure.
+    config: Config,
+    /// Outgoing links, by port number less one.
+    out: Vec<u32>,
+    /// Port states as the switch has detected them.
+    is_live: Vec<bool>,
+    pub(super) channel: Channel,
+    timer: WakeTimer,
+}
+
+impl ControlledSwitch {
+    pub(super) fn new(scenario: &Scenario<'_>, node: NodeIx) -> ControlledSwitch {
+        let config = config(scenario, node);
+        let out: Vec<u32> = scenario.topology.out_links(node).iter().map(|link| link.0).collect();
+        ControlledSwitch {
+            switch: Switch::new(config.clone()),
+            config,
+            is_live: vec![true; out.len()],
+            out,
+            channel: Channel::default(),
+            timer: WakeTimer::default(),
+        }
+    }
+
+    pub(super) fn out_links(&self) -> &[u32] {
+        &self.out
+    }
+
+    /// Returns the link out of a port.
+    #[inline]
+    pub(super) fn link_of(&self, port: PortNo) -> Option<u32> {
+        self.out.get((port.0 as usize).wrapping_sub(1)).copied()
+    }
+}
+
+fn config(scenario: &Scenario<'_>, node: NodeIx) -> Config {
+    let (topology, control) = (scenario.topology, &scenario.config.control);
+    let name = &topology.node(node).name;
+    let seed = match control.hash {
+        HashSeeds::PerSwitch => RandomStream::new(scenario.seed, &format!("select {name}")).next_u64(),
+        HashSeeds::Identical => RandomStream::new(scenario.seed, "select").next_u64(),
+    };
+    Config {
+        datapath: DatapathId(address::datapath_of(node)),
+        ports: ports(topology, node),
+        tables: TABLES,
+        max_entries: control.max_entries,
+        max_groups: control.max_groups,
+        buffers: 0,
+        select: Select { seed, fields: HashFields::FiveTuple },
+        stats_refresh: control.stats_refresh,
+        packet_in_per_s: control.packet_in_per_s,
+        supports_tcp_flags: false,
+        description: Description {
+            manufacturer: "Anabranch".to_owned(),
+            hardware: "simulated".to_owned(),
+            software: env!("CARGO_PKG_VERSION").to_owned(),
+            serial: node.0.to_string(),
+            datapath: name.clone(),
+        },
+    }
+}
+
+fn ports(topology: &Topology, node: NodeIx) -> Vec<PortDesc> {
+    let port = |(number, link): (u32, &net::LinkIx)| PortDesc {
+        port: PortNo(number),
+        hw_addr: port_mac(node, number),
+        name: format!("eth{number}"),
+        is_admin_down: false,
+        is_link_down: false,
+        speed_kbps: u32::try_from(topology.link(*link).rate.as_bps() / 1000).unwrap_or(u32::MAX),
+    };
+    (1u32..).zip(topology.out_links(node)).map(port).collect()
+}
+
+/// Returns the address of a port: locally administered, and distinct from those of hosts.
+fn port_mac(node: NodeIx, port: u32) -> MacAddr {
+    let ([_, a, b, c], [_, _, d, e]) = (node.0.to_be_bytes(), port.to_be_bytes());
+    MacAddr([0x06, a, b, c, d, e])
+}
+
+impl Controlled<'_> {
+    /// Carries out the outputs of a switch and sets its timer.
+    pub(super) fn drain_switch(&mut self, clock: u64, ix: u32) {
+        self.drain_switch_after(clock, ix, 0);
+    }
+
+    /// Same as [`Controlled::drain_switch`] for frames that have passed `hops` switches.
+    pub(super) fn drain_switch_after(&mut self, clock: u64, ix: u32, hops: u32) {
+        while let Some(output) = self.switches[ix as usize].switch.poll_output() {
+            match output {
+                Output::Message(connection, envelope) => self.send_up(clock, ix, connection, envelope),
+                Output::Frame(port, bytes) => {
+                    if let Some(link) = self.switches[ix as usize].link_of(port) {
+                        self.outgoing.push(FrameOut { link, bytes, hops });
+                    }
+                }
+            }
+        }
+        let station = &mut self.switches[ix as usize];
+        self.cost.note_entries(clock, ix, &station.switch.tally());
+        if let Some(at) = station.timer.set(clock, station.switch.poll_timeout()) {
+            self.events.put(at, ControlEvent::SwitchTimer(ix));
+        }
+    }
+
+    pub(super) fn on_switch_timer(&mut self, clock: u64, ix: u32) {
+        let station = &mut self.switches[ix as usize];
+        if !station.timer.is_valid(clock) {
+            return;
+        }
+        let is_due = station.switch.poll_timeout().is_some_and(|at| at <= time(clock));
+        if is_due && !station.channel.faults.is_off {
+            station.switch.handle_timeout(time(clock));
+        }
+        if !station.channel.faults.is_off {
+            self.drain_switch(clock, ix);
+        }
+    }
+
+    /// Sets detected link states: a switch sees them at the ports that receive from the links.
+    pub(crate) fn set_alive(&mut self, now: u64, alive: &[bool]) {
+        let clock = self.clock(now);
+        for ix in 0..self.switches.len() as u32 {
+            for position in 0..self.switches[ix as usize].out.len() {
+                let station = &mut self.switches[ix as usize];
+                let is_live = alive[(station.out[position] ^ 1) as usize];
+                if std::mem::replace(&mut station.is_live[position], is_live) != is_live
+                    && !station.channel.faults.is_off
+                {
+                    station.switch.set_port_live(time(clock), PortNo(position as u32 + 1), is_live);
+                    self.drain_switch(clock, ix);
+                }
+            }
+        }
+    }
+
+    /// Handles a switch that has lost its power.
+    pub(super) fn switch_off(&mut self, clock: u64, ix: u32) {
+        self.cost.note_loss(clock, ix, &self.switches[ix as usize].switch.tally());
+    }
+
+    /// Handles a switch that is back, with an empty state: earlier decisions about flows are
+    /// invalid.
+    pub(super) fn switch_on(&mut self, clock: u64, ix: u32) {
+        let station = &mut self.switches[ix as usize];
+        station.switch = Switch::new(station.config.clone());
+        station.timer = WakeTimer::default();
+        for (port, is_live) in (1u32..).zip(&station.is_live) {
+            if !is_live {
+                station.switch.set_port_live(time(clock), PortNo(port), false);
+            }
+        }
+        self.flows.forget_decisions();
+        self.drain_switch(clock, ix);
+    }
+}

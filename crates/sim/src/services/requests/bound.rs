@@ -1,0 +1,87 @@
+//! Minimum response time of a request: alone in an empty network, with the best server for it.
+
+use std::collections::BTreeMap;
+
+use net::paths::{self, Metric};
+use net::{HostIx, LinkIx, NodeIx, Time, Topology};
+use traffic::FlowList;
+
+use crate::engine::RunParams;
+use crate::links::port::serialisation_ps;
+use crate::scenario::TransportConfig;
+use crate::services::{RequestClass, ServicesConfig};
+
+/// Bytes of a page on the wire in each direction, and the number of consecutive network crossings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) mss: u64,
+    pub(super) header: u64,
+    pub(super) handshake: bool,
+}
+
+impl Sizes {
+    pub(super) fn new(params: &RunParams) -> Sizes {
+        Sizes { mss: u64::from(params.mss), header: u64::from(params.header), handshake: params.handshake }
+    }
+
+    fn on_wire(&self, payload: u64) -> u64 {
+        payload + payload.div_ceil(self.mss) * self.header
+    }
+}
+
+/// Returns the picoseconds from the first packet of a request to its last byte, to the best of all
+/// members. It uses paths with the lowest latency and paths with the widest bottleneck, regardless
+/// of their lengths.
+pub(super) fn response(
+    topology: &Topology,
+    config: &ServicesConfig,
+    class: &RequestClass,
+    client: HostIx,
+    sizes: &Sizes,
+) -> u64 {
+    let members = config.services[class.service as usize].members.iter().filter(|member| **member != client);
+    let page = members.filter_map(|member| page(topology, class, (client, *member), sizes)).min();
+    page.unwrap_or(0).saturating_mul(u64::from(class.pages))
+}
+
+fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes: &Sizes) -> Option<u64> {
+    let nodes: (NodeIx, NodeIx) = (topology.host(ends.0), topology.host(ends.1));
+    let delay = |from, to| {
+        let path = paths::shortest(topology, from, to, Metric::Delay, |_| true)?;
+        Some(paths::delay(topology, &path).as_ps())
+    };
+    let capacity = |link: LinkIx| Some(topology.link(link).rate);
+    let sending = |from, to, payload| {
+        let width = paths::widest(topology, from, to, capacity)?.bottleneck.as_bps();
+        Some(serialisation_ps(sizes.on_wire(payload), width))
+    };
+    let round_trip = delay(nodes.0, nodes.1)? + delay(nodes.1, nodes.0)?;
+    let opening = if sizes.handshake { round_trip } else { 0 };
+    let up = sending(nodes.0, nodes.1, class.request_bytes)?;
+    let down = sending(nodes.1, nodes.0, class.page_bytes)?;
+    Some(opening + round_trip + up + class.cpu.as_ps() + down)
+}
+
+/// Returns the minimum response time of each request of a list, in its order: the reference of
+/// slowdowns.
+pub fn ideal_response_times(
+    topology: &Topology,
+    transport: &TransportConfig,
+    config: &ServicesConfig,
+    requests: &FlowList,
+) -> Vec<Time> {
+    let (mss, header) = (u64::from(transport.mss_bytes), u64::from(transport.header_bytes));
+    let sizes = Sizes { mss, header, handshake: transport.handshake };
+    let mut known = BTreeMap::new();
+    let of = |flow: &traffic::Flow| {
+        let class = flow.group - 1;
+        let bound = || response(topology, config, &config.classes[class as usize], flow.src, &sizes);
+        time(*known.entry((flow.src, class)).or_insert_with(bound))
+    };
+    requests.flows.iter().map(of).collect()
+}
+
+/// Converts picoseconds to the time unit of flow records.
+pub(super) fn time(ps: u64) -> Time {
+    Time::from_ps(ps)
+}

@@ -1,0 +1,304 @@
+//! Connections of requests, from the first packet of the client to the last byte of the response.
+
+use net::HostIx;
+
+use super::agents::Report;
+use super::bound::{self, Sizes};
+use super::{Progress, RequestConnection, add_tally};
+use crate::engine::{Engine, SERVICES};
+use crate::flows::{NEVER, NewFlow};
+use crate::openflow::VipConnection;
+use crate::outcome::FlowEnd;
+use crate::packet::PRIORITY_SHIFT;
+use crate::queue::NIL;
+
+impl Engine<'_> {
+    /// Starts the request of a client.
+    pub(crate) fn start_request(&mut self, id: u32) {
+        let flow = &self.list.flows[id as usize];
+        let (client, class) = (flow.src, flow.group - 1);
+        let now = self.network.now;
+        let sizes = Sizes::new(&self.params);
+        let topology = self.topology;
+        let Some(requests) = &mut self.requests else { return };
+        let config = requests.config;
+        let kind = &config.classes[class as usize];
+        let bound = || bound::response(topology, config, kind, client, &sizes);
+        let ideal = *requests.bounds.entry((client.0, class)).or_insert_with(bound);
+        requests.progress[id as usize] = Progress { pages_left: kind.pages, served_by: None };
+        requests.open += 1;
+        let record = &mut self.records[id as usize];
+        (record.end, record.started, record.ideal) = (FlowEnd::Running, net::Time::from_ps(now), bound::time(ideal));
+        self.open_connection(id, client, class);
+    }
+
+    /// Opens the connection for the next page of a request.
+    fn open_connection(&mut self, request: u32, client: HostIx, class: u32) {
+        let Some(requests) = &mut self.requests else { return };
+        let client_port = requests.next_port(client.0);
+        let connection = RequestConnection {
+            request,
+            class,
+            up: NIL,
+            down: NIL,
+            server: NIL,
+            job: None,
+            job_started: 0,
+            headers: None,
+            is_over: false,
+            slots: 0,
+        };
+        requests.counts.opened += 1;
+        let (connection, serial) = (requests.keep(connection), requests.next_serial());
+        let config = requests.config;
+        let kind = &config.classes[class as usize];
+        let service = &config.services[kind.service as usize];
+        let named = VipConnection {
+            serial,
+            client,
+            client_port,
+            address: service.address,
+            mac: service.mac,
+            port: service.port,
+        };
+        let slot = self.open_direction(request, client.0, NIL, kind.request_bytes);
+        let Some(requests) = &mut self.requests else { return };
+        requests.assign(slot, connection);
+        requests.connections[connection as usize].up = slot;
+        if let Some(controlled) = &mut self.controlled {
+            controlled.request_opened(slot, &named);
+        }
+        self.begin(slot, self.params.handshake);
+    }
+
+    /// Opens a slot for one direction of a connection.
+    fn open_direction(&mut self, request: u32, src: u32, dst: u32, bytes: u64) -> u32 {
+        let (segments, last_bytes) = self.segments_for(bytes);
+        let flow = NewFlow {
+            id: request,
+            connection: NIL,
+            ordinal: 0,
+            src,
+            dst,
+            // OpenFlow switches route nothing by class or hash.
+            classes: [0; 2],
+            hashes: [0; 2],
+            started: self.network.now,
+            segments,
+            last_bytes,
+            priority: self.params.priority_of(bytes) << PRIORITY_SHIFT,
+        };
+        self.slots.open(&flow, &self.params.tcp, self.params.bitmap_words)
+    }
+
+    /// Handles a packet for a virtual address at a host, which becomes the server if the connection
+    /// has none.
+    pub(crate) fn arrive_at_server(&mut self, node: u32, ix: u32) -> bool {
+        let packet = *self.network.arena.get(ix);
+        let (Some(requests), Some(controlled)) = (&mut self.requests, &mut self.controlled) else { return false };
+        let server = requests.server_of_host[node as usize];
+        let Some(connection) = requests.connection_of(packet.flow) else { return false };
+        let known = &mut requests.connections[connection as usize];
+        let is_taken = known.server != NIL && known.server != server;
+        if packet.dst != NIL || server == NIL || is_taken || !controlled.reach_server(&packet, HostIx(node)) {
+            return false;
+        }
+        if known.server == NIL && !known.is_over {
+            known.server = server;
+            let server = &mut requests.servers[server as usize];
+            server.connections += 1;
+            server.record.connections += 1;
+        }
+        self.slots.get_mut(packet.flow).dst = node;
+        true
+    }
+
+    /// Handles the arrival of everything that one end of a connection had to send.
+    pub(crate) fn on_data_complete(&mut self, slot: u32) {
+        let now = self.network.now;
+        let Some(requests) = &mut self.requests else { return };
+        let Some(connection) = requests.connection_of(slot) else { return };
+        let RequestConnection { up, server, class, is_over, .. } = requests.connections[connection as usize];
+        if is_over {
+            return;
+        }
+        if slot != up {
+            return self.on_page_arrived(connection);
+        }
+        // The client's slot may be free before the response is ready.
+        requests.connections[connection as usize].headers =
+            self.controlled.as_ref().and_then(|controlled| controlled.headers_of(up));
+        let work = requests.config.classes[class as usize].cpu.as_ps();
+        let server = &mut requests.servers[server as usize];
+        if work == 0 {
+            server.agent.note_job(0);
+            return self.answer(connection);
+        }
+        let key = server.processor.add(now, connection, work);
+        server.record.jobs_max = server.record.jobs_max.max(server.processor.job_count());
+        (requests.connections[connection as usize].job, requests.connections[connection as usize].job_started) =
+            (Some(key), now);
+        self.await_services();
+    }
+
+    /// Sends the response after the server has finished its job.
+    fn answer(&mut self, connection: u32) {
+        let Some(requests) = &mut self.requests else { return };
+        let (serial, headers) = (requests.next_serial(), requests.connections[connection as usize].headers);
+        let RequestConnection { request, class, server, .. } = requests.connections[connection as usize];
+        let bytes = requests.config.classes[class as usize].page_bytes;
+        let host = requests.servers[server as usize].host;
+        let client = self.list.flows[request as usize].src.0;
+        let slot = self.open_direction(request, host, client, bytes);
+        let Some(requests) = &mut self.requests else { return };
+        requests.assign(slot, connection);
+        requests.connections[connection as usize].down = slot;
+        if let (Some(controlled), Some(headers)) = (&mut self.controlled, &headers) {
+            controlled.answer_opened(slot, serial, headers);
+        }
+        self.pump(slot);
+    }
+
+    /// Handles the last byte of a page.
+    fn on_page_arrived(&mut self, connection: u32) {
+        let now = self.network.now;
+        let Some(requests) = &mut self.requests else { return };
+        let RequestConnection { request, class, server, .. } = requests.connections[connection as usize];
+        requests.finish(now, connection, true);
+        requests.servers[server as usize].record.pages[class as usize] += 1;
+        let progress = &mut requests.progress[request as usize];
+        (progress.pages_left, progress.served_by) = (progress.pages_left - 1, Some(server));
+        if progress.pages_left > 0 {
+            let client = self.list.flows[request as usize].src;
+            return self.open_connection(request, client, class);
+        }
+        self.end_request(request, FlowEnd::Completed);
+    }
+
+    fn end_request(&mut self, request: u32, end: FlowEnd) {
+        let record = &mut self.records[request as usize];
+        record.end = end;
+        record.fct = net::Time::from_ps(self.network.now).saturating_sub(record.started);
+        if let Some(requests) = &mut self.requests {
+            requests.open -= 1;
+        }
+        self.flows_done += 1;
+        self.is_over = self.has_everything_ended();
+    }
+
+    /// Fails the request of a connection that one end aborted or the controller reset.
+    pub(crate) fn on_connection_failed(&mut self, slot: u32) {
+        let now = self.network.now;
+        let Some(requests) = &mut self.requests else { return };
+        let Some(connection) = requests.connection_of(slot) else { return };
+        if !requests.finish(now, connection, false) {
+            return;
+        }
+        let RequestConnection { request, up, down, .. } = requests.connections[connection as usize];
+        self.end_request(request, FlowEnd::Failed);
+        for slot_ix in [up, down].into_iter().filter(|slot_ix| *slot_ix != NIL) {
+            if self.requests.as_ref().and_then(|requests| requests.connection_of(slot_ix)) != Some(connection) {
+                continue; // The slot already serves another connection.
+            }
+            let slot = self.slots.get_mut(slot_ix);
+            (slot.is_sender_done, slot.timer.deadline) = (true, NEVER);
+            if slot.end == FlowEnd::Running {
+                slot.end = FlowEnd::Failed;
+            }
+            self.close_if_over(slot_ix);
+        }
+    }
+
+    /// Adds the counters of a slot to the record of its request.
+    pub(crate) fn add_direction_to_record(&mut self, slot_ix: u32) {
+        let mss = u64::from(self.params.mss);
+        let Some(requests) = &self.requests else { return };
+        let Some(connection) = requests.connection_of(slot_ix) else { return };
+        let RequestConnection { class, up, .. } = requests.connections[connection as usize];
+        let slot = self.slots.get_mut(slot_ix);
+        let record = &mut self.records[slot.id as usize];
+        add_tally(record, &slot.tally);
+        if slot_ix != up {
+            let page = requests.config.classes[class as usize].page_bytes;
+            record.delivered_bytes += (u64::from(slot.receiver.next) * mss).min(page);
+        }
+    }
+
+    /// Sets the age of requests that are still open. Returns the record of all services.
+    pub(crate) fn close_requests(&mut self) -> Option<crate::ServicesRecord> {
+        let now = self.network.now;
+        let requests = self.requests.as_mut()?;
+        for record in self.records.iter_mut().filter(|record| record.end == FlowEnd::Running) {
+            record.fct = net::Time::from_ps(now).saturating_sub(record.started);
+        }
+        Some(requests.record(now))
+    }
+
+    /// Closes a slot of a request that has ended and left nothing in the network. Returns whether
+    /// the slot belonged to a request.
+    pub(crate) fn close_direction(&mut self, slot_ix: u32) -> bool {
+        if self.requests.as_ref().is_none_or(|requests| requests.connection_of(slot_ix).is_none()) {
+            return false;
+        }
+        self.add_direction_to_record(slot_ix);
+        self.slots.close(slot_ix);
+        if let Some(controlled) = &mut self.controlled {
+            controlled.flow_closed(self.network.now, slot_ix);
+        }
+        if let Some(requests) = &mut self.requests {
+            requests.release(slot_ix);
+        }
+        self.is_over = self.has_everything_ended();
+        true
+    }
+
+    /// Runs the servers and agents that are due.
+    pub(crate) fn on_services(&mut self) {
+        let now = self.network.now;
+        if let Some(requests) = &mut self.requests
+            && requests.awaited <= now
+        {
+            requests.awaited = NEVER;
+        }
+        while let Some(connection) = self.requests.as_mut().and_then(|requests| requests.take_finished_job(now)) {
+            self.answer(connection);
+        }
+        while let Some(report) = self.requests.as_mut().and_then(|requests| requests.take_report(now)) {
+            let Some(controlled) = &mut self.controlled else { return };
+            match report {
+                Report::Direct(host, stats) => controlled.member_reports(now, host, stats),
+                Report::InBand(host, bytes) => {
+                    let uplink = self.fabric.uplink[host as usize];
+                    controlled.send_from_host(uplink, bytes);
+                }
+            }
+            self.follow_up();
+        }
+        self.await_services();
+    }
+
+    /// Schedules an event for the next action of servers and agents.
+    pub(crate) fn await_services(&mut self) {
+        let Some(requests) = &mut self.requests else { return };
+        let Some(at) = requests.next_due().map(|at| at.max(self.network.now)) else { return };
+        if at < requests.awaited {
+            requests.awaited = at;
+            self.network.events.push(at, SERVICES);
+        }
+    }
+}
+
+impl super::Requests<'_> {
+    /// Takes a connection whose server has finished its job.
+    fn take_finished_job(&mut self, now: u64) -> Option<u32> {
+        for server in &mut self.servers {
+            if let Some(connection) = server.processor.take_done(now) {
+                let t = &mut self.connections[connection as usize];
+                t.job = None;
+                server.agent.note_job(now - t.job_started);
+                return Some(connection);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,227 @@
+//! Requests to virtual services: their connections, the servers, and the agents there. The
+//! documentation of [`crate::services`] describes the model.
+//!
+//! A connection has two slots: one for the data of the client, and one for the data of the server,
+//! opened when the response is ready. Both are data of the ordinary transport with acknowledgements
+//! in the other direction.
+
+mod agents;
+mod bound;
+mod connections;
+mod server;
+
+use std::collections::BTreeMap;
+
+use net::Topology;
+
+use crate::openflow::DirectionHeaders;
+use crate::outcome::FlowRecord;
+use crate::queue::NIL;
+use crate::services::{ConnectionCounts, ServerRecord, ServicesConfig, ServicesRecord};
+use agents::Agent;
+use server::Processor;
+
+pub use bound::ideal_response_times;
+
+/// First of the ports that clients use one after another, and their number (IANA's ephemeral ports
+/// are fewer; these are Linux's).
+const FIRST_PORT: u32 = 32_768;
+const PORTS: u32 = 28_232;
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+struct RequestConnection {
+    /// Its request: position in the list.
+    request: u32,
+    class: u32,
+    /// Slots of both directions while they are in use, or [`NIL`].
+    up: u32,
+    down: u32,
+    /// Position of the server, once a packet has reached it.
+    server: u32,
+    /// Key of its job at the server while it runs, and the time it began.
+    job: Option<u128>,
+    job_started: u64,
+    /// Headers, once the request has arrived.
+    headers: Option<DirectionHeaders>,
+    /// Whether the response has arrived, or an end has aborted.
+    is_over: bool,
+    /// Number of slots in use.
+    slots: u8,
+}
+
+/// A server.
+struct Server {
+    host: u32,
+    processor: Processor,
+    /// Open connections that have reached it.
+    connections: u32,
+    agent: Agent,
+    record: ServerRecord,
+}
+
+/// Progress of a request.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    pages_left: u32,
+    served_by: Option<u32>,
+}
+
+/// Service-specific state of a run.
+pub(crate) struct Requests<'a> {
+    config: &'a ServicesConfig,
+    servers: Vec<Server>,
+    /// Per host, its position among the servers, or [`NIL`].
+    server_of_host: Vec<u32>,
+    connections: Vec<RequestConnection>,
+    free: Vec<u32>,
+    /// Per slot its connection, or [`NIL`].
+    of_slot: Vec<u32>,
+    progress: Vec<Progress>,
+    /// Number of connections each client has opened.
+    opened_by: Vec<u32>,
+    /// Number of running requests.
+    pub(crate) open: u64,
+    /// Time of the earliest pending event for servers and agents.
+    awaited: u64,
+    /// Number of the slot last used, under which packets for the controller are kept.
+    serial: u32,
+    counts: ConnectionCounts,
+    pub(crate) misaddressed: u64,
+    /// Minimum response times, by client and class.
+    bounds: BTreeMap<(u32, u32), u64>,
+}
+
+impl<'a> Requests<'a> {
+    pub(crate) fn new(config: &'a ServicesConfig, topology: &Topology, requests: usize) -> Requests<'a> {
+        let mut server_of_host = vec![NIL; topology.hosts().len()];
+        let mut servers = Vec::new();
+        for (ix, server) in (0u32..).zip(&config.servers) {
+            server_of_host[server.host.ix()] = ix;
+            servers.push(Server {
+                host: server.host.0,
+                processor: Processor::new(server.cores),
+                connections: 0,
+                agent: Agent::new(config.agents),
+                record: ServerRecord { pages: vec![0; config.classes.len()], ..ServerRecord::default() },
+            });
+        }
+        Requests {
+            config,
+            servers,
+            server_of_host,
+            connections: Vec::new(),
+            free: Vec::new(),
+            of_slot: Vec::new(),
+            progress: vec![Progress { pages_left: 0, served_by: None }; requests],
+            opened_by: vec![0; topology.hosts().len()],
+            open: 0,
+            awaited: crate::flows::NEVER,
+            serial: 0,
+            counts: ConnectionCounts::default(),
+            misaddressed: 0,
+            bounds: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the connection of a slot.
+    fn connection_of(&self, slot: u32) -> Option<u32> {
+        self.of_slot.get(slot as usize).copied().filter(|connection| *connection != NIL)
+    }
+
+    fn keep(&mut self, connection: RequestConnection) -> u32 {
+        match self.free.pop() {
+            Some(position) => {
+                self.connections[position as usize] = connection;
+                position
+            }
+            None => {
+                self.connections.push(connection);
+                self.connections.len() as u32 - 1
+            }
+        }
+    }
+
+    fn assign(&mut self, slot: u32, connection: u32) {
+        if self.of_slot.len() <= slot as usize {
+            self.of_slot.resize(slot as usize + 1, NIL);
+        }
+        self.of_slot[slot as usize] = connection;
+        self.connections[connection as usize].slots += 1;
+    }
+
+    /// Releases a slot.
+    fn release(&mut self, slot: u32) {
+        let connection = std::mem::replace(&mut self.of_slot[slot as usize], NIL);
+        let t = &mut self.connections[connection as usize];
+        t.slots -= 1;
+        // The slot may soon serve another connection, or the other direction of this one.
+        for direction in [&mut t.up, &mut t.down] {
+            *direction = if *direction == slot { NIL } else { *direction };
+        }
+        self.free_if_done(connection);
+    }
+
+    fn free_if_done(&mut self, connection: u32) {
+        let RequestConnection { is_over, slots, .. } = self.connections[connection as usize];
+        if is_over && slots == 0 {
+            self.free.push(connection);
+        }
+    }
+
+    fn next_serial(&mut self) -> u32 {
+        // NIL represents a free slot.
+        self.serial = if self.serial >= NIL - 1 { 0 } else { self.serial + 1 };
+        self.serial
+    }
+
+    fn next_port(&mut self, client: u32) -> u16 {
+        let opened = &mut self.opened_by[client as usize];
+        let port = FIRST_PORT + *opened % PORTS;
+        *opened = opened.wrapping_add(1);
+        port as u16
+    }
+
+    /// Closes a connection, which frees it at its server. Returns whether it was open until now.
+    fn finish(&mut self, now: u64, connection: u32, is_answered: bool) -> bool {
+        let t = &mut self.connections[connection as usize];
+        if std::mem::replace(&mut t.is_over, true) {
+            return false;
+        }
+        let (server, job) = (t.server, t.job.take());
+        *if is_answered { &mut self.counts.answered } else { &mut self.counts.failed } += 1;
+        if let Some(server) = self.servers.get_mut(server as usize) {
+            server.connections -= 1;
+            if let Some(key) = job {
+                server.processor.cancel(now, connection, key);
+            }
+        }
+        true
+    }
+
+    /// Returns the records of the servers at the end of the run.
+    pub(crate) fn record(&mut self, now: u64) -> ServicesRecord {
+        let of_server = |server: &mut Server| {
+            server.processor.advance(now);
+            ServerRecord { busy: net::Time::from_ps(server.processor.busy()), ..server.record.clone() }
+        };
+        let counts = self.counts;
+        ServicesRecord {
+            servers: self.servers.iter_mut().map(of_server).collect(),
+            served_by: self.progress.iter().map(|progress| progress.served_by).collect(),
+            connections: ConnectionCounts { open: counts.opened - counts.answered - counts.failed, ..counts },
+            misaddressed: self.misaddressed,
+        }
+    }
+}
+
+/// Adds the counters of a slot to those of its request.
+fn add_tally(record: &mut FlowRecord, tally: &crate::flows::Tally) {
+    record.packets_sent += tally.packets;
+    record.retransmitted += tally.retransmitted;
+    record.spurious += tally.spurious;
+    record.timeouts += tally.timeouts;
+    record.fast_retransmits += tally.fast_retransmits;
+    record.reordered += tally.reordered;
+    record.reorder_extent = record.reorder_extent.max(tally.extent);
+}

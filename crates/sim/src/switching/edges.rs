@@ -1,0 +1,476 @@
+//! Edges of the fabric: the switches or hosts where packets get their path and overlays begin and
+//! end. Edges also send control packets, set timers and hold packets back.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use balance::{
+    Arrival, Commands, Control, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss,
+    PathFeedback, PathLoss, Paths, Scale, Shared,
+};
+use net::routes::ClassIx;
+use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
+
+use crate::links::network::Network;
+use crate::packet::{ACK, CE, CONTROL, DATA, DETOUR, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp};
+use crate::queue::NIL;
+use crate::scenario::TransportConfig;
+use crate::switching::fabric::{Fabric, Hop, edge_rtt, scaled_weights, view};
+
+/// One edge: an instance of the mechanism and the paths it has.
+pub(crate) struct Edge {
+    balancer: Box<dyn EdgeBalancer>,
+    rng: RandomStream,
+    class: ClassIx,
+    /// Paths assumed to be up, by class; `None` while all are.
+    live: Vec<Option<Box<[u16]>>>,
+    /// Number of paths per class on the intact network.
+    counts: Vec<u16>,
+    /// Weights of the live paths by class, if the mechanism needs them; else empty.
+    weights: Vec<Box<[u32]>>,
+}
+
+/// Current path of a flow, and how often its data changed path.
+#[derive(Clone, Copy)]
+struct FlowPaths {
+    data: u16,
+    ack: u16,
+    changes: u32,
+}
+
+impl FlowPaths {
+    /// Records that the data continues on `path`.
+    #[inline]
+    fn take(&mut self, path: u16) {
+        self.changes += u32::from(self.data != path && self.data != NO_PATH);
+        self.data = path;
+    }
+}
+
+/// Packets of one flow held back at its last edge, in order of arrival.
+#[derive(Clone, Copy)]
+struct HeldPackets {
+    first: u32,
+    last: u32,
+}
+
+/// Timer of an edge: time, serial number, node, timer value.
+type EdgeTimer = Reverse<(u64, u64, u32, u64)>;
+
+/// All edges of a run whose balancer decides at edges; otherwise `list` is empty.
+#[derive(Default)]
+pub(crate) struct Edges {
+    /// Edges by node.
+    list: Vec<Option<Edge>>,
+    /// Node of each class, and a host behind it.
+    nodes: Vec<(u32, u32)>,
+    duties: EdgeHooks,
+    /// Whether links write their utilisation into tags.
+    pub(crate) are_links_sensed: bool,
+    /// 0, 1, 2, …: the live list of an intact pair.
+    all_paths: Vec<u16>,
+    /// Paths or entropy values by flow slot.
+    current: Vec<FlowPaths>,
+    held: Vec<HeldPackets>,
+    /// Commands of `issuer` that are not carried out yet.
+    pub(crate) commands: Commands,
+    pub(crate) issuer: u32,
+    timers: BinaryHeap<EdgeTimer>,
+    serial: u64,
+    /// Time of the earliest pending event that checks the timers.
+    awaited: Option<u64>,
+}
+
+/// Constructor of an edge.
+pub(crate) type EdgeMaker<'a> = &'a dyn Fn(&EdgeEnv<'_>) -> Box<dyn EdgeBalancer>;
+
+impl Edges {
+    pub(crate) fn is_used(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// Resets the path of a slot that a new flow takes.
+    pub(crate) fn forget_paths(&mut self, slot: u32) {
+        let none = FlowPaths { data: NO_PATH, ack: NO_PATH, changes: 0 };
+        if self.current.len() <= slot as usize {
+            self.current.resize(slot as usize + 1, none);
+            self.held.resize(slot as usize + 1, HeldPackets { first: NIL, last: NIL });
+        }
+        self.current[slot as usize] = none;
+    }
+
+    /// Returns how often the data of a flow changed path.
+    pub(crate) fn path_changes(&self, slot: u32) -> u32 {
+        self.current[slot as usize].changes
+    }
+
+    /// Records the path (or entropy value) of the next data packet of a flow.
+    #[inline]
+    pub(crate) fn note_path(&mut self, flow: u32, path: u16) {
+        self.current[flow as usize].take(path);
+    }
+
+    /// Returns when to check the timers, if no pending event does so in time.
+    fn await_timer(&mut self) -> Option<u64> {
+        let Reverse((at, ..)) = *self.timers.peek()?;
+        if self.awaited.is_some_and(|awaited| awaited <= at) {
+            return None;
+        }
+        self.awaited = Some(at);
+        Some(at)
+    }
+
+    /// Handles an event that checks the timers. Returns when the next check is due, if it needs an
+    /// event.
+    pub(crate) fn timers_seen(&mut self, now: u64) -> Option<u64> {
+        // An event that an earlier one superseded must not change the order of the others.
+        if self.awaited.is_some_and(|awaited| awaited <= now) {
+            self.awaited = None;
+        }
+        self.await_timer()
+    }
+
+    fn hold(&mut self, network: &mut Network, flow: u32, ix: u32) {
+        network.arena.get_mut(ix).next = NIL;
+        let held = &mut self.held[flow as usize];
+        match std::mem::replace(&mut held.last, ix) {
+            NIL => held.first = ix,
+            before => network.arena.get_mut(before).next = ix,
+        }
+    }
+
+    /// Takes the first held packet of a flow.
+    pub(crate) fn take_held(&mut self, network: &Network, flow: u32) -> Option<u32> {
+        let held = self.held.get_mut(flow as usize)?;
+        let first = held.first;
+        if first == NIL {
+            return None;
+        }
+        held.first = network.arena.get(first).next;
+        if held.first == NIL {
+            held.last = NIL;
+        }
+        Some(first)
+    }
+}
+
+impl Fabric {
+    /// Creates the edges.
+    pub(crate) fn install_edges(
+        &mut self,
+        topology: &Topology,
+        seed: u64,
+        transport: &TransportConfig,
+        scale: Scale,
+        build: EdgeMaker<'_>,
+    ) {
+        let routes = self.intact_routes.clone();
+        let shared = Shared::default();
+        let classes = || (0..routes.class_count() as u32).map(ClassIx);
+        self.edges.list = (0..self.numbering().to_topology.len()).map(|_| None).collect();
+        for class in classes() {
+            let node = routes.class_node(class);
+            let counts: Vec<u16> =
+                classes().map(|to| u64::from(routes.path_count(node, to)).min(u64::from(NO_PATH) - 1) as u16).collect();
+            let base_rtt: Vec<Time> =
+                classes().map(|to| Time::from_ps(edge_rtt(topology, &routes, node, to, transport))).collect();
+            let env = EdgeEnv {
+                seed,
+                edge: node,
+                class,
+                path_counts: &counts,
+                base_rtt: &base_rtt,
+                topology,
+                routes: &routes,
+                scale,
+                shared: &shared,
+            };
+            let balancer = build(&env);
+            self.edges.duties = balancer.hooks();
+            let most = self.edges.all_paths.len().max(counts.iter().copied().max().map_or(0, usize::from));
+            self.edges.all_paths = (0..most as u16).collect();
+            let rng = RandomStream::new(seed, &format!("edge {}", topology.node(node).name));
+            let live = vec![None; counts.len()];
+            let mut edge = Edge { balancer, rng, class, live, counts, weights: Vec::new() };
+            if self.edges.duties.weights {
+                edge.weights = classes().map(|to| edge.path_weights(topology, &routes, to)).collect();
+            }
+            let number = self.numbering().of(node);
+            let host = self.host_class.iter().position(|c| *c == class.0).unwrap_or(0) as u32;
+            self.edges.nodes.push((number, host));
+            self.edges.list[number as usize] = Some(edge);
+        }
+    }
+
+    /// Lets an edge set its first timers. Returns false after the last edge. The caller carries out
+    /// the commands of each.
+    pub(crate) fn start_edge(&mut self, network: &Network, class: usize) -> bool {
+        let Some((node, _)) = self.edges.nodes.get(class).copied() else { return false };
+        self.with_edge(network, node, |edge, cx, _| edge.on_start(cx));
+        true
+    }
+
+    /// Updates the live paths and weights after routing has detected link states and rates.
+    pub(crate) fn update_edges(&mut self, topology: &Topology, alive: &[bool]) {
+        let intact = self.intact_routes.clone();
+        for edge in self.edges.list.iter_mut().flatten() {
+            for class in 0..edge.counts.len() {
+                let to = ClassIx(class as u32);
+                let node = intact.class_node(edge.class);
+                let is_live =
+                    |path: &u16| intact.path(topology, node, to, u32::from(*path)).iter().all(|link| alive[link.ix()]);
+                let live: Vec<u16> = (0..edge.counts[class]).filter(is_live).collect();
+                edge.live[class] = (live.len() != usize::from(edge.counts[class])).then(|| live.into());
+                if self.edges.duties.weights {
+                    edge.weights[class] = edge.path_weights(topology, &intact, to);
+                }
+            }
+        }
+    }
+
+    fn with_edge<T>(
+        &mut self,
+        network: &Network,
+        node: u32,
+        f: impl FnOnce(&mut dyn EdgeBalancer, &mut Cx<'_>, ClassIx) -> T,
+    ) -> Option<T> {
+        let edge = self.edges.list.get_mut(node as usize)?.as_mut()?;
+        let telemetry = network.telemetry();
+        let commands = &mut self.edges.commands;
+        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry, commands };
+        self.edges.issuer = node;
+        Some(f(edge.balancer.as_mut(), &mut cx, edge.class))
+    }
+
+    /// Lets the edge choose a path for a packet that enters the fabric.
+    pub(crate) fn enter(&mut self, network: &mut Network, node: u32, ix: u32) {
+        if self.edges.duties.detours && !network.arena.get(ix).is(DETOUR) {
+            self.pick_detour(network, node, ix);
+        }
+        let Edges { list, all_paths, current, commands, issuer, duties, are_links_sensed, .. } = &mut self.edges;
+        let Some(edge) = &mut list[node as usize] else { return };
+        let packet = network.arena.get(ix);
+        let class = packet.class as usize;
+        let count = usize::from(edge.counts[class]);
+        let live: &[u16] = edge.live[class].as_deref().unwrap_or(&all_paths[..count]);
+        if count < 2 || live.is_empty() {
+            return;
+        }
+        let is_data = packet.is(DATA);
+        let flow = &mut current[packet.flow as usize];
+        let now_on = if is_data { flow.data } else { flow.ack };
+        let is_intact = edge.live[class].is_none();
+        let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
+        let weights = edge.weights.get(class).map_or(&[][..], |weights| weights);
+        let paths = Paths { live, current: Some(now_on).filter(is_live), weights };
+        let telemetry = network.telemetry();
+        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry, commands };
+        *issuer = node;
+        let seen = view(packet);
+        let path = edge.balancer.choose_path(&mut cx, &seen, paths);
+        let mut tag = 0;
+        if duties.overlay {
+            tag = edge.balancer.encapsulate(&mut cx, &seen, path);
+            tag &= if *are_links_sensed { TAG_WITHOUT_UTILISATION } else { u32::MAX };
+        }
+        if is_data {
+            flow.take(path);
+        } else {
+            flow.ack = path;
+        }
+        let now = network.now;
+        let packet = network.arena.get_mut(ix);
+        packet.path = path;
+        packet.rank = u32::from(path);
+        packet.tag = tag;
+        if is_data {
+            packet.edge = stamp(now);
+        }
+    }
+
+    fn pick_detour(&mut self, network: &mut Network, node: u32, ix: u32) {
+        let seen = view(network.arena.get(ix));
+        let via = self.with_edge(network, node, |edge, cx, own| {
+            edge.detour(cx, &seen).filter(|via| *via != own && *via != seen.to)
+        });
+        let is_reachable = |via: &ClassIx| {
+            let (between, _) = self.edges.nodes[via.0 as usize];
+            self.has_route(node, *via) && self.has_route(between, seen.to)
+        };
+        if let Some(via) = via.flatten().filter(is_reachable) {
+            let packet = network.arena.get_mut(ix);
+            packet.class = via.0 as u16;
+            packet.flags |= DETOUR;
+        }
+    }
+
+    /// Handles a packet at the edge it was routed to. Returns `None` if it continues towards its
+    /// receiver.
+    pub(crate) fn leave(&mut self, network: &mut Network, node: u32, ix: u32) -> Option<Hop> {
+        let packet = *network.arena.get(ix);
+        if packet.is(CONTROL) {
+            self.take_control(network, node, &packet);
+            return Some(Hop::Consumed);
+        }
+        if packet.is(DETOUR) {
+            let turned = network.arena.get_mut(ix);
+            turned.class = self.host_class[packet.dst as usize] as u16;
+            turned.path = NO_PATH;
+            // The flag stays while the edge picks the second half, so that the packet does not
+            // detour again.
+            self.enter(network, node, ix);
+            network.arena.get_mut(ix).flags &= !DETOUR;
+            return Some(self.route(network, node, ix));
+        }
+        if packet.is(ACK) && packet.echo_path != NO_PATH {
+            self.feed_back(network, node, &packet);
+        }
+        if self.edges.duties.overlay && packet.path != NO_PATH {
+            return self.decapsulate(network, node, ix);
+        }
+        None
+    }
+
+    fn decapsulate(&mut self, network: &mut Network, node: u32, ix: u32) -> Option<Hop> {
+        let packet = *network.arena.get(ix);
+        let is_data = packet.is(DATA);
+        let arrival = Arrival {
+            from: ClassIx(self.host_class[packet.src as usize]),
+            path: packet.path,
+            tag: packet.tag & self.tag_mask(),
+            utilisation: self.utilisation_of(&packet),
+            marked: is_data && packet.is(CE),
+            one_way: if is_data { Time::from_ps(since(packet.edge, network.now)) } else { Time::ZERO },
+        };
+        let delivery = self.with_edge(network, node, |edge, cx, _| edge.decapsulate(cx, &view(&packet), &arrival));
+        match delivery {
+            Some(Delivery::Hold) if is_data => {
+                self.edges.hold(network, packet.flow, ix);
+                Some(Hop::Held)
+            }
+            Some(Delivery::PassUnmarked) if is_data => {
+                network.arena.get_mut(ix).flags &= !CE;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn tag_mask(&self) -> u32 {
+        if self.edges.are_links_sensed { TAG_WITHOUT_UTILISATION } else { u32::MAX }
+    }
+
+    fn utilisation_of(&self, packet: &Packet) -> u8 {
+        if self.edges.are_links_sensed { packet.utilisation() } else { 0 }
+    }
+
+    fn take_control(&mut self, network: &Network, node: u32, packet: &Packet) {
+        let control = ControlArrival {
+            from: ClassIx(self.host_class[packet.src as usize]),
+            path: packet.path,
+            word: packet.seq,
+            tag: packet.tag & self.tag_mask(),
+            utilisation: self.utilisation_of(packet),
+            marked: packet.is(CE),
+            one_way: Time::from_ps(since(packet.edge, network.now)),
+        };
+        self.with_edge(network, node, |edge, cx, _| edge.on_control(cx, &control));
+    }
+
+    /// Builds the packet for a control message of edge `node`.
+    pub(crate) fn control_packet(&self, now: u64, node: u32, control: &Control) -> Option<Packet> {
+        let class = self.edges.list[node as usize].as_ref()?.class;
+        let (_, src) = self.edges.nodes[class.0 as usize];
+        let (_, dst) = *self.edges.nodes.get(control.to.0 as usize)?;
+        Some(Packet {
+            departs: 0,
+            hash: balance::hash::flow_key(HostIx(src), HostIx(dst), 253, control.path, 0),
+            next: NIL,
+            flow: NIL,
+            src,
+            dst,
+            seq: control.word,
+            rank: u32::from(control.path),
+            sent: stamp(now),
+            edge: stamp(now),
+            tag: control.tag & self.tag_mask(),
+            class: control.to.0 as u16,
+            sack: 0,
+            bytes: control.bytes.max(1),
+            path: control.path,
+            echo_path: NO_PATH,
+            flags: CONTROL | if control.is_ecn_capable { ECT } else { 0 },
+        })
+    }
+
+    fn feed_back(&mut self, network: &Network, node: u32, packet: &Packet) {
+        let feedback = PathFeedback {
+            flow: packet.flow,
+            // The data packet went to the sender of the ACK.
+            to: ClassIx(self.host_class[packet.src as usize]),
+            path: packet.echo_path,
+            rtt: Time::from_ps(since(packet.edge, network.now)),
+            marked: packet.is(CE),
+        };
+        self.with_edge(network, node, |edge, cx, _| edge.on_feedback(cx, &feedback));
+    }
+
+    /// Notifies the edge of a loss that the sender detected; a real edge can see it from the
+    /// traffic.
+    pub(crate) fn note_loss(&mut self, network: &Network, flow: u32, src: u32, dst: u32, loss: Loss) {
+        let path = self.edges.current[flow as usize].data;
+        if path == NO_PATH {
+            return;
+        }
+        let (node, _) = self.edges.nodes[self.host_class[src as usize] as usize];
+        let noticed = PathLoss { flow, to: ClassIx(self.host_class[dst as usize]), path, loss };
+        self.with_edge(network, node, |edge, cx, _| edge.on_loss(cx, &noticed));
+    }
+
+    /// Notifies the edge of data that a receiver got a second time; a real edge can see it from the
+    /// traffic.
+    pub(crate) fn note_duplicate(&mut self, network: &Network, flow: u32, src: u32, dst: u32) {
+        let path = self.edges.current[flow as usize].ack;
+        if path == NO_PATH {
+            return;
+        }
+        let (node, _) = self.edges.nodes[self.host_class[src as usize] as usize];
+        let to = ClassIx(self.host_class[dst as usize]);
+        let noticed = Duplicate { flow, src: HostIx(src), dst: HostIx(dst), to, path };
+        self.with_edge(network, node, |edge, cx, _| edge.on_duplicate(cx, &noticed));
+    }
+
+    /// Adds the requested timers. Returns the time of the earliest of them if an event is needed
+    /// for it.
+    pub(crate) fn keep_timers(&mut self, now: u64) -> Option<u64> {
+        let edges = &mut self.edges;
+        for (at, token) in edges.commands.timers.drain(..) {
+            edges.serial += 1;
+            edges.timers.push(Reverse((at.as_ps().max(now), edges.serial, edges.issuer, token)));
+        }
+        self.edges.await_timer()
+    }
+
+    /// Calls one timer that is due. Returns false if none is due.
+    pub(crate) fn call_timer(&mut self, network: &Network) -> bool {
+        let Some(Reverse((at, _, node, token))) = self.edges.timers.peek().copied() else { return false };
+        if at > network.now {
+            return false;
+        }
+        self.edges.timers.pop();
+        self.with_edge(network, node, |edge, cx, _| edge.on_timer(cx, token));
+        true
+    }
+}
+
+impl Edge {
+    fn path_weights(&self, topology: &Topology, routes: &Routes, to: ClassIx) -> Box<[u32]> {
+        let node = routes.class_node(self.class);
+        let live = self.live[to.0 as usize].clone().unwrap_or_else(|| (0..self.counts[to.0 as usize]).collect());
+        let slowest = |path: &u16| {
+            let links: Vec<LinkIx> = routes.path(topology, node, to, u32::from(*path));
+            links.iter().map(|link| topology.link(*link).rate.as_bps()).min().unwrap_or(0)
+        };
+        scaled_weights(live.iter().map(slowest).collect())
+    }
+}

@@ -1,0 +1,469 @@
+//! Forwarding: routing tables compiled for speed, and the balancers that pick among equal-cost next
+//! hops.
+
+use std::rc::Rc;
+
+use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Spec, SwitchBalancer, SwitchEnv};
+use net::routes::ClassIx;
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
+
+use crate::links::network::Network;
+use crate::links::port::serialisation_ps;
+use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
+use crate::queue::NIL;
+use crate::scenario::TransportConfig;
+use crate::switching::edges::Edges;
+
+/// Node numbers of the engine: hosts 0..H as in the topology's host list, then switches in its
+/// order.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbering {
+    pub(crate) host_count: u32,
+    to_engine: Vec<u32>,
+    pub(crate) to_topology: Vec<NodeIx>,
+}
+
+impl Numbering {
+    pub(crate) fn new(topology: &Topology) -> Numbering {
+        let host_count = topology.hosts().len() as u32;
+        let mut to_engine = vec![NIL; topology.nodes().len()];
+        let mut to_topology: Vec<NodeIx> = topology.hosts().to_vec();
+        for (host, node) in topology.hosts().iter().enumerate() {
+            to_engine[node.ix()] = host as u32;
+        }
+        for (node, number) in to_engine.iter_mut().enumerate() {
+            if *number == NIL {
+                *number = to_topology.len() as u32;
+                to_topology.push(NodeIx(node as u32));
+            }
+        }
+        Numbering { host_count, to_engine, to_topology }
+    }
+
+    pub(crate) fn of(&self, node: NodeIx) -> u32 {
+        self.to_engine[node.ix()]
+    }
+}
+
+/// Table entry for (node, class): one link, a group, the class node itself, or nothing.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Link or group number; the top two bits hold the kind.
+    target: u32,
+    /// Paths beyond each next hop if equal for all, else 0. For ranked paths.
+    each: u32,
+}
+
+const KIND: u32 = 3 << 30;
+const LINK: u32 = 0;
+const GROUP: u32 = 1 << 30;
+const LOCAL: u32 = 2 << 30;
+const NOTHING: u32 = 3 << 30;
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    links: Vec<LinkIx>,
+    weights: Vec<u32>,
+}
+
+/// A switch that loses a share of pairs: those whose hash lies below a bound, of all or from one
+/// rack to another.
+#[derive(Clone, Copy, Debug)]
+struct Blackhole {
+    node: u32,
+    below: u64,
+    racks: Option<(u32, u32)>,
+}
+
+/// Balancer of one node and its random stream.
+struct Decider {
+    balancer: Option<Box<dyn SwitchBalancer>>,
+    rng: RandomStream,
+}
+
+/// Routing and balancing of the whole network.
+pub(crate) struct Fabric {
+    numbering: Numbering,
+    class_count: usize,
+    /// First node with a table row: hosts with one link never forward.
+    first_row: u32,
+    /// Tables over links assumed to be up.
+    table: Vec<Entry>,
+    groups: Vec<Group>,
+    /// Tables of the intact network, for ranked paths; only with edge balancers and only once they
+    /// differ.
+    intact: Option<(Vec<Entry>, Vec<Group>)>,
+    pub(crate) intact_routes: Rc<Routes>,
+    /// Far end of every link.
+    link_ends: Vec<NodeIx>,
+    /// Link from the class node down to each host, or [`NIL`].
+    last_link: Vec<u32>,
+    pub(crate) host_class: Vec<u32>,
+    /// The only link of each single-homed host, or [`NIL`].
+    pub(crate) uplink: Vec<u32>,
+    deciders: Vec<Decider>,
+    /// Command list passed to switch balancers, which issue none.
+    no_commands: Commands,
+    pub(crate) edges: Edges,
+    has_edges: bool,
+    wants_weights: bool,
+    /// Switches that lose a share of pairs: (node, threshold on the pair's hash).
+    blackholes: Vec<Blackhole>,
+    /// Rack of each host.
+    host_rack: Vec<Option<u32>>,
+}
+
+/// Next hop of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hop {
+    Link(u32),
+    NoRoute,
+    Blackhole,
+    /// The packet was a control packet for this edge.
+    Consumed,
+    /// The edge holds the packet back.
+    Held,
+}
+
+impl Fabric {
+    /// Builds the fabric; `routes` are those of the intact topology.
+    pub(crate) fn new(
+        topology: &Topology,
+        routes: Rc<Routes>,
+        spec: &Spec,
+        seed: u64,
+        transport: &TransportConfig,
+        scale: Scale,
+    ) -> Fabric {
+        let numbering = Numbering::new(topology);
+        let hosts = numbering.host_count as usize;
+        let host_ix = |host: usize| HostIx(host as u32);
+        let host_class: Vec<u32> = (0..hosts).map(|h| routes.class_of(host_ix(h)).0).collect();
+        let last_link: Vec<u32> = (0..hosts).map(|h| routes.last_link(host_ix(h)).map_or(NIL, |l| l.0)).collect();
+        let uplink: Vec<u32> = last_link.iter().map(|l| if *l == NIL { NIL } else { *l ^ 1 }).collect();
+        let first_row = if uplink.contains(&NIL) { 0 } else { hosts as u32 };
+        let mut fabric = Fabric {
+            class_count: routes.class_count(),
+            first_row,
+            table: Vec::new(),
+            groups: Vec::new(),
+            intact: None,
+            link_ends: topology.links().iter().map(|link| link.to).collect(),
+            last_link,
+            host_class,
+            uplink,
+            deciders: Vec::new(),
+            no_commands: Commands::default(),
+            edges: Edges::default(),
+            has_edges: false,
+            wants_weights: false,
+            blackholes: Vec::new(),
+            host_rack: topology.hosts().iter().map(|host| topology.node(*host).rack).collect(),
+            numbering,
+            intact_routes: routes,
+        };
+        if let Build::Central(_) | Build::Server(_) = spec.entry.build {
+            // Switches forward by rules; only the numbering of the fabric is used.
+            return fabric;
+        }
+        fabric.install(topology, spec, seed, transport, scale);
+        (fabric.table, fabric.groups) = fabric.compile(topology, &fabric.intact_routes);
+        fabric
+    }
+
+    /// Creates the balancer instances.
+    fn install(&mut self, topology: &Topology, spec: &Spec, seed: u64, transport: &TransportConfig, scale: Scale) {
+        // Edges decide the whole path. If that path is dead, plain ECMP takes over. Host balancers
+        // rely on switches that hash.
+        let fallback = Spec::parse("ecmp").expect("ecmp is registered");
+        let (switch_build, switch_params) = match (spec.entry.build, fallback.entry.build) {
+            (Build::Switch(build), _) => (build, &spec.params),
+            (Build::Bound(_), _) => unreachable!("bounds are computed without a fabric"),
+            (_, Build::Switch(build)) => (build, &fallback.params),
+            _ => unreachable!("ecmp is a switch mechanism"),
+        };
+        for number in 0..self.numbering.to_topology.len() as u32 {
+            let node = self.numbering.to_topology[number as usize];
+            let info = topology.node(node);
+            let rng = RandomStream::new(seed, &format!("switch {}", info.name));
+            let balancer = (number >= self.first_row).then(|| {
+                let class_count = self.class_count;
+                let env = SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count, scale };
+                switch_build(&env, switch_params)
+            });
+            self.wants_weights |= balancer.as_ref().is_some_and(|b| b.needs_weights());
+            self.deciders.push(Decider { balancer, rng });
+        }
+        if let Build::Edge(build) = spec.entry.build {
+            self.has_edges = true;
+            self.install_edges(topology, seed, transport, scale, &|env| build(env, &spec.params));
+        }
+    }
+
+    /// Builds tables of next hops over the links that are up.
+    fn compile(&self, topology: &Topology, routes: &Routes) -> (Vec<Entry>, Vec<Group>) {
+        let rows = self.numbering.to_topology.len() - self.first_row as usize;
+        let mut table = vec![Entry { target: NOTHING, each: 0 }; rows * self.class_count];
+        let mut groups: Vec<Group> = Vec::new();
+        let mut known = std::collections::BTreeMap::new();
+        for class in 0..self.class_count {
+            let ix = ClassIx(class as u32);
+            let capacity = if self.wants_weights { routes.capacities(topology, ix) } else { Vec::new() };
+            for row in 0..rows {
+                let node = self.numbering.to_topology[row + self.first_row as usize];
+                let hops = routes.next_hops(node, ix);
+                let target = match hops {
+                    _ if node == routes.class_node(ix) => LOCAL,
+                    [] => NOTHING,
+                    [only] => LINK | only.0,
+                    _ => {
+                        let weights = hop_weights(topology, &capacity, hops);
+                        let key = (hops.to_vec(), weights.clone());
+                        GROUP
+                            | *known.entry(key).or_insert_with(|| {
+                                groups.push(Group { links: hops.to_vec(), weights });
+                                groups.len() as u32 - 1
+                            })
+                    }
+                };
+                let beyond = |link: &LinkIx| routes.path_count(topology.link(*link).to, ix);
+                let each = match hops.first().map(beyond) {
+                    Some(first) if hops.iter().all(|link| beyond(link) == first) => first,
+                    _ => 0,
+                };
+                table[row * self.class_count + class] = Entry { target, each };
+            }
+        }
+        (table, groups)
+    }
+
+    /// Recomputes tables and live paths after routing has detected which links are up.
+    pub(crate) fn reroute(&mut self, topology: &Topology, alive: &[bool]) {
+        let routes = Routes::new(topology, alive);
+        let (table, groups) = self.compile(topology, &routes);
+        let old = (std::mem::replace(&mut self.table, table), std::mem::replace(&mut self.groups, groups));
+        if !self.has_edges {
+            return;
+        }
+        self.intact.get_or_insert(old);
+        self.update_edges(topology, alive);
+    }
+
+    pub(crate) fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    pub(crate) fn set_blackhole(&mut self, node: u32, fraction: Option<f64>, racks: Option<(u32, u32)>) {
+        self.blackholes.retain(|hole| hole.node != node || hole.racks != racks);
+        if let Some(fraction) = fraction {
+            self.blackholes.push(Blackhole { node, below: (fraction * u64::MAX as f64) as u64, racks });
+        }
+    }
+
+    /// Decides the next link of a packet at `node`.
+    #[inline]
+    pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
+        let packet = network.arena.get_mut(ix);
+        if self.is_lost_silently(node, packet) {
+            return Hop::Blackhole;
+        }
+        if packet.flags & FRESH != 0 {
+            packet.flags &= !FRESH;
+            if self.has_edges {
+                self.enter(network, node, ix);
+            }
+        }
+        let packet = network.arena.get_mut(ix);
+        let class = u32::from(packet.class);
+        let at = (node - self.first_row) as usize * self.class_count + class as usize;
+        if self.has_edges && packet.path != NO_PATH {
+            let (table, groups) = self.intact.as_ref().map_or((&self.table, &self.groups), |(t, g)| (t, g));
+            let entry = table[at];
+            match entry.target & KIND {
+                LINK => return Hop::Link(entry.target),
+                GROUP => {
+                    let group = &groups[(entry.target & !KIND) as usize];
+                    return Hop::Link(self.follow(packet, entry, group, ClassIx(class)));
+                }
+                _ => {}
+            }
+        }
+        let entry = self.table[at];
+        match entry.target & KIND {
+            LINK => Hop::Link(entry.target),
+            GROUP => Hop::Link(self.balance(network, node, ix, entry.target & !KIND)),
+            LOCAL => {
+                let dst = packet.dst;
+                if self.has_edges
+                    && let Some(hop) = self.leave(network, node, ix)
+                {
+                    return hop;
+                }
+                self.last_hop(dst)
+            }
+            _ => Hop::NoRoute,
+        }
+    }
+
+    /// Returns whether routing has a path from a node to a class.
+    #[inline]
+    pub(crate) fn has_route(&self, node: u32, class: ClassIx) -> bool {
+        let at = (node - self.first_row) as usize * self.class_count + class.0 as usize;
+        self.table[at].target & KIND != NOTHING
+    }
+
+    /// Lets the switch's balancer choose a link of the group.
+    #[inline]
+    fn balance(&mut self, network: &Network, node: u32, ix: u32, group: u32) -> u32 {
+        let Decider { balancer, rng } = &mut self.deciders[node as usize];
+        let group = &self.groups[group as usize];
+        let telemetry = network.telemetry();
+        let commands = &mut self.no_commands;
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
+        let view = view(network.arena.get(ix));
+        let members = NextHops { links: &group.links, weights: &group.weights };
+        let choice = balancer.as_mut().map_or(0, |balancer| balancer.choose(&mut cx, &view, members));
+        group.links[choice].0
+    }
+
+    /// Returns the link on which `node` would send data with this hash, if its balancer has a
+    /// choice. Only for balancers that merely hash: others would count the call as a packet.
+    pub(crate) fn first_hop(
+        &mut self,
+        network: &Network,
+        node: u32,
+        src: HostIx,
+        dst: HostIx,
+        hash: u64,
+    ) -> Option<u32> {
+        let to = ClassIx(self.host_class[dst.ix()]);
+        let entry = self.table[(node - self.first_row) as usize * self.class_count + to.0 as usize];
+        if entry.target & KIND != GROUP {
+            return None;
+        }
+        let Decider { balancer, rng } = &mut self.deciders[node as usize];
+        let group = &self.groups[(entry.target & !KIND) as usize];
+        let telemetry = network.telemetry();
+        let commands = &mut self.no_commands;
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
+        let packet = PacketView {
+            flow: 0,
+            hash,
+            bytes: 1500,
+            src,
+            dst,
+            to,
+            is_data: true,
+            is_retransmission: false,
+            priority: 0,
+        };
+        let members = NextHops { links: &group.links, weights: &group.weights };
+        Some(group.links[balancer.as_mut()?.choose(&mut cx, &packet, members)].0)
+    }
+
+    /// Returns the link from a host's first switch to the host.
+    #[inline]
+    pub(crate) fn last_hop(&self, dst: u32) -> Hop {
+        match self.last_link[dst as usize] {
+            NIL => Hop::NoRoute,
+            link => Hop::Link(link),
+        }
+    }
+
+    /// Returns the next hop on the packet's ranked path and updates the rank.
+    #[inline]
+    fn follow(&self, packet: &mut Packet, entry: Entry, group: &Group, class: ClassIx) -> u32 {
+        if let Some(member) = packet.rank.checked_div(entry.each) {
+            packet.rank -= member * entry.each;
+            return group.links[(member as usize).min(group.links.len() - 1)].0;
+        }
+        for link in &group.links {
+            let beyond = self.intact_routes.path_count(self.far_end(*link), class);
+            if packet.rank < beyond {
+                return link.0;
+            }
+            packet.rank -= beyond;
+        }
+        group.links[0].0
+    }
+
+    fn far_end(&self, link: LinkIx) -> NodeIx {
+        self.link_ends[link.ix()]
+    }
+
+    /// Returns whether a switch silently loses a packet.
+    #[inline]
+    pub(crate) fn is_lost_silently(&self, node: u32, packet: &Packet) -> bool {
+        !self.blackholes.is_empty() && self.is_blackholed(node, packet)
+    }
+
+    fn is_blackholed(&self, node: u32, packet: &Packet) -> bool {
+        let pair = u64::from(packet.src) << 32 | u64::from(packet.dst);
+        let is_lost =
+            |hole: &&Blackhole| hole.node == node && balance::hash::mix(pair ^ u64::from(node) << 20) < hole.below;
+        let rack = |host: u32| self.host_rack[host as usize];
+        self.blackholes.iter().filter(is_lost).any(|hole| {
+            hole.racks.is_none_or(|(from, to)| (rack(packet.src), rack(packet.dst)) == (Some(from), Some(to)))
+        })
+    }
+}
+
+#[inline]
+pub(crate) fn view(packet: &Packet) -> PacketView {
+    PacketView {
+        flow: packet.flow,
+        hash: packet.hash,
+        bytes: u32::from(packet.bytes),
+        src: HostIx(packet.src),
+        dst: HostIx(packet.dst),
+        to: ClassIx(u32::from(packet.class)),
+        is_data: packet.flags & DATA != 0,
+        is_retransmission: packet.flags & RETRANSMIT != 0,
+        priority: (packet.flags >> PRIORITY_SHIFT) as u8,
+    }
+}
+
+/// Returns weights of next hops in proportion to capacity, scaled to at most 2^16 in total; empty
+/// without capacities.
+fn hop_weights(topology: &Topology, capacity: &[Bandwidth], hops: &[LinkIx]) -> Vec<u32> {
+    if capacity.is_empty() {
+        return Vec::new();
+    }
+    let through = |link: &LinkIx| {
+        let link = topology.link(*link);
+        link.rate.min(capacity[link.to.ix()]).as_bps()
+    };
+    scaled_weights(hops.iter().map(through).collect()).into_vec()
+}
+
+/// Returns weights in proportion to rates, scaled to at most 2^16 in total and at least 1 each.
+pub(crate) fn scaled_weights(rates: Vec<u64>) -> Box<[u32]> {
+    let total = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate)).max(1);
+    rates.iter().map(|rate| (u128::from(*rate) * 65_536 / u128::from(total)).max(1) as u32).collect()
+}
+
+/// Returns the empty-network round-trip time from an edge to a host of class `to` and back to the
+/// edge: a full packet out, an ACK back. The host is the first one of the class.
+pub(crate) fn edge_rtt(
+    topology: &Topology,
+    routes: &Routes,
+    edge: NodeIx,
+    to: ClassIx,
+    transport: &TransportConfig,
+) -> u64 {
+    let mut links = routes.path(topology, edge, to, 0);
+    let is_of_class = |host: &usize| routes.class_of(HostIx(*host as u32)) == to;
+    let host = (0..topology.hosts().len()).find(is_of_class).map(|host| HostIx(host as u32));
+    links.extend(host.and_then(|host| routes.last_link(host)));
+    round_trip(topology, &links, transport)
+}
+
+/// Returns the time of a full data packet along `links` and an ACK back, without queueing,
+/// picoseconds.
+pub(crate) fn round_trip(topology: &Topology, links: &[LinkIx], transport: &TransportConfig) -> u64 {
+    let one_way = |link: LinkIx, bytes: u32| {
+        let link = topology.link(link);
+        serialisation_ps(u64::from(bytes), link.rate.as_bps()) + link.delay.as_ps()
+    };
+    links.iter().map(|l| one_way(*l, transport.packet_bytes()) + one_way(l.reverse(), transport.ack_bytes)).sum()
+}

@@ -1,0 +1,97 @@
+//! Processors of switches that forward in software: a limited number of packets per second, one
+//! after the other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::engine::{Engine, SWITCH_CPU};
+use crate::links::network::Loss;
+
+/// A waiting packet: completion time, order of arrival, input link, packet.
+type Waiting = Reverse<(u64, u64, u32, u32)>;
+
+/// Queues of packets for the processors of all switches.
+pub(crate) struct SwitchCpuQueue {
+    /// Picoseconds per packet.
+    each: u64,
+    limit: u64,
+    /// Time at which the processor of each switch is free again.
+    free_at: Vec<u64>,
+    /// Waiting packets, ordered by completion time.
+    waiting: BinaryHeap<Waiting>,
+    serial: u64,
+}
+
+impl SwitchCpuQueue {
+    pub(crate) fn new(switches: usize, packets_per_s: u32, limit: u32) -> SwitchCpuQueue {
+        SwitchCpuQueue {
+            each: 1_000_000_000_000 / u64::from(packets_per_s.max(1)),
+            limit: u64::from(limit),
+            free_at: vec![0; switches],
+            waiting: BinaryHeap::new(),
+            serial: 0,
+        }
+    }
+
+    /// Queues a packet. Returns when the processor will have handled it, or `None` if the queue is
+    /// full.
+    fn admit(&mut self, now: u64, switch: u32, link: u32, packet: u32) -> Option<u64> {
+        let free_at = &mut self.free_at[switch as usize];
+        let begins = now.max(*free_at);
+        if (begins - now).div_ceil(self.each) > self.limit {
+            return None;
+        }
+        *free_at = begins + self.each;
+        self.serial += 1;
+        self.waiting.push(Reverse((*free_at, self.serial, link, packet)));
+        Some(*free_at)
+    }
+
+    fn take(&mut self, now: u64) -> Option<(u32, u32)> {
+        let Reverse((at, ..)) = self.waiting.peek()?;
+        if *at > now {
+            return None;
+        }
+        self.waiting.pop().map(|Reverse((_, _, link, packet))| (link, packet))
+    }
+}
+
+impl Engine<'_> {
+    /// Handles a packet at a switch with a processor limit.
+    pub(crate) fn enqueue_for_cpu(&mut self, link: u32, switch: u32, packet: u32) {
+        let now = self.network.now;
+        let Some(switch_cpu) = &mut self.switch_cpu else { return };
+        match switch_cpu.admit(now, switch, link, packet) {
+            Some(at) => self.network.events.push(at, SWITCH_CPU),
+            None => self.lose(packet, Loss::Queue),
+        }
+    }
+
+    /// Forwards the packets that processors have finished.
+    pub(crate) fn on_switch_cpu(&mut self) {
+        let now = self.network.now;
+        while let Some((link, packet)) = self.switch_cpu.as_mut().and_then(|switch_cpu| switch_cpu.take(now)) {
+            let node = self.network.ports[link as usize].to;
+            self.pass_switch(link, node, packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_queue_serves_in_order_and_drops_when_full() {
+        let ms = 1_000_000_000;
+        let mut switch_cpu = SwitchCpuQueue::new(2, 1_000, 2);
+        assert_eq!(switch_cpu.admit(0, 0, 7, 1), Some(ms));
+        assert_eq!(switch_cpu.admit(0, 0, 7, 2), Some(2 * ms));
+        assert_eq!(switch_cpu.admit(0, 0, 7, 3), Some(3 * ms));
+        assert_eq!(switch_cpu.admit(0, 0, 7, 4), None, "one in service, two waiting");
+        assert_eq!(switch_cpu.admit(0, 1, 8, 5), Some(ms), "another switch");
+        assert_eq!(switch_cpu.take(ms - 1), None);
+        assert_eq!((switch_cpu.take(ms), switch_cpu.take(ms), switch_cpu.take(ms)), (Some((7, 1)), Some((8, 5)), None));
+        assert_eq!(switch_cpu.admit(ms, 0, 7, 4), Some(4 * ms));
+    }
+}

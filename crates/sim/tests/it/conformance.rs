@@ -1,0 +1,271 @@
+//! Properties of every registered balancer in the simulator.
+
+use crate::common::{is_refused, list, simulate, some_flows, topology};
+use anabranch_sim::{
+    Failure, FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
+};
+use balance::{Entry, Granularity, Reorders};
+use net::{LinkIx, NodeIx, Time};
+
+/// Bounds send no packets; `bounds.rs` tests them.
+fn balancers() -> impl Iterator<Item = &'static &'static Entry> {
+    balance::registry::DATAPLANE.iter().filter(|entry| !entry.is_bound())
+}
+
+const TOPOLOGIES: [&str; 5] = [
+    "fat-tree:k=4",
+    "leaf-spine:leaves=3,spines=4,hosts_per_leaf=3,parallel=2",
+    "vl2:d0=2,d1=4,d2=4,hosts_per_tor=3",
+    "bcube:n=4,k=1",
+    "flattened-butterfly:k=3,n=3",
+];
+
+fn short_run(spec: &str, balancer: &str, config: &SimConfig) -> Outcome {
+    let t = topology(spec);
+    let flows = some_flows(t.hosts().len() as u32, 120, 11, Time::from_us(300), 200_000);
+    simulate(&t, &flows, balancer, 7, config)
+}
+
+#[test]
+fn everything_is_delivered() {
+    for entry in balancers() {
+        for spec in TOPOLOGIES {
+            for config in transports().into_iter().filter(|config| !is_refused(entry, &config.transport)) {
+                let o = short_run(spec, entry.example, &config);
+                let kind = config.transport.kind;
+                // The watchdog's drops end pauses that deadlock in a cycle (lossless switches on
+                // server-centric networks). Senders without any window fill the cycle again
+                // immediately, and some fail.
+                if o.accounting.dropped.watchdog > 0 && is_go_back_n(&kind) {
+                    continue;
+                }
+                assert_eq!(o.accounting.flows_completed, 120, "{} on {spec} with {kind:?}", entry.name);
+                // Only probes and notifications may be in flight when the last flow ends.
+                assert_eq!(o.accounting.packets_in_flight, o.control.in_flight, "{} on {spec}", entry.name);
+                // An event per hop, two with lossless ports, and timers: nothing multiplies them.
+                let (events, hops) = (o.engine.events, o.engine.packet_hops);
+                assert!(events < 4 * hops + 10_000, "{} on {spec}: {events} events for {hops} hops", entry.name);
+                for f in &o.flows {
+                    assert!(f.fct >= f.ideal, "{} on {spec}: a flow beat the bound", entry.name);
+                }
+            }
+        }
+    }
+}
+
+fn is_go_back_n(kind: &TransportKind) -> bool {
+    matches!(kind, TransportKind::Rdma(rdma) if rdma.recovery == RdmaRecovery::GoBackN)
+}
+
+/// Returns the default, and one of each kind that detects order, marks or loss in another way.
+fn transports() -> Vec<SimConfig> {
+    let with = |transport| SimConfig { transport, ..SimConfig::default() };
+    vec![
+        SimConfig::default(),
+        new_reno(),
+        with(TransportConfig::cubic()),
+        with(TransportConfig::spray()),
+        with(TransportConfig::rdma(RdmaRecovery::Selective)),
+        with(TransportConfig::rdma(RdmaRecovery::GoBackN)),
+    ]
+}
+
+fn new_reno() -> SimConfig {
+    SimConfig { transport: TransportConfig::new_reno(), ..SimConfig::default() }
+}
+
+#[test]
+fn per_flow_schemes_never_reorder() {
+    for entry in balancers().filter(|e| e.granularity == Granularity::Flow) {
+        assert_eq!(entry.reorders, Reorders::Never, "{}", entry.name);
+        for spec in TOPOLOGIES {
+            let o = short_run(spec, entry.example, &new_reno());
+            assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "{} on {spec}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn per_packet_schemes_reorder_and_buffer_hides_it() {
+    let off = SimConfig {
+        host: anabranch_sim::HostConfig { resequencing: Resequencing::Off, ..Default::default() },
+        ..new_reno()
+    };
+    for entry in balancers().filter(|e| e.granularity == Granularity::Packet) {
+        let with = short_run("fat-tree:k=4", entry.example, &new_reno());
+        let without = short_run("fat-tree:k=4", entry.example, &off);
+        let spurious = |o: &Outcome| o.flows.iter().map(|f| f.spurious).sum::<u32>();
+        assert!(without.flows.iter().any(|f| f.reordered > 0), "{}", entry.name);
+        assert!(with.resequencing.active && with.resequencing.held > 0, "{}", entry.name);
+        assert!(spurious(&with) < spurious(&without), "{}: {} {}", entry.name, spurious(&with), spurious(&without));
+    }
+}
+
+#[test]
+fn parameters_may_ask_for_resequencing() {
+    let held = |balancer| {
+        let o = short_run("fat-tree:k=4", balancer, &new_reno());
+        (o.resequencing.active, o.resequencing.held > 0)
+    };
+    assert_eq!(held("vlb"), (false, false));
+    assert_eq!(held("vlb:per=packet"), (true, true));
+}
+
+#[test]
+fn outcome_same_for_same_seed_only() {
+    for entry in balancers() {
+        let t = topology("fat-tree:k=4");
+        let flows = some_flows(16, 150, 2, Time::from_us(200), 300_000);
+        let run = |seed| simulate(&t, &flows, entry.example, seed, &SimConfig::default());
+        let first = run(1);
+        assert!(first == run(1), "{}: two runs differ", entry.name);
+        if !["spt:tie=first", "ecmp-path:key=hosts"].contains(&entry.example) {
+            assert!(first.links != run(2).links, "{}: the seed changes nothing", entry.name);
+        }
+    }
+}
+
+#[test]
+fn members_may_vanish_and_return() {
+    for entry in balancers() {
+        let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=4");
+        let victim = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+        let spine = t.link(victim).to;
+        let config = SimConfig {
+            failures: vec![
+                Failure {
+                    at: Time::from_us(50),
+                    until: Some(Time::from_ms(20)),
+                    detection: Time::from_us(500),
+                    kind: FailureKind::LinkDown(victim),
+                },
+                Failure {
+                    at: Time::from_ms(30),
+                    until: Some(Time::from_ms(60)),
+                    detection: Time::from_ms(1),
+                    kind: FailureKind::SwitchDown(spine),
+                },
+            ],
+            ..new_reno()
+        };
+        let flows = some_flows(12, 300, 4, Time::from_ms(70), 500_000);
+        let o = simulate(&t, &flows, entry.example, 7, &config);
+        assert_eq!(o.accounting.flows_completed, 300, "{}", entry.name);
+        assert!(o.accounting.dropped.link_down > 0, "{}: the failure hit nothing", entry.name);
+        let late = o.flows.iter().filter(|f| f.end != FlowEnd::Completed).count();
+        assert_eq!(late, 0, "{}", entry.name);
+    }
+}
+
+#[test]
+fn detours_avoid_edges_that_are_down() {
+    // Eight switches, each linked to every other; the last one is down for good, its hosts send
+    // nothing.
+    let t = topology("flattened-butterfly:k=8,n=2");
+    let dead = t.link(t.out_links(t.host(net::HostIx(63)))[0]).to;
+    let down = Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind: FailureKind::SwitchDown(dead) };
+    let flows = some_flows(56, 400, 3, Time::from_us(500), 100_000);
+    for failures in [vec![], vec![down]] {
+        let has_failed = !failures.is_empty();
+        let config = SimConfig { failures, ..new_reno() };
+        let o = simulate(&t, &flows, "vlb", 7, &config);
+        assert_eq!(o.accounting.flows_completed, 400, "down: {has_failed}");
+        assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "down: {has_failed}");
+        // Two hops where ECMP takes one, unless the intermediate is the flow's own edge: 6 of 8, or
+        // 5 with one down.
+        let between = |o: &Outcome| -> u64 {
+            let is_fabric = |link: &usize| !t.is_host_link(LinkIx(*link as u32));
+            (0..t.links().len()).filter(is_fabric).map(|link| o.links[link].bytes).sum()
+        };
+        let direct = simulate(&t, &flows, "ecmp", 7, &config);
+        let stretch = between(&o) as f64 / between(&direct) as f64;
+        let expected = if has_failed { 1.0 + 5.0 / 8.0 } else { 1.0 + 6.0 / 8.0 };
+        assert!((stretch - expected).abs() < 0.06, "down: {has_failed}, {stretch} times the hops, {expected} expected");
+    }
+}
+
+#[test]
+fn faults_that_are_silent_are_counted_by_cause() {
+    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
+    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let spine = t.link(up).to;
+    let fault = |kind| Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind };
+    let flows = some_flows(8, 200, 9, Time::from_ms(2), 100_000);
+    let random =
+        SimConfig { failures: vec![fault(FailureKind::RandomDrop { link: up, probability: 0.02 })], ..new_reno() };
+    let o = simulate(&t, &flows, "ecmp", 1, &random);
+    assert!(o.accounting.dropped.random > 0 && o.accounting.flows_completed == 200);
+    let hole = SimConfig {
+        failures: vec![fault(FailureKind::Blackhole { node: spine, fraction: 0.5, racks: None })],
+        transport: TransportConfig { max_timeouts: 3, ..TransportConfig::new_reno() },
+        ..SimConfig::default()
+    };
+    let o = simulate(&t, &flows, "ecmp", 1, &hole);
+    assert!(o.accounting.dropped.blackhole > 0);
+    assert!(o.accounting.flows_failed > 0 && o.accounting.flows_failed + o.accounting.flows_completed == 200);
+    // Between racks only.
+    let between = |racks| SimConfig {
+        failures: vec![fault(FailureKind::Blackhole { node: spine, fraction: 1.0, racks })],
+        transport: TransportConfig { max_timeouts: 3, ..TransportConfig::new_reno() },
+        ..SimConfig::default()
+    };
+    let holes = |racks| simulate(&t, &flows, "spt:tie=first", 1, &between(racks)).accounting.dropped.blackhole;
+    assert!(holes(Some((0, 1))) > 0 && holes(Some((1, 0))) > 0);
+    assert_eq!(holes(Some((1, 1))), 0, "nothing within a rack passes a spine");
+}
+
+#[test]
+fn a_lossy_switch_loses_in_every_direction_each_packet_once() {
+    let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=4");
+    let spine = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "spine0").unwrap();
+    let leaf = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "leaf0").unwrap();
+    let drop = |node, until| Failure {
+        at: Time::ZERO,
+        until,
+        detection: Time::ZERO,
+        kind: FailureKind::SwitchDrop { node, probability: 0.02 },
+    };
+    let config = |failures| SimConfig { failures, ..SimConfig::default() };
+    // Both directions between the leaves, over the one spine.
+    let flows: Vec<_> = (0..4)
+        .flat_map(|h| [(h, h + 4), (h + 4, h)])
+        .map(|(a, b)| crate::common::flow(a, b, 3_000_000, Time::ZERO))
+        .collect();
+    let flows = list(flows);
+    let o = simulate(&t, &flows, "ecmp", 1, &config(vec![drop(spine, None)]));
+    assert_eq!(o.accounting.flows_completed, 8);
+    // Packets lost / packets that reached the spine, data and acknowledgements alike: 2 % of each
+    // once.
+    let (lost, seen) = (o.accounting.dropped.random as f64, o.accounting.packets_sent as f64);
+    let deviations = (lost - 0.02 * seen) / (0.02 * 0.98 * seen).sqrt();
+    assert!(deviations.abs() < 4.0, "{lost} of {seen}: {deviations} standard deviations");
+    for (_, record) in flows.flows.iter().zip(&o.flows) {
+        assert!(record.retransmitted > 0, "some direction lost nothing");
+    }
+    // Two of them overlap on no link, and the end of one leaves the other as it is.
+    let both = config(vec![drop(spine, None), drop(spine, Some(Time::from_us(1))), drop(leaf, None)]);
+    let o = simulate(&t, &flows, "ecmp", 1, &both);
+    let share = o.accounting.dropped.random as f64 / o.accounting.packets_sent as f64;
+    assert!((0.03..0.05).contains(&share), "{share}");
+}
+
+#[test]
+fn a_slower_link_carries_less() {
+    let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2");
+    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let flows = list(vec![crate::common::flow(0, 2, 10_000_000, Time::ZERO)]);
+    let slow = SimConfig {
+        failures: vec![Failure {
+            at: Time::from_us(500),
+            until: None,
+            detection: Time::from_ms(1),
+            kind: FailureKind::LinkRate { link: up, fraction: 0.2 },
+        }],
+        ..SimConfig::default()
+    };
+    let fast = simulate(&t, &flows, "wcmp", 1, &SimConfig::default()).flows[0].fct.as_us_f64();
+    let slowed = simulate(&t, &flows, "wcmp", 1, &slow).flows[0].fct.as_us_f64();
+    // Half a millisecond at full rate, the rest at a fifth.
+    let expected = 500.0 + (fast - 500.0) * 5.0;
+    assert!((slowed / expected - 1.0).abs() < 0.05, "{slowed} us, expected {expected}");
+}

@@ -1,0 +1,14 @@
+//! The integration tests of the crate, linked once.
+
+mod bounds;
+mod closed_forms;
+#[path = "../common/mod.rs"]
+mod common;
+mod conformance;
+mod connections;
+mod controlled;
+mod fluid_oracles;
+mod lossless;
+mod mcf;
+mod ns3;
+mod transports;

@@ -1,0 +1,564 @@
+//! A simulation: time, events and all state.
+//!
+//! Events are ordered by time and then by creation. Nothing else decides an order, so the same plan
+//! causes the same events.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use balance::Build;
+use balance::central::{AgentCommand, AgentReport, CentralEnv};
+use control::Controller;
+use net::{Bandwidth, Time};
+use openflow::{ConnectionId, DatapathId, Envelope, MacAddr, PortNo};
+use switch::Switch;
+
+use crate::bounds::Bounds;
+use crate::channel::Channel;
+use crate::clients::{Client, ServiceState};
+use crate::generate::services::CHECKER;
+use crate::hosts::{Flow, Host};
+use crate::mutants::{Mutant, MutantInjector};
+use crate::oracle::Oracles;
+use crate::plan::{End, Plan};
+use crate::reduction::Reduction;
+use crate::report::{Failure, Oracle, Report};
+
+/// The owner in cookies and groups of the controller.
+pub(crate) const OWNER: u16 = 0xa7ab;
+
+/// Capacity of links as configured in the controller, so small that a few flows are large.
+pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
+
+const CHECKS: control::vip::Checker =
+    control::vip::Checker { ipv4: CHECKER, mac: MacAddr([0x06, 0xa7, 0xff, 0, 0, 1]) };
+
+/// A sink of trace lines.
+pub type TraceSink = Box<dyn FnMut(&str)>;
+
+/// A scheduled event.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A frame arrives at an end of a cable.
+    Frame {
+        cable: usize,
+        side: usize,
+        epoch: u32,
+        frame: Frame,
+    },
+    /// The head of a channel's queue towards the switch may be due.
+    Down {
+        switch: usize,
+        generation: u32,
+    },
+    /// The same towards the controller.
+    Up {
+        switch: usize,
+        generation: u32,
+    },
+    /// A message of a mutant bypasses all queues to a switch.
+    Injected {
+        switch: usize,
+        envelope: Box<Envelope>,
+    },
+    /// A switch connects.
+    Connect {
+        switch: usize,
+        generation: u32,
+    },
+    /// A switch notices that its connection is closed.
+    SwitchNotices {
+        switch: usize,
+        connection: ConnectionId,
+    },
+    /// The controller notices that a connection is closed.
+    ControllerNotices {
+        connection: ConnectionId,
+    },
+    /// An end of a cable detects a change of liveness.
+    Notice {
+        cable: usize,
+        side: usize,
+    },
+    SwitchTimer {
+        switch: usize,
+    },
+    ControllerTimer,
+    Begin(usize),
+    End(usize),
+    SendRequest {
+        client: usize,
+    },
+    Send {
+        flow: usize,
+    },
+    Announce {
+        host: usize,
+    },
+    /// A report of a host agent.
+    Agent {
+        incarnation: u32,
+        report: AgentReport,
+    },
+    /// A command to all host agents.
+    AgentCommand(AgentCommand),
+    Check,
+}
+
+/// A frame in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    /// Set for frames of a flow.
+    pub(crate) probe: Option<Probe>,
+}
+
+/// A frame that a host sent for a flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    pub(crate) number: u64,
+    pub(crate) flow: usize,
+    pub(crate) sent: Time,
+    /// The switches it has visited.
+    pub(crate) visits: Vec<Visit>,
+}
+
+/// The arrival of a frame at a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Visit {
+    pub(crate) switch: usize,
+    pub(crate) in_port: PortNo,
+    pub(crate) headers: openflow::Headers,
+    /// The cable of arrival.
+    pub(crate) cable: usize,
+}
+
+struct Scheduled {
+    at: Time,
+    sequence: u64,
+    event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Scheduled) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Scheduled) -> Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+/// The state of a cable.
+#[derive(Debug)]
+pub(crate) struct CableState {
+    pub(crate) ends: [End; 2],
+    pub(crate) delay: Time,
+    /// Number of reasons why the direction from each end is cut.
+    pub(crate) cuts: [u32; 2],
+    /// Number of reasons why each end should detect the cable as dead.
+    pub(crate) dark: [u32; 2],
+    /// Whether each end detects the cable as alive.
+    pub(crate) is_live: [bool; 2],
+    /// Incremented by cuts: earlier frames of a direction are lost.
+    pub(crate) epoch: [u32; 2],
+    /// The time until which the controller may react to a cut or restoration.
+    pub(crate) disturbed: Time,
+}
+
+impl CableState {
+    /// Returns whether frames sent by an end arrive.
+    pub(crate) fn is_usable_from(&self, side: usize) -> bool {
+        self.cuts[side] == 0 && self.is_live == [true, true]
+    }
+    /// Returns whether both directions work.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_usable_from(0) && self.is_usable_from(1)
+    }
+}
+
+/// A switch with its surroundings.
+pub(crate) struct SwitchState {
+    pub(crate) switch: Switch,
+    pub(crate) config: switch::Config,
+    pub(crate) is_on: bool,
+    pub(crate) off_count: u32,
+    /// A port that the switch lacks at the moment, with its plug.
+    pub(crate) missing: Option<(PortNo, Option<(usize, usize)>)>,
+    pub(crate) channel: Channel,
+    /// Cable and side of each port, by port number minus one.
+    pub(crate) plugs: Vec<Option<(usize, usize)>>,
+    pub(crate) timer: Time,
+    pub(crate) disturbed: Time,
+    /// The last time a table or the groups were full.
+    pub(crate) full_at: Option<Time>,
+}
+
+/// The state of a simulation.
+pub(crate) struct Simulation {
+    pub(crate) plan: Plan,
+    pub(crate) bounds: Bounds,
+    pub(crate) now: Time,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    pub(crate) cables: Vec<CableState>,
+    pub(crate) switches: Vec<SwitchState>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) services: ServiceState,
+    pub(crate) controller: Option<Controller>,
+    pub(crate) controller_timer: Time,
+    /// Number of controller instances so far.
+    pub(crate) incarnation: u32,
+    pub(crate) off_count: u32,
+    pub(crate) connections: BTreeMap<ConnectionId, usize>,
+    pub(crate) next_connection: u32,
+    pub(crate) report_threshold: Option<u64>,
+    pub(crate) injector: MutantInjector,
+    pub(crate) oracles: Oracles,
+    pub(crate) report: Report,
+    /// The time after which the whole network is repaired.
+    pub(crate) disturbed: Time,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) absent_switches: BTreeSet<usize>,
+    pub(crate) absent_hosts: BTreeSet<usize>,
+    trace_sink: Option<TraceSink>,
+}
+
+/// Returns the Ethernet address of a host.
+pub(crate) fn mac_of(host: usize) -> MacAddr {
+    MacAddr(net::address::host_mac(net::HostIx(host as u32)))
+}
+/// Returns the datapath id of a switch.
+pub(crate) fn datapath_of(switch: usize) -> DatapathId {
+    DatapathId(switch as u64 + 1)
+}
+
+impl Simulation {
+    /// Creates the simulation of a plan at its start.
+    pub(crate) fn new(
+        plan: &Plan,
+        reduction: &Reduction,
+        mutant: Option<Mutant>,
+        trace_sink: Option<TraceSink>,
+    ) -> Simulation {
+        let plan = reduction.apply(plan);
+        let wiring = &plan.wiring;
+        let cable = |cable: &crate::plan::Cable| CableState {
+            ends: cable.ends,
+            delay: cable.delay,
+            cuts: [0; 2],
+            dark: [0; 2],
+            is_live: [true; 2],
+            epoch: [0; 2],
+            disturbed: Time::ZERO,
+        };
+        let mut simulation = Simulation {
+            bounds: Bounds::new(&plan),
+            now: Time::ZERO,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            cables: wiring.cables.iter().map(cable).collect(),
+            switches: (0..wiring.ports.len()).map(|switch| SwitchState::new(&plan, switch)).collect(),
+            hosts: (0..wiring.hosts).map(Host::new).collect(),
+            flows: Vec::new(),
+            clients: Vec::new(),
+            services: ServiceState {
+                wanted: plan.services.first().cloned().unwrap_or_default(),
+                ..ServiceState::default()
+            },
+            controller: None,
+            controller_timer: Time::MAX,
+            incarnation: 0,
+            off_count: 0,
+            connections: BTreeMap::new(),
+            next_connection: 1,
+            report_threshold: None,
+            injector: MutantInjector::new(plan.seed, mutant),
+            oracles: Oracles::new(&plan),
+            report: Report::default(),
+            disturbed: Time::ZERO,
+            failure: None,
+            absent_switches: reduction.without_switches.clone(),
+            absent_hosts: reduction.without_hosts.clone(),
+            trace_sink,
+            plan,
+        };
+        simulation.prepare();
+        simulation
+    }
+
+    fn prepare(&mut self) {
+        for cable in 0..self.cables.len() {
+            for side in 0..2 {
+                if let End::Switch(switch, port) = self.cables[cable].ends[side] {
+                    self.switches[switch].plugs[port.0 as usize - 1] = Some((cable, side));
+                }
+            }
+        }
+        for switch in 0..self.switches.len() {
+            for port in 1..=self.switches[switch].plugs.len() as u32 {
+                if self.switches[switch].plugs[port as usize - 1].is_none() {
+                    self.switches[switch].switch.set_port_live(Time::ZERO, PortNo(port), false);
+                }
+            }
+        }
+        self.start_controller();
+        for switch in 0..self.switches.len() {
+            if self.absent_switches.contains(&switch) {
+                self.power_off(switch);
+            } else {
+                let at = Time::from_us(100) * (switch as u64 + 1);
+                let generation = self.switches[switch].channel.generation;
+                self.schedule(at, Event::Connect { switch, generation });
+            }
+        }
+        for host in 0..self.hosts.len() {
+            if self.absent_hosts.contains(&host) {
+                self.cut_cable(host, [true, true], [true, true]);
+            } else {
+                self.schedule(Time::from_ms(5) * (host as u64 + 1), Event::Announce { host });
+            }
+        }
+        for action in 0..self.plan.actions.len() {
+            self.schedule(self.plan.actions[action].at, Event::Begin(action));
+        }
+        let start = self.bounds.handshake + self.bounds.host + self.bounds.react;
+        self.disturb_all(start);
+        self.schedule(Time::from_ms(100), Event::Check);
+    }
+
+    /// Starts a new controller that knows only its configuration.
+    pub(crate) fn start_controller(&mut self) {
+        let spec = balance::Spec::parse(&self.plan.balancer).expect("plans name balancers that exist");
+        let Build::Central(build) = spec.entry.build else { panic!("plans name central balancers") };
+        let env = CentralEnv { seed: self.plan.seed };
+        let traits = &self.plan.control;
+        let known = |host: usize| match self.cables[host].ends[1] {
+            End::Switch(switch, port) => control::KnownHost {
+                mac: mac_of(host),
+                ipv4: crate::generate::ipv4_of(host),
+                datapath: datapath_of(switch),
+                port,
+            },
+            End::Host(_) => unreachable!("hosts are the first ends of their cables"),
+        };
+        let hosts = if traits.knows_hosts { (0..self.hosts.len()).map(known).collect() } else { Vec::new() };
+        let config = control::Config {
+            seed: self.plan.seed,
+            // Every instance has another key, as a daemon draws it.
+            discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(self.incarnation)).to_be_bytes()),
+            read_back_bytes_max: 64 << 20,
+            owner: OWNER,
+            capacities: BTreeMap::new(),
+            default_capacity: CAPACITY,
+            hosts,
+            echo_interval: traits.echo_interval,
+            echo_timeout: traits.echo_timeout,
+            discovery_interval: traits.discovery_interval,
+            link_timeout: traits.link_timeout,
+            poll_interval: traits.poll_interval,
+            flow_idle_timeout_s: traits.flow_idle_timeout_s,
+            flows_max: usize::MAX,
+            persisted_hosts: Vec::new(),
+            hosts_max: self.hosts.len() * 2,
+            hosts_per_port: traits.hosts_per_port,
+            health_check_address: (!self.plan.services.is_empty()).then_some(CHECKS),
+            connections_max: self.plan.connections_max,
+            connection_retention: net::Time::from_s(60),
+            uses_extensions: !self.plan.services.is_empty(),
+            // A new instance may hash flows differently from the previous one.
+            ecmp_hashing: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
+                3 => control::EcmpHashing::Shuffled,
+                _ => control::EcmpHashing::Native,
+            },
+        };
+        self.incarnation += 1;
+        self.controller_timer = Time::MAX;
+        let mut controller = Controller::new(config, build(&env, &spec.params));
+        if !self.plan.services.is_empty() {
+            let wanted = self.mutate_services(&self.services.wanted);
+            controller.set_services(self.now, wanted).expect("generated services are valid");
+        }
+        self.controller = Some(controller);
+        self.oracles.topology.forget();
+        self.after_controller();
+    }
+
+    /// Schedules an event at a time.
+    pub(crate) fn schedule(&mut self, at: Time, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Scheduled { at: at.max(self.now), sequence: self.sequence, event }));
+    }
+    /// Schedules an event after a delay.
+    pub(crate) fn after(&mut self, delay: Time, event: Event) {
+        self.schedule(self.now.saturating_add(delay), event);
+    }
+
+    /// Writes a line to the trace, if one is requested.
+    pub(crate) fn trace(&mut self, line: impl FnOnce(&Simulation) -> String) {
+        if self.trace_sink.is_some() {
+            let line = format!("{:>14.6} {}", self.now.as_s_f64(), line(self));
+            self.trace_sink.iter_mut().for_each(|sink| sink(&line));
+        }
+    }
+
+    /// Records a violation; only the first is kept.
+    pub(crate) fn fail(&mut self, oracle: Oracle, message: impl FnOnce() -> String) {
+        if self.failure.is_none() {
+            self.failure = Some(Failure { oracle, at: self.now, message: message() });
+        }
+    }
+
+    /// Marks the whole network as disturbed until this time.
+    pub(crate) fn disturb_all(&mut self, until: Time) {
+        self.disturbed = self.disturbed.max(until);
+    }
+
+    /// Runs the simulation to its end.
+    pub(crate) fn run(mut self) -> Result<Report, Failure> {
+        while let Some(Reverse(next)) = self.queue.pop() {
+            debug_assert!(next.at >= self.now, "time runs forwards");
+            self.now = next.at;
+            self.report.events += 1;
+            self.hash_event(&next.event);
+            self.dispatch(next.event);
+            if self.failure.is_some() || self.oracles.convergence.is_over {
+                break;
+            }
+        }
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => {
+                self.report.moves += self.controller.as_ref().map_or(0, |controller| controller.tally().moves);
+                Ok(self.report)
+            }
+        }
+    }
+
+    /// Mixes an event into the hash.
+    fn hash_event(&mut self, event: &Event) {
+        let (kind, a, b) = match event {
+            Event::Frame { cable, side, frame, .. } => (1, *cable * 2 + *side, frame.bytes.len()),
+            Event::Down { switch, .. } => (2, *switch, self.switches[*switch].channel.down.len()),
+            Event::Up { switch, .. } => (3, *switch, self.switches[*switch].channel.up.len()),
+            Event::Injected { switch, .. } => (4, *switch, 0),
+            Event::Connect { switch, .. } => (5, *switch, 0),
+            Event::SwitchNotices { switch, connection } => (6, *switch, connection.0 as usize),
+            Event::ControllerNotices { connection } => (7, connection.0 as usize, 0),
+            Event::Notice { cable, side } => (8, *cable, *side),
+            Event::SwitchTimer { switch } => (9, *switch, 0),
+            Event::ControllerTimer => (10, 0, 0),
+            Event::Begin(action) => (11, *action, 0),
+            Event::End(action) => (12, *action, 0),
+            Event::Send { flow } => (13, *flow, 0),
+            Event::Announce { host } => (14, *host, 0),
+            Event::Agent { .. } => (15, 0, 0),
+            Event::AgentCommand(_) => (16, 0, 0),
+            Event::Check => (17, 0, 0),
+            Event::SendRequest { client } => (18, *client, 0),
+        };
+        for word in [self.now.as_ps(), kind, a as u64, b as u64] {
+            self.report.log_hash = (self.report.log_hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Frame { cable, side, epoch, frame } => self.frame_arrives(cable, side, epoch, frame),
+            Event::Down { switch, generation } => self.down_is_due(switch, generation),
+            Event::Up { switch, generation } => self.up_is_due(switch, generation),
+            Event::Injected { switch, envelope } => self.inject(switch, *envelope),
+            Event::Connect { switch, generation } => self.connect(switch, generation),
+            Event::SwitchNotices { switch, connection } => self.switch_notices(switch, connection),
+            Event::ControllerNotices { connection } => self.controller_notices(connection),
+            Event::Notice { cable, side } => self.notice(cable, side),
+            Event::SwitchTimer { switch } => self.switch_timer(switch),
+            Event::ControllerTimer => self.controller_timer(),
+            Event::Begin(action) => self.begin(action),
+            Event::End(action) => self.end(action),
+            Event::Send { flow } => self.send_probe(flow),
+            Event::SendRequest { client } => self.send_request(client),
+            Event::Announce { host } => self.announce(host),
+            Event::Agent { incarnation, report } => self.agent_reports(incarnation, report),
+            Event::AgentCommand(command) => self.execute_agent_command(command),
+            Event::Check => self.check(),
+        }
+    }
+
+    fn switch_timer(&mut self, switch: usize) {
+        let state = &mut self.switches[switch];
+        if state.timer > self.now || !state.is_on {
+            return;
+        }
+        state.timer = Time::MAX;
+        state.switch.handle_timeout(self.now);
+        self.after_switch(switch, None);
+    }
+
+    fn controller_timer(&mut self) {
+        if self.controller_timer > self.now {
+            return;
+        }
+        self.controller_timer = Time::MAX;
+        let Some(controller) = &mut self.controller else { return };
+        controller.handle_timeout(self.now);
+        self.after_controller();
+    }
+}
+
+impl SwitchState {
+    fn new(plan: &Plan, switch: usize) -> SwitchState {
+        let traits = &plan.switches[switch];
+        let port = |number: u32| openflow::PortDesc {
+            port: PortNo(number),
+            hw_addr: MacAddr([0x06, 0, 0, switch as u8, (number >> 8) as u8, number as u8]),
+            name: format!("s{switch}-eth{number}"),
+            is_admin_down: false,
+            is_link_down: false,
+            speed_kbps: 10_000_000,
+        };
+        let config = switch::Config {
+            datapath: datapath_of(switch),
+            ports: (1..=plan.wiring.ports[switch]).map(port).collect(),
+            tables: 4,
+            max_entries: traits.max_entries,
+            max_groups: 1_000,
+            buffers: traits.buffers,
+            select: switch::Select {
+                seed: traits.hash_seed,
+                fields: match traits.is_hashing_udp {
+                    true => switch::HashFields::FiveTuple,
+                    false => switch::HashFields::OpenVSwitch,
+                },
+            },
+            stats_refresh: traits.stats_refresh,
+            packet_in_per_s: traits.packet_in_per_s,
+            supports_tcp_flags: traits.takes_tcp_flags,
+            description: openflow::Description {
+                manufacturer: if traits.takes_tcp_flags { "Nicira, Inc." } else { "" }.to_owned(),
+                ..openflow::Description::default()
+            },
+        };
+        SwitchState {
+            switch: Switch::new(config.clone()),
+            config,
+            is_on: true,
+            off_count: 0,
+            missing: None,
+            channel: Channel::default(),
+            plugs: vec![None; plan.wiring.ports[switch] as usize],
+            timer: Time::MAX,
+            disturbed: Time::ZERO,
+            full_at: None,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Servers, their clients, and runs whose flows are requests.
+
+pub mod compute;
+pub mod requests;
+pub mod servers;
+pub mod serving;

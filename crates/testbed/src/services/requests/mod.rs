@@ -1,0 +1,142 @@
+//! HTTP requests over real TCP connections, each made in the namespace of its client.
+//!
+//! Every request has its own connection, as browsers without keep-alive make them, so a server
+//! balancer decides once per request. Threads enter the namespace of their client and stay there. A
+//! connection that has not ended occupies its thread, so a client has at most `at_once` connections
+//! at a time.
+
+mod failure;
+pub mod ftp;
+mod http;
+mod timed_stream;
+pub mod wget;
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::clock::now_ns;
+use crate::error::TestbedError;
+use crate::traffic::sockets::{HostAt, spawn_in_namespace};
+
+pub use failure::Failure;
+pub use http::{HttpRequest, Response, get};
+pub use timed_stream::StreamLimits;
+
+/// Stop flag that is never set.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Requests of one client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientSpec {
+    pub host: HostAt,
+    /// Address of the service.
+    pub to: SocketAddrV4,
+    pub path: String,
+    pub requests: u64,
+    /// Concurrent requests; at least one.
+    pub at_once: usize,
+    /// Minimum time between the starts of two requests, nanoseconds; 0: as soon as a thread is
+    /// free.
+    pub gap_ns: u64,
+    /// Time without a byte after which a request has failed.
+    pub patience: Duration,
+}
+
+/// A request and its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompletedRequest {
+    /// Position of the client in the list.
+    pub client: usize,
+    /// Number of the request among those of its client.
+    pub number: u64,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    pub result: Result<Response, Failure>,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub end_ns: u64,
+}
+
+/// Requests in progress.
+pub struct RequestRun {
+    ended: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+    completed: Arc<Mutex<Vec<CompletedRequest>>>,
+}
+
+/// State shared by the threads of one client.
+struct Shared {
+    client: usize,
+    spec: ClientSpec,
+    next: AtomicU64,
+    start_ns: u64,
+    ended: Arc<AtomicU64>,
+    completed: Arc<Mutex<Vec<CompletedRequest>>>,
+}
+
+impl RequestRun {
+    /// Starts the requests at `start_ns` of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// A namespace has gone.
+    pub fn start(clients: &[ClientSpec], start_ns: u64) -> Result<RequestRun, TestbedError> {
+        let ended = Arc::new(AtomicU64::new(0));
+        let completed = Arc::new(Mutex::new(Vec::new()));
+        let mut threads = Vec::new();
+        for (client, spec) in clients.iter().enumerate() {
+            let shared = Arc::new(Shared {
+                client,
+                spec: spec.clone(),
+                next: AtomicU64::new(0),
+                start_ns,
+                ended: Arc::clone(&ended),
+                completed: Arc::clone(&completed),
+            });
+            for _ in 0..spec.at_once.max(1) {
+                let shared = Arc::clone(&shared);
+                threads.push(spawn_in_namespace(spec.host, move || shared.work())?);
+            }
+        }
+        Ok(RequestRun { ended, threads, completed })
+    }
+
+    /// Returns the number of requests that have ended, successfully or not.
+    pub fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the last request. Returns all requests in the order of their starts.
+    pub fn finish(self) -> Vec<CompletedRequest> {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        let mut completed = std::mem::take(&mut *self.completed.lock().unwrap_or_else(PoisonError::into_inner));
+        completed.sort_by_key(|one| (one.start_ns, one.client, one.number));
+        completed
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let spec = &self.spec;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= spec.requests {
+                return;
+            }
+            let begins_ns = self.start_ns + number * spec.gap_ns;
+            thread::sleep(Duration::from_nanos(begins_ns.saturating_sub(now_ns())));
+            let start_ns = now_ns();
+            let request = HttpRequest { to: spec.to, path: &spec.path, bytes: 0, is_post: false };
+            // Requests that have begun are never stopped.
+            let limits = StreamLimits { silence: spec.patience, stop: &NEVER };
+            let result = get(&request, limits, &mut buffer);
+            let one = CompletedRequest { client: self.client, number, start_ns, result, end_ns: now_ns() };
+            self.completed.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            self.ended.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

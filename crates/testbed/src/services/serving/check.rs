@@ -1,0 +1,131 @@
+//! Checks of experiments with services that run on emulated networks.
+
+use std::collections::BTreeMap;
+
+use experiment::input::{RequestClient, RuleSource, Variant};
+use experiment::runner::{RequestClass, ServicesConfig, TransportKind};
+use net::Time;
+
+use super::{Plan, ServerKind, data_ports};
+use crate::error::{TestbedError, not_here};
+use crate::run::checks::check_congestion_control;
+
+/// Maximum bytes of a page request: nginx reads heads of this size.
+const HEAD_MAX: u64 = 4096;
+
+/// Share of the processors without the switches' one that compute servers may use; clients,
+/// controller and other servers need the rest.
+const ROOM: f64 = 0.8;
+
+/// Returns the programs that members and clients of a variant run, with their Debian packages.
+pub fn tools(variant: &Variant) -> Vec<(&'static str, &'static str)> {
+    let Some(services) = &variant.config.services else { return Vec::new() };
+    let plan = Plan { services, testbed: &variant.testbed };
+    let has = |kind| services.services.iter().any(|service| plan.kind(service) == kind);
+    let all = [
+        (has(ServerKind::Http), ("nginx", "nginx-light")),
+        (has(ServerKind::Ftp), ("vsftpd", "vsftpd")),
+        (variant.testbed.client == RequestClient::Wget, ("wget", "wget")),
+    ];
+    all.into_iter().filter(|(should_continue, _)| *should_continue).map(|(_, tool)| tool).collect()
+}
+
+/// Returns an error if the services of a variant cannot run on an emulated network.
+///
+/// # Errors
+/// Names the first unsupported key.
+pub fn check(variant: &Variant) -> Result<(), TestbedError> {
+    check_switches(variant)?;
+    let Some(services) = &variant.config.services else { return Ok(()) };
+    let plan = Plan { services, testbed: &variant.testbed };
+    if variant.testbed.rules == RuleSource::Static {
+        return Err(not_here("testbed.rules", "virtual services need a controller; leave out \"static\""));
+    }
+    if !matches!(variant.config.transport.kind, TransportKind::Cubic) {
+        let reason = "servers and clients support only \"cubic\"";
+        return Err(not_here("transport.kind", reason));
+    }
+    check_congestion_control("cubic")?;
+    check_names(services, "testbed.ftp", variant.testbed.ftp.as_deref().unwrap_or_default())?;
+    check_names(services, "testbed.jobs", &variant.testbed.jobs)?;
+    check_instances(&plan)?;
+    for class in &services.classes {
+        check_class(&plan, class)?;
+    }
+    check_cores(&plan)
+}
+
+/// Rejects switch properties that only the simulator has.
+fn check_switches(variant: &Variant) -> Result<(), TestbedError> {
+    let control = &variant.config.control;
+    if control.stats_refresh != Time::ZERO {
+        let reason = "counters of Open vSwitch are never stale; set control.poll instead, the time for which the controller uses one sample";
+        return Err(not_here("control.stats_refresh", reason));
+    }
+    if control.packets_per_s.is_some() {
+        let reason = "Open vSwitch has no limit of packets per second for all ports together; set the rate of the links that all packets cross instead";
+        return Err(not_here("control.packets_per_s", reason));
+    }
+    Ok(())
+}
+
+fn check_names(services: &ServicesConfig, key: &str, names: &[String]) -> Result<(), TestbedError> {
+    let is_known = |name: &&String| services.services.iter().any(|service| service.name == **name);
+    match names.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => Err(not_here(key, format!("there is no service `{name}`"))),
+    }
+}
+
+/// Checks that every port of a server has one program.
+fn check_instances(plan: &Plan<'_>) -> Result<(), TestbedError> {
+    let mut kinds: BTreeMap<(usize, u16), ServerKind> = BTreeMap::new();
+    for service in &plan.services.services {
+        let (kind, port) = (plan.kind(service), service.member_port.unwrap_or(service.port));
+        for (server, config) in plan.members(service) {
+            if data_ports(server).end > 65_536 && kind == ServerKind::Ftp {
+                return Err(not_here("server", format!("there are FTP data ports for only {server} servers")));
+            }
+            if *kinds.entry((server, port)).or_insert(kind) != kind {
+                let reason = format!("two services of different kinds use port {port} of host {}", config.host.0);
+                return Err(not_here("service.port", reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_class(plan: &Plan<'_>, class: &RequestClass) -> Result<(), TestbedError> {
+    let kind = plan.kind_of_class(class);
+    if kind == ServerKind::Http && class.request_bytes > HEAD_MAX {
+        let reason = format!(
+            "{} bytes are too long for a page request (`{}`): nginx reads {HEAD_MAX}; list the service in testbed.jobs to submit more",
+            class.request_bytes, class.name
+        );
+        return Err(not_here("requests.request", reason));
+    }
+    if kind == ServerKind::Compute && class.cpu == Time::ZERO {
+        return Err(not_here("requests.cpu", format!("is missing, but `{}` is a compute service", class.name)));
+    }
+    Ok(())
+}
+
+fn check_cores(plan: &Plan<'_>) -> Result<(), TestbedError> {
+    let works = |server: usize| {
+        plan.instances().iter().any(|instance| instance.server == server && instance.kind == ServerKind::Compute)
+    };
+    let servers = plan.services.servers.iter().enumerate();
+    let cores: u32 = servers.filter(|(server, _)| works(*server)).map(|(_, config)| config.cores).sum();
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // With several processors, one belongs to the switches.
+    let free = processors.saturating_sub(1).max(1) as f64 * ROOM;
+    if f64::from(cores) * plan.testbed.core > free {
+        let most = (free / f64::from(cores) * 1000.0).floor() / 1000.0;
+        let reason = format!(
+            "{cores} cores of {} processors each exceed the free processors of this machine ({free:.1}); set it to at most {most}",
+            plan.testbed.core
+        );
+        return Err(not_here("testbed.core", reason));
+    }
+    Ok(())
+}

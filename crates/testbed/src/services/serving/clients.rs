@@ -1,0 +1,255 @@
+//! Clients: a thread in the namespace of the client's host sends each request at its time.
+
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use experiment::input::RequestClient as Client;
+use experiment::runner::Scenario;
+use traffic::Flow;
+
+use super::{Plan, Programs, ServerKind, page_name};
+use crate::clock::now_ns;
+use crate::error::TestbedError;
+use crate::network::running_network::RunningNetwork;
+use crate::run::supervisor::RunSupervisor;
+use crate::services::compute;
+use crate::services::requests::{Failure, HttpRequest, Response, StreamLimits, ftp, get, wget};
+use crate::traffic::sockets::spawn_in_namespace;
+use crate::traffic::{RunWindow, starts};
+
+/// Time without a byte after which a request has failed. Jobs may be silent for their whole
+/// duration.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Stack of a request thread, bytes.
+const STACK: usize = 256 << 10;
+
+/// Read size, bytes.
+const PIECE: usize = 64 << 10;
+
+/// A class of requests.
+#[derive(Clone, Debug)]
+struct Class {
+    kind: ServerKind,
+    to: SocketAddrV4,
+    /// Path of a page or job, or name of a file.
+    path: String,
+    request_bytes: u64,
+    page_bytes: u64,
+    pages: u32,
+}
+
+/// A page and its result.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Start of the request, nanoseconds of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// Completion or failure, nanoseconds of CLOCK_MONOTONIC.
+    pub end_ns: u64,
+    pub result: Result<Response, Failure>,
+}
+
+/// A request that has begun, with its pages so far.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Position in the flow list.
+    pub flow: usize,
+    /// In order; the last one may have failed.
+    pub pages: Vec<Page>,
+}
+
+struct Shared {
+    classes: Vec<Class>,
+    client: Client,
+    folder: PathBuf,
+    stop: AtomicBool,
+    end_ns: u64,
+    done: Mutex<Vec<Request>>,
+}
+
+/// Makes all requests of a run. Returns them in the order of the list, without those that had not
+/// begun by the end of the run.
+///
+/// # Errors
+/// A server or the controller ended unexpectedly, or the run was cancelled.
+pub fn run_requests(
+    live: &mut RunningNetwork,
+    plan: &Plan<'_>,
+    programs: &Programs,
+    scenario: &Scenario<'_>,
+    span: RunWindow,
+    supervisor: &mut RunSupervisor<'_>,
+) -> Result<Vec<Request>, TestbedError> {
+    let folder = live.folder.join("clients");
+    // Logs of an earlier run are not needed.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(crate::network::driver::file_error("make", &folder))?;
+    let shared = Arc::new(Shared {
+        classes: classes(plan),
+        client: plan.testbed.client,
+        folder,
+        stop: AtomicBool::new(false),
+        end_ns: span.end_ns,
+        done: Mutex::new(Vec::new()),
+    });
+    let dispatchers = dispatch(live, &shared, &scenario.flows.flows, span)?;
+    let waited = wait(live, programs, &dispatchers, span, supervisor);
+    shared.stop.store(true, Ordering::Relaxed);
+    for dispatcher in dispatchers {
+        let _ = dispatcher.join();
+    }
+    waited?;
+    let mut done = std::mem::take(&mut *shared.done.lock().unwrap_or_else(PoisonError::into_inner));
+    done.sort_by_key(|request| request.flow);
+    Ok(done)
+}
+
+fn classes(plan: &Plan<'_>) -> Vec<Class> {
+    let class = |(number, class): (usize, &experiment::runner::RequestClass)| {
+        let service = &plan.services.services[class.service as usize];
+        let kind = plan.kind(service);
+        let path = match kind {
+            ServerKind::Http => format!("/{}", page_name(number)),
+            ServerKind::Ftp => page_name(number),
+            ServerKind::Compute => compute::path(Duration::from_nanos(class.cpu.as_ps() / 1000), class.page_bytes),
+        };
+        let to = SocketAddrV4::new(service.address, service.port);
+        let (request_bytes, page_bytes, pages) = (class.request_bytes, class.page_bytes, class.pages);
+        Class { kind, to, path, request_bytes, page_bytes, pages }
+    };
+    plan.services.classes.iter().enumerate().map(class).collect()
+}
+
+/// Starts a thread per client, which starts a thread for each of its requests.
+fn dispatch(
+    live: &RunningNetwork,
+    shared: &Arc<Shared>,
+    flows: &[Flow],
+    span: RunWindow,
+) -> Result<Vec<JoinHandle<()>>, TestbedError> {
+    let times = starts(flows)?;
+    let mut dispatchers = Vec::new();
+    for (number, host) in live.hosts.iter().enumerate() {
+        let requests = flows.iter().zip(&times).enumerate().filter(|(_, (flow, _))| flow.src.ix() == number);
+        let mut requests: Vec<(u64, usize, usize)> =
+            requests.map(|(place, (flow, at))| (span.at(*at), place, flow.group as usize - 1)).collect();
+        if requests.is_empty() {
+            continue;
+        }
+        requests.sort_unstable();
+        let shared = Arc::clone(shared);
+        dispatchers.push(spawn_in_namespace(*host, move || shared.dispatch(&requests))?);
+    }
+    if now_ns() > span.start_ns {
+        let reason = "were not ready at the start of the run: the machine is too busy";
+        return Err(crate::measure::measurement::failed("clients", reason));
+    }
+    Ok(dispatchers)
+}
+
+fn wait(
+    live: &mut RunningNetwork,
+    programs: &Programs,
+    dispatchers: &[JoinHandle<()>],
+    span: RunWindow,
+    supervisor: &mut RunSupervisor<'_>,
+) -> Result<(), TestbedError> {
+    while now_ns() < span.end_ns && !dispatchers.iter().all(JoinHandle::is_finished) {
+        live.poll_events(Duration::from_millis(20))?;
+        programs.check(live)?;
+        if !supervisor.poll(None) {
+            return Err(supervisor.failure());
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn dispatch(self: &Arc<Shared>, requests: &[(u64, usize, usize)]) {
+        let mut threads = Vec::new();
+        for (at, flow, class) in requests.iter().copied() {
+            if !self.wait_until(at) {
+                break;
+            }
+            let shared = Arc::clone(self);
+            // The new thread inherits the namespace of this thread.
+            let made = thread::Builder::new().stack_size(STACK).spawn(move || shared.request(flow, class));
+            match made {
+                Ok(thread) => threads.push(thread),
+                Err(cause) => self.record_start_failure(flow, &cause),
+            }
+            threads.retain(|thread| !thread.is_finished());
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// Returns whether the time came before the end of the run.
+    fn wait_until(&self, at: u64) -> bool {
+        loop {
+            let left = at.saturating_sub(now_ns());
+            match (self.stop.load(Ordering::Relaxed), left) {
+                (true, _) => return false,
+                (false, 0) => return true,
+                (false, left) => thread::sleep(Duration::from_nanos(left.min(50_000_000))),
+            }
+        }
+    }
+
+    fn record_start_failure(&self, flow: usize, cause: &std::io::Error) {
+        let now = now_ns();
+        let result = Err(Failure::Other(format!("no thread: {cause}")));
+        self.keep(Request { flow, pages: vec![Page { start_ns: now, end_ns: now, result }] });
+    }
+
+    fn keep(&self, request: Request) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+    }
+
+    fn request(&self, flow: usize, class: usize) {
+        let class = &self.classes[class];
+        let mut buffer = vec![0; PIECE];
+        let mut request = Request { flow, pages: Vec::new() };
+        for number in 0..class.pages {
+            let start_ns = now_ns();
+            let result = self.page(class, (flow, number), &mut buffer);
+            let is_there = result.is_ok();
+            request.pages.push(Page { start_ns, end_ns: now_ns(), result });
+            if !is_there {
+                break;
+            }
+        }
+        self.keep(request);
+    }
+
+    fn page(&self, class: &Class, (flow, number): (usize, u32), buffer: &mut [u8]) -> Result<Response, Failure> {
+        let left = Duration::from_nanos(self.end_ns.saturating_sub(now_ns())) + Duration::from_secs(1);
+        let silence = if class.kind == ServerKind::Compute { left } else { left.min(SILENCE) };
+        let limits = StreamLimits { silence, stop: &self.stop };
+        let log = || self.folder.join(format!("{flow}-{number}.log"));
+        let answer = match (class.kind, self.client) {
+            (ServerKind::Http, Client::Wget) => wget::fetch("http", class.to, &class.path, &log(), limits),
+            (ServerKind::Ftp, Client::Wget) => wget::fetch("ftp", class.to, &class.path, &log(), limits),
+            (ServerKind::Ftp, Client::Own) => ftp::fetch(class.to, &class.path, limits, buffer),
+            (ServerKind::Http | ServerKind::Compute, _) => {
+                let is_work = class.kind == ServerKind::Compute;
+                get(
+                    &HttpRequest { to: class.to, path: &class.path, bytes: class.request_bytes, is_post: is_work },
+                    limits,
+                    buffer,
+                )
+            }
+        };
+        match answer {
+            Ok(answer) if answer.bytes != class.page_bytes => Err(Failure::Short),
+            // The run ended first.
+            Err(_) if now_ns() >= self.end_ns => Err(Failure::Stopped),
+            answer => answer,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Runs whose flows are requests: real servers on the hosts of `[[server]]`, their agents, and
+//! clients.
+//!
+//! | service | program of the members | request |
+//! | --- | --- | --- |
+//! | pages | nginx | an HTTP page over a separate connection |
+//! | files | vsftpd | a file by passive FTP: a control connection and a data connection |
+//! | compute | `anabranch testbed jobs` | a job that is submitted, computed and answered |
+//!
+//! The data connection of FTP goes to another port, which the server names, and must reach the
+//! server of the control connection. Each member therefore has separate data ports, and each of
+//! those is a service with this member alone.
+
+pub mod check;
+mod clients;
+pub mod config;
+pub mod programs;
+mod record;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+
+use experiment::input::TestbedConfig;
+use experiment::runner::{RequestClass, Scenario, ServerConfig, ServicesConfig, VirtualService};
+use net::address;
+
+use crate::error::TestbedError;
+use crate::network::plan::host_name;
+use crate::network::running_network::RunningNetwork;
+use crate::run::supervisor::RunSupervisor;
+use crate::traffic::RunWindow;
+
+pub use programs::Programs;
+pub use record::Served;
+
+/// Data connections of FTP: first port, and ports per server, which limit the transfers that start
+/// at the same time.
+const DATA_PORT: u32 = 61_000;
+const DATA_PORTS: u32 = 8;
+
+/// Program of a service's members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerKind {
+    Http,
+    /// vsftpd.
+    Ftp,
+    /// The compute server.
+    Compute,
+}
+
+/// A server program at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerInstance {
+    pub kind: ServerKind,
+    /// Position of the server.
+    pub server: usize,
+    pub at: SocketAddrV4,
+    /// Positions of the services with this member.
+    pub services: Vec<usize>,
+}
+
+/// The services of a run and the settings of the testbed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    pub services: &'a ServicesConfig,
+    pub testbed: &'a TestbedConfig,
+}
+
+impl Plan<'_> {
+    /// Returns the kind of program that the members of a service run.
+    pub fn kind(&self, service: &VirtualService) -> ServerKind {
+        let is_named = |list: &[String]| list.contains(&service.name);
+        let is_ftp = self.testbed.ftp.as_deref().map_or(service.port == 21, is_named);
+        match () {
+            () if is_named(&self.testbed.jobs) => ServerKind::Compute,
+            () if is_ftp => ServerKind::Ftp,
+            () => ServerKind::Http,
+        }
+    }
+
+    /// Returns the kind of program for a class of requests.
+    pub fn kind_of_class(&self, class: &RequestClass) -> ServerKind {
+        self.kind(&self.services.services[class.service as usize])
+    }
+
+    /// Returns all server programs, by server and port.
+    pub fn instances(&self) -> Vec<ServerInstance> {
+        let mut instances: BTreeMap<(usize, u16), ServerInstance> = BTreeMap::new();
+        for (number, service) in self.services.services.iter().enumerate() {
+            let port = service.member_port.unwrap_or(service.port);
+            for (server, config) in self.members(service) {
+                let at = SocketAddrV4::new(address::host_ipv4(config.host), port);
+                let new = || ServerInstance { kind: self.kind(service), server, at, services: Vec::new() };
+                instances.entry((server, port)).or_insert_with(new).services.push(number);
+            }
+        }
+        instances.into_values().collect()
+    }
+
+    /// Returns the members of a service with their positions among the servers.
+    pub fn members<'b>(&'b self, service: &'b VirtualService) -> impl Iterator<Item = (usize, &'b ServerConfig)> {
+        self.services.servers.iter().enumerate().filter(move |(_, server)| service.members.contains(&server.host))
+    }
+
+    /// Returns the position of the server on the host `name`.
+    pub fn server_named(&self, name: &str) -> Option<usize> {
+        self.services.servers.iter().position(|server| host_name(server.host) == name)
+    }
+}
+
+/// Makes the requests of a run and summarises their results.
+///
+/// # Errors
+/// A program ended unexpectedly, or the run was cancelled.
+pub fn run(
+    live: &mut RunningNetwork,
+    plan: &Plan<'_>,
+    programs: &Programs,
+    scenario: &Scenario<'_>,
+    span: RunWindow,
+    supervisor: &mut RunSupervisor<'_>,
+) -> Result<Served, TestbedError> {
+    let before = programs.core_s(plan);
+    let requests = clients::run_requests(live, plan, programs, scenario, span, supervisor)?;
+    let busy: Vec<f64> = programs.core_s(plan).iter().zip(before).map(|(after, before)| after - before).collect();
+    Ok(record::served(plan, scenario, &requests, &busy))
+}
+
+/// Returns the ports of a server's data connections.
+pub fn data_ports(server: usize) -> std::ops::Range<u32> {
+    let first = DATA_PORT + server as u32 * DATA_PORTS;
+    first..first + DATA_PORTS
+}
+
+/// Returns the name of the file or page of a class.
+pub fn page_name(class: usize) -> String {
+    format!("class{class}")
+}
+
+#[cfg(test)]
+mod tests;

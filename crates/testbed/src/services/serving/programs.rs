@@ -1,0 +1,176 @@
+//! Server programs and their agents.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use experiment::runner::{AgentConfig, ServicesConfig};
+use net::{Time, address};
+use serde_json::json;
+
+use super::{Plan, ServerInstance, ServerKind, config, data_ports, page_name};
+use crate::error::TestbedError;
+use crate::network::driver::Program;
+use crate::network::plan::host_name;
+use crate::network::running_network::RunningNetwork;
+use crate::run::controller::Controller;
+use crate::services::servers::{Server, tree_cpu_s};
+
+/// Time in which the controller must report all members as up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Servers and agents of a run.
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// Servers with their process ids.
+    servers: Vec<(ServerInstance, Server, u32)>,
+    agents: Vec<String>,
+}
+
+impl Programs {
+    /// Starts all servers and waits until they listen. `program` is the `anabranch` of compute
+    /// servers.
+    pub fn start(live: &mut RunningNetwork, plan: &Plan<'_>, program: &Path) -> Result<Programs, TestbedError> {
+        let mut programs = Programs::default();
+        for instance in plan.instances() {
+            let server = server(live, plan, &instance, program)?;
+            let pid = server.start(live)?;
+            programs.servers.push((instance, server, pid));
+        }
+        Ok(programs)
+    }
+
+    /// Starts an agent for every server, if the file configures agents. An out-of-band agent runs
+    /// next to the switches and reaches the controller as over a management network; an in-band
+    /// agent runs in its host.
+    pub fn start_agents(
+        &mut self,
+        live: &mut RunningNetwork,
+        plan: &Plan<'_>,
+        controller: &Controller,
+        program: &Path,
+    ) -> Result<(), TestbedError> {
+        let Some(config) = plan.services.agents else { return Ok(()) };
+        for server in 0..plan.services.servers.len() {
+            let name = format!("agent-{}", host_name(plan.services.servers[server].host));
+            let argv = self.agent(plan, server, &config, controller.http().0, program);
+            let host = host_name(plan.services.servers[server].host);
+            let log = live.folder.join(format!("{name}.log"));
+            let cwd = live.folder.clone();
+            let host = config.in_band.map(|_| host.as_str());
+            live.driver.spawn(&Program { name: &name, host, argv, log: &log, cwd: &cwd, at_s: None })?;
+            self.agents.push(name);
+        }
+        Ok(())
+    }
+
+    fn agent(&self, plan: &Plan<'_>, server: usize, config: &AgentConfig, http: u16, program: &Path) -> Vec<String> {
+        let ServicesConfig { servers, .. } = plan.services;
+        let own = || self.servers.iter().filter(|(instance, ..)| instance.server == server);
+        let cores = servers[server].cores;
+        let is_compute = own().any(|(instance, ..)| instance.kind == ServerKind::Compute);
+        let core = if is_compute { plan.testbed.core } else { 1.0 };
+        let time = |time: Time| format!("{}us", time.as_ps() / 1_000_000);
+        let mut argv = vec![program.display().to_string(), "agent".to_owned()];
+        let mut option = |name: &str, value: String| argv.extend([format!("--{name}"), value]);
+        match config.in_band {
+            Some(to) => option("in-band", to.address.to_string()),
+            None => {
+                option("controller", format!("http://127.0.0.1:{http}"));
+                option("address", address::host_ipv4(servers[server].host).to_string());
+            }
+        }
+        option("interval", time(config.pause + config.sampling));
+        if config.sampling > Time::ZERO {
+            option("sampling", time(config.sampling));
+        }
+        option("cores", cores.to_string());
+        option("core", core.to_string());
+        for (instance, _, pid) in own() {
+            option("of", pid.to_string());
+            option("connections", instance.at.port().to_string());
+        }
+        argv
+    }
+
+    /// Waits until the controller reports every member of every pool as up.
+    pub fn wait_for_members(plan: &Plan<'_>, controller: &mut Controller) -> Result<(), TestbedError> {
+        let until = Instant::now() + PATIENCE;
+        for pool in config::pools(plan) {
+            loop {
+                controller.check()?;
+                let state = controller.http().get(&format!("/v1/pools/{pool}")).unwrap_or_default();
+                let mut members = state["members"].as_array().into_iter().flatten().peekable();
+                if members.peek().is_some() && members.all(|member| member["state"] == "up") {
+                    break;
+                }
+                if Instant::now() > until {
+                    let reason = format!("does not report all members of {pool} as up after {PATIENCE:?}: {state}");
+                    return Err(TestbedError::Controller(reason));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the processor time of each server's programs, in seconds of its cores.
+    pub fn core_s(&self, plan: &Plan<'_>) -> Vec<f64> {
+        let mut used = vec![0.0; plan.services.servers.len()];
+        for (instance, _, pid) in &self.servers {
+            let core = if instance.kind == ServerKind::Compute { plan.testbed.core } else { 1.0 };
+            used[instance.server] += tree_cpu_s(*pid) / core;
+        }
+        used
+    }
+
+    /// Returns an error if a server or an agent has ended unexpectedly.
+    pub fn check(&self, live: &RunningNetwork) -> Result<(), TestbedError> {
+        let ended = |name: &String, said: &dyn Fn() -> String| match live.exits.get(name) {
+            None => Ok(()),
+            Some(code) => {
+                let reason = format!("exited with {code} during the run: {}", said().trim());
+                Err(TestbedError::Traffic { program: name.clone(), reason })
+            }
+        };
+        let log = |name: &str| std::fs::read_to_string(live.folder.join(format!("{name}.log"))).unwrap_or_default();
+        self.servers.iter().try_for_each(|(_, server, _)| ended(&server.program, &|| server.output()))?;
+        self.agents.iter().try_for_each(|name| ended(name, &|| log(name)))
+    }
+
+    /// Kills all servers and agents.
+    pub fn end(self, live: &mut RunningNetwork) -> Result<(), TestbedError> {
+        if !self.agents.is_empty() {
+            live.request("kill", json!({"programs": self.agents, "signal": 9}))?;
+        }
+        for (_, server, _) in &self.servers {
+            server.kill(live)?;
+        }
+        // Later runs start programs with the same names.
+        for name in &self.agents {
+            live.exits.remove(name);
+        }
+        Ok(())
+    }
+}
+
+fn server(
+    live: &RunningNetwork,
+    plan: &Plan<'_>,
+    instance: &ServerInstance,
+    program: &Path,
+) -> Result<Server, TestbedError> {
+    let config = &plan.services.servers[instance.server];
+    let host = host_name(config.host);
+    let classes = plan.services.classes.iter().enumerate();
+    let own = classes.filter(|(_, class)| instance.services.contains(&(class.service as usize)));
+    let pages: Vec<(String, u64)> = own.map(|(number, class)| (page_name(number), class.page_bytes)).collect();
+    let pages: Vec<(&str, u64)> = pages.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+    match instance.kind {
+        ServerKind::Http => Server::nginx(live, &host, instance.at, &pages),
+        ServerKind::Ftp => {
+            let service = &plan.services.services[instance.services[0]];
+            Server::vsftpd(live, &host, instance.at, &pages, (service.address, data_ports(instance.server)))
+        }
+        ServerKind::Compute => Server::compute(live, &host, instance.at, program, (config.cores, plan.testbed.core)),
+    }
+}

@@ -1,0 +1,250 @@
+//! Plain UDP sockets in the namespaces of hosts: paced senders, and receivers that count every
+//! packet.
+//!
+//! One process holds the sockets of all hosts. A socket belongs to the namespace in which it was
+//! created, so a thread only enters the namespace, creates the sockets and ends.
+
+mod header;
+mod receive;
+mod send;
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::clock::now_ns;
+use crate::error::TestbedError;
+use crate::network::driver::file_error;
+
+pub use receive::{DeliveryGap, Received};
+pub use send::{Gap, SendPlan};
+
+/// Minimum payload of a packet, bytes: its number and sending time.
+pub const PAYLOAD_MIN: usize = header::LENGTH;
+
+/// Port of all receivers.
+pub const PORT: u16 = 7000;
+
+/// The port of the discard protocol, which no host runs.
+const DISCARD: u16 = 9;
+
+/// Receive buffer: large enough for the time that a busy machine keeps a receiver from its
+/// processor.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// A host: a process in its namespace, and its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostAt {
+    pub pid: u32,
+    pub ip: Ipv4Addr,
+}
+
+/// Packet counters of one flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Packets handed to the kernel.
+    pub sent: u64,
+    /// Sending time of the first packet, nanoseconds of CLOCK_MONOTONIC; 0 for never.
+    pub first_sent_ns: u64,
+    pub is_all_sent: bool,
+    pub received: Received,
+}
+
+/// Open sockets: receivers listen, senders wait.
+pub struct Traffic {
+    stop: Arc<AtomicBool>,
+    states: Vec<Arc<Mutex<Vec<Received>>>>,
+    receivers: Vec<JoinHandle<()>>,
+    senders: Vec<(SendPlan, UdpSocket)>,
+    progress: Arc<[AtomicU64]>,
+}
+
+impl Traffic {
+    /// Creates the sockets of all flows. Packets that arrive after `end_ns` count as in flight.
+    ///
+    /// # Errors
+    /// A namespace has gone, or a socket cannot be created.
+    pub fn prepare(hosts: &[HostAt], flows: &[SendPlan], end_ns: u64) -> Result<Traffic, TestbedError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut states, mut receivers, mut senders) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, host) in hosts.iter().enumerate() {
+            let state = Arc::new(Mutex::new(vec![Received::default(); flows.len()]));
+            let sources: Vec<&SendPlan> = flows.iter().filter(|flow| flow.src == number).collect();
+            let is_receiver = flows.iter().any(|flow| flow.dst == number);
+            let sockets = run_in_namespace(*host, || open_sockets(*host, is_receiver, &sources))?;
+            if let Some(socket) = sockets.receiver {
+                let (state, stop) = (Arc::clone(&state), Arc::clone(&stop));
+                receivers.push(thread::spawn(move || receive::listen(&socket, &state, &stop, end_ns)));
+            }
+            senders.extend(sources.into_iter().copied().zip(sockets.senders));
+            states.push(state);
+        }
+        let progress = flows.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Traffic { stop, states, receivers, senders, progress })
+    }
+
+    /// Returns the payload bytes sent so far of each flow, which [`Traffic::run`] updates.
+    pub fn progress(&self) -> Arc<[AtomicU64]> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Sends the flows until `end_ns`. Then waits until nothing has arrived for `quiet`, at most
+    /// `patience`. `should_continue` is polled; `false` ends the run early.
+    pub fn run(
+        self,
+        end_ns: u64,
+        quiet: Duration,
+        patience: Duration,
+        should_continue: &mut dyn FnMut() -> bool,
+    ) -> Vec<Tally> {
+        let Traffic { stop, states, receivers, senders, progress } = self;
+        let flows = senders.len();
+        let sending = {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || send::send_all(senders, end_ns, &stop, &progress))
+        };
+        let mut is_abandoned = false;
+        while now_ns() < end_ns && !sending.is_finished() && !is_abandoned {
+            thread::sleep(Duration::from_millis(20));
+            is_abandoned = !should_continue();
+        }
+        if is_abandoned {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let sent = sending.join().unwrap_or_default();
+        let drained_from = now_ns();
+        let mut last = (received(&states), now_ns());
+        while !is_abandoned && now_ns() - drained_from < patience.as_nanos() as u64 {
+            thread::sleep(Duration::from_millis(20));
+            is_abandoned = !should_continue();
+            let now = received(&states);
+            if now != last.0 {
+                last = (now, now_ns());
+            } else if now_ns() - last.1 > quiet.as_nanos() as u64 {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        for receiver in receivers {
+            let _ = receiver.join();
+        }
+        let mut tallies = vec![Tally::default(); flows];
+        for (flow, sent) in sent {
+            let tally = &mut tallies[flow];
+            (tally.sent, tally.first_sent_ns, tally.is_all_sent) = (sent.packets, sent.first_ns, sent.is_all);
+        }
+        for state in &states {
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            for (tally, received) in tallies.iter_mut().zip(state.iter()).filter(|(_, received)| received.has_any()) {
+                tally.received = received.clone();
+                tally.received.finish();
+            }
+        }
+        tallies
+    }
+}
+
+fn received(states: &[Arc<Mutex<Vec<Received>>>]) -> u64 {
+    let of = |state: &Arc<Mutex<Vec<Received>>>| -> u64 {
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.iter().map(|received| received.packets + received.late).sum()
+    };
+    states.iter().map(of).sum()
+}
+
+struct HostSockets {
+    receiver: Option<UdpSocket>,
+    senders: Vec<UdpSocket>,
+}
+
+/// Creates the sockets of a host. Must be called within its namespace.
+fn open_sockets(host: HostAt, is_receiver: bool, sources: &[&SendPlan]) -> std::io::Result<HostSockets> {
+    let receiver = if is_receiver {
+        let socket = UdpSocket::bind(SocketAddrV4::new(host.ip, PORT))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)?;
+        Some(socket)
+    } else {
+        None
+    };
+    let sender = |plan: &&SendPlan| -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(SocketAddrV4::new(host.ip, plan.src_port))?;
+        socket.connect(SocketAddrV4::new(plan.to, PORT))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    Ok(HostSockets { receiver, senders: sources.iter().map(sender).collect::<Result<_, _>>()? })
+}
+
+/// Makes every host send a packet to the next one, to a closed port, so that a controller learns
+/// the locations of hosts.
+///
+/// # Errors
+/// A namespace has gone, or a socket cannot be created.
+pub fn announce_hosts(hosts: &[HostAt]) -> Result<(), TestbedError> {
+    for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
+        run_in_namespace(*host, || UdpSocket::bind(SocketAddrV4::new(host.ip, 0))?.send_to(&[0], (next.ip, DISCARD)))?;
+    }
+    Ok(())
+}
+
+/// Runs `work` in the network namespace of a host, on a thread that ends with it.
+///
+/// # Errors
+/// The namespace has gone, or `work` fails.
+pub fn run_in_namespace<T: Send>(
+    host: HostAt,
+    work: impl FnOnce() -> std::io::Result<T> + Send,
+) -> Result<T, TestbedError> {
+    let namespace = namespace(host)?;
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            setns(&namespace, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)?;
+            work()
+        });
+        match thread.join() {
+            Ok(done) => done.map_err(|cause| failed(host, cause.to_string())),
+            Err(_) => Err(failed(host, "panicked".to_owned())),
+        }
+    })
+}
+
+/// Starts a detached thread in the network namespace of a host.
+///
+/// # Errors
+/// The namespace has gone.
+pub fn spawn_in_namespace(host: HostAt, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TestbedError> {
+    let namespace = namespace(host)?;
+    let (sender, receiver) = channel();
+    let thread = thread::spawn(move || {
+        let entered = setns(&namespace, CloneFlags::CLONE_NEWNET);
+        let is_in = entered.is_ok();
+        // The caller waits for this result.
+        let _ = sender.send(entered);
+        if is_in {
+            work();
+        }
+    });
+    match receiver.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(cause)) => Err(failed(host, cause.to_string())),
+        Err(_) => Err(failed(host, "panicked".to_owned())),
+    }
+}
+
+fn namespace(host: HostAt) -> Result<File, TestbedError> {
+    let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
+    File::open(&path).map_err(file_error("open", &path))
+}
+
+fn failed(host: HostAt, reason: String) -> TestbedError {
+    TestbedError::Traffic { program: format!("sockets of {}", host.ip), reason }
+}

@@ -1,0 +1,87 @@
+//! Collective communication, as distributed training does it, as flows that wait for one another.
+//!
+//! Ranks are placed on hosts ([`RankOptions`]) and divided into groups ([`GroupLayout`]); all
+//! groups of a layout do the same collective at the same time, over and over. Each collective of
+//! each group has a number of its own in [`Flow::group`](crate::Flow::group), so its completion
+//! time is that of the group: from the first start to the last byte delivered.
+//!
+//! A buffer of S bytes over n ranks is n blocks of S / n bytes (the first ones a byte longer where
+//! that does not divide). Rings, recursive trees and pairwise exchange are those of Thakur,
+//! Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA
+//! 19(1), 2005; the ring all-reduce is that of Patarasuk and Yuan, JPDC 69(2), 2009, used by NCCL.
+
+mod ranks;
+mod spec;
+mod steps;
+mod trace;
+mod write;
+
+pub use ranks::{GroupLayout, Placement, RankOptions};
+pub use spec::{COLLECTIVES, CollectiveInfo, CollectiveSpec};
+pub use steps::CollectiveKind;
+pub use trace::{TraceOrder, TrainingOptions};
+pub(crate) use write::Writer;
+
+use net::Topology;
+
+use crate::flow::FlowList;
+use crate::generate::TrafficError;
+
+/// The reason why collectives give no flows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CollectiveError {
+    /// More ranks than hosts, or fewer than two.
+    #[error("{ranks} ranks on {hosts} hosts; there are from 2 to as many ranks as hosts")]
+    Ranks { ranks: u32, hosts: u32 },
+    /// Groups that the ranks cannot be divided into.
+    #[error("{ranks} ranks cannot be divided into groups of {size} that are {stride} apart; use a multiple of {}", u64::from(*.size) * u64::from(*.stride))]
+    Groups {
+        /// Ranks there are.
+        ranks: u32,
+        /// Ranks of each group.
+        size: u32,
+        /// Distance between neighbours in a group.
+        stride: u32,
+    },
+    /// More flows than a list holds.
+    #[error("that is more than {} flows; use fewer ranks or fewer collectives", crate::generate::FLOWS_MAX)]
+    TooMany,
+    /// The limits leave no flow to send.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// The flows of collectives that all begin at time 0, each specification repeating on its own.
+///
+/// The seed decides a shuffled placement and nothing else.
+///
+/// # Errors
+/// Ranks that do not fit the topology or cannot be divided into the groups; too many flows.
+pub fn collectives(
+    topology: &Topology,
+    specs: &[CollectiveSpec],
+    ranks: &RankOptions,
+    seed: u64,
+) -> Result<FlowList, TrafficError> {
+    let hosts = ranks.hosts(topology, seed)?;
+    let mut writer = Writer::new(&hosts);
+    for spec in specs {
+        let size = spec.group_size.unwrap_or(hosts.len() as u32 / spec.stride.max(1));
+        let layout = GroupLayout { size, stride: spec.stride };
+        if size < 2 {
+            return Err(CollectiveError::Groups { ranks: hosts.len() as u32, size, stride: spec.stride }.into());
+        }
+        writer.reserve(spec.kind, layout, spec.repeat)?;
+        let mut before = None;
+        for turn in 0..spec.repeat {
+            let delay = if turn == 0 { net::Time::ZERO } else { spec.gap };
+            before = Some(writer.operation(spec.kind, layout, spec.size_bytes, before, delay)?);
+        }
+    }
+    let words: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
+    let description = format!("{} on {} ranks, {}", words.join(" beside "), hosts.len(), ranks.placement);
+    Ok(FlowList { flows: writer.flows, description })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! Traffic patterns: pairs of senders and receivers among the hosts of a topology.
+
+use net::random::RandomStream;
+use net::{HostIx, Topology};
+
+use crate::spec::{Parameter, Spec, SpecError};
+
+mod draw;
+mod matrix;
+
+pub(crate) use draw::PairSource;
+
+/// A pattern with its parameters.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pattern {
+    /// Host x sends to (x + step) mod n; half the hosts where no step is given.
+    Stride {
+        /// The step, not a multiple of n.
+        step: Option<u32>,
+    },
+    /// Every host sends to one other and receives from one (a uniform permutation without fixed
+    /// points).
+    RandomBijection,
+    /// Every flow has a uniform sender and a uniform other receiver.
+    RandomPairs,
+    /// Uniform sender; a receiver in its rack with probability `edge`, else in its pod with `pod`,
+    /// else outside (Hedera, NSDI 2010).
+    Staggered {
+        /// Probability of a receiver in the same rack.
+        edge: f64,
+        /// Probability of a receiver in the same pod but another rack.
+        pod: f64,
+    },
+    /// Every host sends to every other.
+    AllToAll,
+    /// Every host sends to `n` random others.
+    OneToN {
+        /// Receivers of each host.
+        n: u32,
+    },
+    /// At every arrival, `fan_in` random hosts send to one target at the same time.
+    Incast {
+        /// Senders of one incast.
+        fan_in: u32,
+        /// Who receives.
+        target: IncastTarget,
+    },
+    /// All-to-all, every sender in a random order of its own with `concurrency` flows at a time;
+    /// each flow starts when the one it follows has ended.
+    Shuffle {
+        /// Flows of one sender under way at a time.
+        concurrency: u32,
+    },
+    /// Uniform sender, uniform receiver in another rack.
+    InterRack,
+}
+
+/// The receiver of an incast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IncastTarget {
+    /// Host 0 first, then 1, and so on.
+    Rotating,
+    /// Always this host.
+    Fixed(HostIx),
+}
+
+/// The way in which a pattern defines its pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PatternKind {
+    /// A fixed list of pairs: one flow each with all-at-once arrivals, otherwise each arrival draws
+    /// one of them.
+    Matrix,
+    /// Every flow draws its own sender and receiver.
+    PerFlow,
+    /// Every arrival is a group of flows that start together.
+    Event,
+    /// A fixed list of flows, some of which start when others end.
+    Triggered,
+}
+
+/// A pattern of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct PatternInfo {
+    /// The name in specifications.
+    pub name: &'static str,
+    /// A description in one line.
+    pub title: &'static str,
+    /// The publication.
+    pub source: &'static str,
+    /// The definition of its pairs.
+    pub kind: PatternKind,
+    pub parameters: &'static [Parameter],
+}
+
+/// A pattern that is impossible on a topology.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pattern `{pattern}` is impossible on `{topology}`: {reason}")]
+pub struct PatternError {
+    pub pattern: String,
+    pub topology: String,
+    /// The violated rule and accepted values.
+    pub reason: String,
+}
+
+const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, default, doc }
+}
+
+/// All patterns.
+pub const PATTERNS: &[PatternInfo] = &[
+    PatternInfo {
+        name: "stride",
+        title: "host x sends to (x + step) mod n",
+        source: "Hedera, NSDI 2010; founding documents F0 (step 30) and F2 (half, one-to-one)",
+        kind: PatternKind::Matrix,
+        parameters: &[parameter("step", "half the hosts", "distance between sender and receiver, in hosts")],
+    },
+    PatternInfo {
+        name: "random-bijection",
+        title: "every host sends to one other and receives from one",
+        source: "Hedera, NSDI 2010; founding document F0",
+        kind: PatternKind::Matrix,
+        parameters: &[],
+    },
+    PatternInfo {
+        name: "random-pairs",
+        title: "uniform sender, uniform other receiver, for every flow",
+        source: "Hedera, NSDI 2010",
+        kind: PatternKind::PerFlow,
+        parameters: &[],
+    },
+    PatternInfo {
+        name: "staggered",
+        title: "receivers in the same rack, the same pod or elsewhere with given probabilities",
+        source: "Hedera, NSDI 2010",
+        kind: PatternKind::PerFlow,
+        parameters: &[
+            parameter("edge", "0.5", "probability of a receiver in the same rack"),
+            parameter("pod", "0.3", "probability of a receiver in the same pod, another rack"),
+        ],
+    },
+    PatternInfo {
+        name: "all-to-all",
+        title: "every host sends to every other",
+        source: "founding document F2",
+        kind: PatternKind::Matrix,
+        parameters: &[],
+    },
+    PatternInfo {
+        name: "one-to-n",
+        title: "every host sends to n random others",
+        source: "founding document F2 (2 and 4)",
+        kind: PatternKind::Matrix,
+        parameters: &[parameter("n", "2", "receivers of each host")],
+    },
+    PatternInfo {
+        name: "incast",
+        title: "random hosts send to one target at the same time",
+        source: "DCTCP, SIGCOMM 2010",
+        kind: PatternKind::Event,
+        parameters: &[
+            parameter("fan_in", "8", "senders of one incast"),
+            parameter("target", "rotating", "`rotating`, or the number of the receiving host"),
+        ],
+    },
+    PatternInfo {
+        name: "shuffle",
+        title: "all-to-all in random order, few flows at a time per sender",
+        source: "Hedera, NSDI 2010; VL2, SIGCOMM 2009",
+        kind: PatternKind::Triggered,
+        parameters: &[parameter("concurrency", "2", "flows of one sender in progress at a time")],
+    },
+    PatternInfo {
+        name: "inter-rack",
+        title: "uniform sender, uniform receiver in another rack",
+        source: "CONGA, SIGCOMM 2014; Hermes, SIGCOMM 2017",
+        kind: PatternKind::PerFlow,
+        parameters: &[],
+    },
+];
+
+impl Pattern {
+    /// From text: `stride:step=30`, `incast:fan_in=16,target=3`, `staggered:edge=0.5,pod=0.3`.
+    ///
+    /// # Errors
+    /// An unknown name or key, with the nearest known one; a value out of range.
+    pub fn parse(text: &str) -> Result<Pattern, SpecError> {
+        let spec = Spec::parse("pattern", text)?;
+        let Some(info) = PATTERNS.iter().find(|info| info.name == spec.name) else {
+            let known: Vec<&str> = PATTERNS.iter().map(|info| info.name).collect();
+            return Err(spec.unknown_name(&known));
+        };
+        spec.check_keys(info.parameters)?;
+        Ok(match spec.name {
+            "stride" => Pattern::Stride { step: spec.get("step")? },
+            "random-bijection" => Pattern::RandomBijection,
+            "random-pairs" => Pattern::RandomPairs,
+            "staggered" => staggered(&spec)?,
+            "all-to-all" => Pattern::AllToAll,
+            "one-to-n" => Pattern::OneToN { n: count(&spec, "n", 2)? },
+            "incast" => Pattern::Incast {
+                fan_in: count(&spec, "fan_in", 8)?,
+                target: match spec.text("target") {
+                    None | Some("rotating") => IncastTarget::Rotating,
+                    Some(_) => IncastTarget::Fixed(HostIx(
+                        spec.require("target")
+                            .map_err(|_| spec.bad("target", "give `rotating` or the number of a host"))?,
+                    )),
+                },
+            },
+            "shuffle" => Pattern::Shuffle { concurrency: count(&spec, "concurrency", 2)? },
+            _ => Pattern::InterRack,
+        })
+    }
+
+    /// Its registry entry.
+    pub fn info(&self) -> &'static PatternInfo {
+        let name = self.name();
+        PATTERNS
+            .iter()
+            .find(|info| info.name == name)
+            .expect("every pattern is registered, checked by a test of this file")
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Pattern::Stride { .. } => "stride",
+            Pattern::RandomBijection => "random-bijection",
+            Pattern::RandomPairs => "random-pairs",
+            Pattern::Staggered { .. } => "staggered",
+            Pattern::AllToAll => "all-to-all",
+            Pattern::OneToN { .. } => "one-to-n",
+            Pattern::Incast { .. } => "incast",
+            Pattern::Shuffle { .. } => "shuffle",
+            Pattern::InterRack => "inter-rack",
+        }
+    }
+
+    /// The fixed list of pairs of a [`PatternKind::Matrix`] or [`PatternKind::Triggered`] pattern;
+    /// `None` for the others.
+    ///
+    /// # Errors
+    /// The pattern is impossible on this topology.
+    pub fn pairs(
+        &self,
+        topology: &Topology,
+        stream: &mut RandomStream,
+    ) -> Result<Option<Vec<(HostIx, HostIx)>>, PatternError> {
+        matrix::pairs(self, topology, stream)
+    }
+
+    fn impossible(&self, topology: &Topology, reason: impl Into<String>) -> PatternError {
+        PatternError { pattern: self.to_string(), topology: topology.name().to_owned(), reason: reason.into() }
+    }
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name();
+        match self {
+            Pattern::Stride { step: Some(step) } => write!(f, "{name}:step={step}"),
+            Pattern::Staggered { edge, pod } => write!(f, "{name}:edge={edge},pod={pod}"),
+            Pattern::OneToN { n } => write!(f, "{name}:n={n}"),
+            Pattern::Incast { fan_in, target } => match target {
+                IncastTarget::Rotating => write!(f, "{name}:fan_in={fan_in},target=rotating"),
+                IncastTarget::Fixed(host) => write!(f, "{name}:fan_in={fan_in},target={}", host.0),
+            },
+            Pattern::Shuffle { concurrency } => write!(f, "{name}:concurrency={concurrency}"),
+            _ => write!(f, "{name}"),
+        }
+    }
+}
+
+fn count(spec: &Spec<'_>, key: &'static str, default: u32) -> Result<u32, SpecError> {
+    match spec.get(key)? {
+        Some(0) => Err(spec.bad(key, "give 1 or more")),
+        given => Ok(given.unwrap_or(default)),
+    }
+}
+
+fn staggered(spec: &Spec<'_>) -> Result<Pattern, SpecError> {
+    let share = |key, default| {
+        let value = spec.get(key)?.unwrap_or(default);
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(spec.bad(key, "give a probability from 0 to 1")) }
+    };
+    let (edge, pod) = (share("edge", 0.5)?, share("pod", 0.3)?);
+    // Two decimal fractions that sum to 1 may miss it by a rounding.
+    if edge + pod > 1.0 + 1e-9 {
+        return Err(spec.bad("pod", format!("edge + pod = {}, above 1", edge + pod)));
+    }
+    Ok(Pattern::Staggered { edge, pod })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_registered_name_parses_to_itself() {
+        for info in PATTERNS {
+            let pattern = Pattern::parse(info.name).unwrap();
+            assert_eq!(pattern.info().name, info.name);
+            assert_eq!(Pattern::parse(&pattern.to_string()), Ok(pattern));
+        }
+        for text in ["stride:step=30", "incast:fan_in=16,target=3", "staggered:edge=0.2,pod=0.8"] {
+            assert_eq!(Pattern::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (text, message) in [
+            ("stryde", "there is no pattern called `stryde`; did you mean `stride`?"),
+            ("stride:stp=3", "pattern `stride` has no parameter `stp`; did you mean `step`?"),
+            ("one-to-n:n=0", "pattern `one-to-n`: n = `0`: give 1 or more"),
+            ("staggered:edge=0.8,pod=0.3", "pattern `staggered`: pod = `0.3`: edge + pod = 1.1, above 1"),
+            ("staggered:edge=NaN", "pattern `staggered`: edge = `NaN`: give a probability from 0 to 1"),
+            ("incast:target=x", "pattern `incast`: target = `x`: give `rotating` or the number of a host"),
+        ] {
+            assert_eq!(Pattern::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}
